@@ -1,1 +1,25 @@
-//! x
+//! Durable nouns of Tenure and the one verb that changes them.
+//!
+//! A [`Store`] keeps execution [`Record`]s, their journal [`Entry`]s, the [`Task`]s that are due, and
+//! [`Document`]s (the ledger), and changes them by [`Store::commit`] alone: all of a [`Commit`] or none of it, on
+//! disk before it is acknowledged. Two implementations live here: [`Memory`], the reference semantics, and
+//! [`Embedded`], a synced journal with sled as the index behind it. Both pass [`conformance`].
+//!
+//! This crate knows no workflow and no tenant; what a record means is the engine's affair.
+
+pub mod conformance;
+mod error;
+mod id;
+mod limits;
+mod memory;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
+pub use limits::{BODY_LIMIT, COMMIT_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT};
+pub use memory::Memory;
+pub use record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
+pub use store::{Commit, Filter, Health, Page, Receipt, Settle, Store, Write};

@@ -1,0 +1,76 @@
+//! What every store promises, as cases that run against any of them.
+//!
+//! A store that passes [`run`] may stand behind the engine. Each case begins with an empty store, knows nothing of
+//! its type, and is named by the promise it holds the store to.
+
+mod commits;
+mod documents;
+mod guards;
+mod history;
+mod kit;
+mod limits;
+mod lists;
+mod reading;
+mod tasks;
+
+use crate::Store;
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+/// What a case found: nothing, or how the promise was broken.
+pub type Outcome = Result<(), String>;
+
+/// A case at work.
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Begins a case on an empty store.
+pub type CaseFn = fn(Arc<dyn Store>) -> Running;
+
+/// The cases of one subject, by name.
+pub type Cases = &'static [(&'static str, CaseFn)];
+
+/// All cases, by subject.
+pub const CASES: &[Cases] = &[
+    commits::CASES,
+    guards::CASES,
+    documents::CASES,
+    tasks::LEASING,
+    tasks::FENCING,
+    history::CASES,
+    lists::CASES,
+    reading::CASES,
+    limits::CASES,
+];
+
+/// A promise that a store broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The promise.
+    pub case: &'static str,
+    /// What was seen instead.
+    pub why: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.case, self.why)
+    }
+}
+
+/// Runs every case on a fresh store from `make` and returns how many there were.
+///
+/// # Errors
+/// Every promise that was broken.
+pub async fn run<F>(make: impl Fn() -> F) -> Result<usize, Vec<Broken>>
+where
+    F: Future<Output = Arc<dyn Store>>,
+{
+    let mut broken = Vec::new();
+    let mut count = 0;
+    for (case, start) in CASES.iter().copied().flatten() {
+        count += 1;
+        if let Err(why) = start(make().await).await {
+            broken.push(Broken { case, why });
+        }
+    }
+    if broken.is_empty() { Ok(count) } else { Err(broken) }
+}

@@ -1,0 +1,94 @@
+//! Identities, counters and instants, each a type of its own so that none passes for another.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr, time::Duration};
+use uuid::{Builder, Uuid};
+
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// This instant plus `span`, to the millisecond, never past the end of time.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long this instant lies past `earlier`; zero if it does not.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Names one execution. A UUID of version 7, so that ids sort by the moment they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExecutionId(Uuid);
+
+impl ExecutionId {
+    /// An id for an execution requested at `at`, told apart from its contemporaries by `random`.
+    #[must_use]
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Builder::from_unix_timestamp_millis(at.0, &random).into_uuid())
+    }
+
+    /// The sixteen bytes of the id, in the order in which ids sort.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// The id with these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+/// A text that should name an execution and does not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an execution id: expected a UUID such as 019a9f3c-5b1e-7c3a-9d1e-0123456789ab")]
+pub struct ParseIdError(String);
+
+impl FromStr for ExecutionId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        Uuid::try_parse(text).map(Self).map_err(|_| ParseIdError(text.chars().take(64).collect()))
+    }
+}
+
+/// Counts the committed versions of one record, from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// The version after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Counts the commits of a whole store, from 1. A document's version is the sequence of the commit that wrote it, so a
+/// document deleted and made again is never mistaken for the old one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sequence(pub u64);
+
+/// A fencing token: grows with every lease a store hands out, over restarts too. Of two holders of one task, the one
+/// with the smaller epoch is late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch(pub u64);

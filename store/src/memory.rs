@@ -1,0 +1,218 @@
+//! The reference semantics of a store: plain maps under one mutex, kept by nothing but memory.
+//!
+//! Tests and dry runs use it, and the embedded store is compared with it, so it shares no code with that one but
+//! the limits. Invariant: a commit is checked completely before anything is changed.
+
+mod apply;
+
+use crate::{
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, Key, Lease, Page, Receipt, Record,
+    Sequence, Store, Task, TaskId, Timestamp, limits,
+};
+use async_trait::async_trait;
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// A [`Store`] that forgets everything when it is dropped.
+#[derive(Default)]
+pub struct Memory {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sequence: Sequence,
+    epoch: Epoch,
+    records: BTreeMap<ExecutionId, Record>,
+    guards: BTreeMap<String, ExecutionId>,
+    entries: BTreeMap<(ExecutionId, Sequence, u32), Entry>,
+    documents: BTreeMap<Key, Document>,
+    tasks: BTreeMap<TaskId, Held>,
+}
+
+struct Held {
+    task: Task,
+    deliveries: u32,
+    grip: Option<Grip>,
+}
+
+struct Grip {
+    holder: String,
+    epoch: Epoch,
+    until: Timestamp,
+}
+
+impl Held {
+    /// When the task may be handed out (again).
+    fn available(&self) -> Timestamp {
+        self.grip.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
+    }
+
+    fn held_under(&mut self, epoch: Epoch) -> Option<&mut Grip> {
+        self.grip.as_mut().filter(|grip| grip.epoch == epoch)
+    }
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first `limit` items, and the cursor of the last of them if there are more.
+fn page<T, C>(mut items: impl Iterator<Item = T>, limit: usize, cursor: impl Fn(&T) -> C) -> Page<T, C> {
+    let items_of_page: Vec<T> = items.by_ref().take(limit).collect();
+    let more = limit > 0 && items.next().is_some();
+    let next = if more { items_of_page.last().map(cursor) } else { None };
+    Page { items: items_of_page, next }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
+        limits::check(&commit)?;
+        let mut state = self.state();
+        state.check(&commit)?;
+        Ok(state.apply(commit))
+    }
+
+    async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
+        Ok(self.state().records.get(&id).cloned())
+    }
+
+    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+        Ok(self.state().guards.get(guard).copied())
+    }
+
+    async fn journal(
+        &self,
+        id: ExecutionId,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
+        let state = self.state();
+        let from =
+            after.map_or(Bound::Included((id, Sequence(0), 0)), |(s, place)| Bound::Excluded((id, s, place)));
+        let entries = state.entries.range((from, Bound::Included((id, Sequence(u64::MAX), u32::MAX))));
+        let Page { items, next } = page(entries, limit, |((_, sequence, place), _)| (*sequence, *place));
+        Ok(Page { items: items.into_iter().map(|(_, entry)| entry.clone()).collect(), next })
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        let state = self.state();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = state.records.range((from, Bound::Unbounded)).map(|(_, record)| record);
+        Ok(page(records.filter(|record| filter.accepts(record)).cloned(), limit, |record| record.id))
+    }
+
+    async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
+        limits::check_key(key)?;
+        Ok(self.state().documents.get(key).cloned())
+    }
+
+    async fn documents(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Document, String>, Error> {
+        limits::check_collection(collection)?;
+        let state = self.state();
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(Key::new(collection, after)),
+            None => Bound::Included(Key::new(collection, prefix)),
+        };
+        let wanted =
+            state.documents.range((from, Bound::Unbounded)).map(|(_, document)| document).take_while(
+                |document| document.key.collection == collection && document.key.id.starts_with(prefix),
+            );
+        Ok(page(wanted.cloned(), limit, |document| document.key.id.clone()))
+    }
+
+    async fn lease(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, Error> {
+        let mut state = self.state();
+        let mut due: Vec<(Timestamp, TaskId)> = state
+            .tasks
+            .values()
+            .map(|held| (held.available(), held.task.id))
+            .filter(|(available, _)| *available <= now)
+            .collect();
+        due.sort_unstable();
+        Ok(due
+            .into_iter()
+            .take(limit)
+            .filter_map(|(_, id)| state.hand_out(id, holder, now.after(ttl)))
+            .collect())
+    }
+
+    async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
+        let mut state = self.state();
+        let grip = state.tasks.get_mut(&task).and_then(|held| held.held_under(epoch));
+        let grip = grip.ok_or(Error::Fenced { task, epoch })?;
+        grip.until = grip.until.max(until);
+        Ok(())
+    }
+
+    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), Error> {
+        let mut state = self.state();
+        if let Some(held) = state.tasks.get_mut(&task)
+            && held.held_under(epoch).is_some()
+        {
+            held.grip = None;
+            held.task.due = due;
+        }
+        Ok(())
+    }
+
+    async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
+        let state = self.state();
+        let first = TaskId { execution: id, visit: 0, slot: 0 };
+        let last = TaskId { execution: id, visit: u32::MAX, slot: u32::MAX };
+        Ok(state.tasks.range(first..=last).map(|(_, held)| held.task.clone()).collect())
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.state().tasks.values().map(Held::available).min())
+    }
+
+    async fn health(&self) -> Health {
+        let state = self.state();
+        let live = state.records.values().map(|record| record.body.len()).sum::<usize>()
+            + state.documents.values().map(|document| document.body.len()).sum::<usize>()
+            + state.entries.values().map(|entry| entry.detail.len()).sum::<usize>();
+        Health {
+            writable: true,
+            sequence: state.sequence,
+            live_bytes: live as u64,
+            commits: state.sequence.0,
+            tasks: state.tasks.len() as u64,
+            ..Health::default()
+        }
+    }
+}

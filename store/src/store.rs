@@ -1,0 +1,208 @@
+//! The store as the engine sees it: one conditional, atomic write, and reads.
+
+use crate::{
+    Document, Entry, Epoch, Error, ExecutionId, Key, Lease, Put, Read, Record, Revision, Sequence, Task,
+    TaskId, Timestamp,
+};
+use async_trait::async_trait;
+use std::time::Duration;
+
+/// A change, applied whole or not at all. Empty parts change nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// The execution's next version.
+    pub record: Option<Write>,
+    /// Documents that must still be as they were read.
+    pub reads: Vec<Read>,
+    /// Documents to write or delete.
+    pub documents: Vec<Put>,
+    /// History to append.
+    pub journal: Vec<Entry>,
+    /// Work to add, or to move to another moment.
+    pub schedule: Vec<Task>,
+    /// Work that is no longer wanted; names that do not exist are passed over.
+    pub retire: Vec<TaskId>,
+    /// The leased work that this commit concludes.
+    pub settle: Option<Settle>,
+}
+
+/// A record and the version it must follow.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The content; its `revision` is ignored.
+    pub record: Record,
+    /// The version it replaces, or `None` if the id must be new.
+    pub expected: Option<Revision>,
+}
+
+/// The end of a leased task, fenced by the lease's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// The task, removed by the commit unless the same commit schedules it again (then without a lease).
+    pub task: TaskId,
+    /// The epoch under which the caller holds it.
+    pub epoch: Epoch,
+}
+
+/// What a commit became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its place in the store's history; also the version of each document it wrote.
+    pub sequence: Sequence,
+    /// The record's new version, if it wrote one.
+    pub revision: Option<Revision>,
+}
+
+/// Which executions to list; an empty filter lists all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this tenant.
+    pub tenant: Option<String>,
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// In this state.
+    pub state: Option<String>,
+    /// In this phase.
+    pub phase: Option<String>,
+    /// Parked for, or finished with, this reason.
+    pub reason: Option<String>,
+    /// About this subject.
+    pub subject: Option<String>,
+    /// Open (true) or finished (false).
+    pub open: Option<bool>,
+}
+
+impl Filter {
+    /// Whether `record` is wanted.
+    #[must_use]
+    pub fn accepts(&self, record: &Record) -> bool {
+        let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+        is(&self.tenant, &record.tenant)
+            && is(&self.workflow, &record.workflow)
+            && is(&self.state, &record.state)
+            && is(&self.phase, &record.phase)
+            && is(&self.subject, &record.subject)
+            && self.reason.as_deref().is_none_or(|wanted| record.reason.as_deref() == Some(wanted))
+            && self.open.is_none_or(|open| open == record.open)
+    }
+}
+
+/// A part of a list, and where the next part begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T, C> {
+    /// The items, in order.
+    pub items: Vec<T>,
+    /// Pass it as `after` to go on; `None` at the end.
+    pub next: Option<C>,
+}
+
+/// How a store is, for `/readyz` and `/metrics`. Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// False when commits are refused or late; `problem` says why.
+    pub writable: bool,
+    /// What is wrong and what to do, or `None`.
+    pub problem: Option<String>,
+    /// Commits so far.
+    pub sequence: Sequence,
+    /// Content: keys and values as last written.
+    pub live_bytes: u64,
+    /// Everything in the store's folder.
+    pub disk_bytes: u64,
+    /// Bytes sent to the device since the store was opened, for the journal and checkpoints.
+    pub written_bytes: u64,
+    /// Device syncs of the journal since the store was opened.
+    pub syncs: u64,
+    /// Commits since the store was opened, so that `commits / syncs` is the mean group.
+    pub commits: u64,
+    /// Commits that the index has not taken over yet.
+    pub index_lag: u64,
+    /// Tasks waiting or leased.
+    pub tasks: u64,
+}
+
+/// A durable, shared memory of executions and documents.
+///
+/// # Guarantees
+/// An implementor promises, and [`conformance`](crate::conformance) checks:
+/// - `commit` is atomic, isolated and durable: when it returns `Ok`, the change survives the loss of power; when it
+///   returns [`Error::Conflict`], [`Error::Busy`], [`Error::Fenced`] or [`Error::TooLarge`], nothing changed.
+/// - A read sees every commit acknowledged before it began.
+/// - At most one unexpired lease exists per task, and epochs only grow.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Applies `commit` if all its conditions hold.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when the record or a read document has moved on, [`Error::Fenced`] when the settled task is
+    /// not held under that epoch, [`Error::Busy`] when another open record holds the guard, [`Error::TooLarge`] past a
+    /// documented limit, [`Error::Full`] when the disk has no room, [`Error::Unavailable`] when it cannot be known
+    /// whether the change is durable.
+    async fn commit(&self, commit: Commit) -> Result<Receipt, Error>;
+
+    /// The record of `id`, or `None`.
+    async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error>;
+
+    /// The open record that holds `guard`, or `None`.
+    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error>;
+
+    /// Up to `limit` history entries of `id` in order, beginning after `after` = (sequence, place within its commit).
+    async fn journal(
+        &self,
+        id: ExecutionId,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<Page<Entry, (Sequence, u32)>, Error>;
+
+    /// Up to `limit` records that `filter` accepts, by id (oldest first), beginning after `after`. A record that
+    /// cannot be read is passed over and reported by [`Store::unreadable`].
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error>;
+
+    /// Executions whose record exists but cannot be decoded, each with the reason.
+    async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error>;
+
+    /// The document of `key`, or `None`.
+    async fn document(&self, key: &Key) -> Result<Option<Document>, Error>;
+
+    /// Up to `limit` documents of `collection` whose id begins with `prefix`, by id, beginning after `after`.
+    async fn documents(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Document, String>, Error>;
+
+    /// Hands out up to `limit` tasks that are due at `now` and not leased, earliest first, each for `ttl`.
+    async fn lease(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, Error>;
+
+    /// Prolongs a lease until `until`.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the task is no longer held under `epoch`.
+    async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error>;
+
+    /// Hands a task back undone, to be leased again at `due`; its deliveries are kept. Passes over a task that is not
+    /// held under `epoch`.
+    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), Error>;
+
+    /// The tasks of one execution, by id.
+    async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error>;
+
+    /// When the next task falls due or the next lease lapses; `None` when there is neither.
+    async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// How the store is.
+    async fn health(&self) -> Health;
+}
