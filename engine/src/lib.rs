@@ -1,1 +1,52 @@
-//! x
+//! Durable, approvable, compensable state machines.
+//!
+//! A [`Workflow`] is a struct, an enum of states and one pure function from state to [`Step`]. The engine persists each
+//! run of it (an [`Execution`]), performs its actions on a platform, asks people, waits, retries, and turns back; whatever
+//! happens to the process. Everything that decides is in the pure [`transition`]; the [`Engine`] leases, performs,
+//! commits and sleeps. `examples/hello.rs` is a whole workflow. This crate knows no tenant.
+
+mod action;
+mod approval;
+mod build;
+mod check;
+mod clock;
+mod diagram;
+mod engine;
+mod error;
+mod event;
+mod execution;
+mod ledger;
+mod machine;
+mod metrics;
+mod plan;
+mod retry;
+mod settle;
+mod step;
+mod transition;
+mod unwind;
+mod worker;
+mod workflow;
+
+pub use action::{
+    Action, Actuator, BoxFuture, Call, DAY, Deed, Doing, DoneTo, HOUR, Ledger, LedgerAction, MINUTE, Probe,
+    Repeat, SECOND,
+};
+pub use approval::{Ballot, Person, Ruling, Seat, Verdict, Vote};
+pub use build::{act, act_each, all, approval, await_signal, branch, end, wait, when};
+pub use check::{Flaw, check};
+pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
+pub use diagram::{Diagram, DiagramState, diagram};
+pub use engine::{Engine, Options, Request, Started, Unsound};
+pub use error::{ActionError, Class, Error, Refusal};
+pub use event::{Effect, Event, Order, Ticket};
+pub use execution::{Authorisation, Authoriser, Execution, Fate, Mark, Phase, Reason, Slot, Unwinding};
+pub use ledger::{Entity, Undecided, View, decide};
+pub use machine::{ApprovalCase, Shown};
+pub use metrics::Metrics;
+pub use plan::{Plan, PlanDigest};
+pub use retry::RetryPolicy;
+pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
+pub use transition::{Transition, transition};
+pub use unwind::pending_undos;
+pub use worker::{Bend, Tap};
+pub use workflow::{StateSet, Subject, UpgradeError, Workflow};

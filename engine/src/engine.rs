@@ -1,0 +1,508 @@
+//! The engine: workflows registered on a store, and every way to start, ask, decide and repair.
+//!
+//! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
+
+use crate::{
+    ApprovalCase, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Order, Person, PlanDigest, Refusal,
+    Shown, Undecided, Verdict, View, Vote, Workflow, check,
+    ledger::decide,
+    machine::{Machine, Next, Of, collection},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use store::{
+    Commit, Document, Entry, ExecutionId, Filter, Key, Page, Put, Read, Record, Revision, Settle, Store,
+    Write,
+};
+use tokio::sync::Notify;
+
+/// How often a call decides again before it gives up on a contended execution.
+const MOST_TRIES: usize = 64;
+
+/// How an engine works. Start from `Options::default()`.
+#[derive(Clone)]
+pub struct Options {
+    /// Names this process in leases and logs.
+    pub holder: String,
+    /// Tasks worked on at once. Default 64.
+    pub concurrency: usize,
+    /// How long a lease lasts unless renewed; renewed at a third. Default 30 s.
+    pub lease: Duration,
+    /// After this many deliveries without a result a task is poison. Default 8.
+    pub poison_after: u32,
+    /// How long a graceful stop waits for work in flight. Default 10 s.
+    pub drain: Duration,
+    /// Sees every attempt and may bend it; for fault sweeps.
+    pub tap: Option<Arc<dyn crate::worker::Tap>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            holder: format!("engine-{}", std::process::id()),
+            concurrency: 64,
+            lease: Duration::from_secs(30),
+            poison_after: 8,
+            drain: Duration::from_secs(10),
+            tap: None,
+        }
+    }
+}
+
+/// A workflow that did not register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsound {
+    /// Its name.
+    pub workflow: &'static str,
+    /// What is wrong.
+    pub flaws: Vec<Flaw>,
+}
+
+impl fmt::Display for Unsound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "workflow {} is unsound", self.workflow)?;
+        self.flaws.iter().try_for_each(|flaw| write!(f, "; {flaw}"))
+    }
+}
+
+impl std::error::Error for Unsound {}
+
+/// Who asks for an execution, and what else its start commits.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    by: String,
+    once: Option<(String, String)>,
+    documents: Vec<Put>,
+    reads: Vec<Read>,
+}
+
+impl Request {
+    /// Asked for by `person`.
+    #[must_use]
+    pub fn by(person: &Person) -> Self {
+        Self { by: person.name.clone(), ..Self::default() }
+    }
+
+    /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
+    #[must_use]
+    pub fn once(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
+        self.once = Some((key.into(), fingerprint.into()));
+        self
+    }
+
+    /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
+    #[must_use]
+    pub fn with(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
+        self.reads.extend(reads);
+        self.documents.extend(documents);
+        self
+    }
+}
+
+/// A key under which something has been asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Remembered {
+    execution: ExecutionId,
+    fingerprint: String,
+}
+
+/// The answer to a request for an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The execution.
+    pub id: ExecutionId,
+    /// It had been asked for before, under the same key.
+    pub replayed: bool,
+}
+
+/// The shell around the core. Cheap to clone; clones are the same engine.
+pub struct Engine<P> {
+    pub(crate) inner: Arc<Inner<P>>,
+}
+
+impl<P> Clone for Engine<P> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+pub(crate) struct Inner<P> {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) platform: Arc<P>,
+    pub(crate) machines: BTreeMap<&'static str, Arc<dyn Machine<P>>>,
+    pub(crate) options: Options,
+    pub(crate) metrics: Metrics,
+    pub(crate) due: Arc<Notify>,
+    pub(crate) seen: Arc<dyn Fn(ExecutionId, &[Edge]) + Send + Sync>,
+}
+
+impl<P> Clone for Inner<P> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            platform: self.platform.clone(),
+            machines: self.machines.clone(),
+            options: self.options.clone(),
+            metrics: self.metrics.clone(),
+            due: self.due.clone(),
+            seen: self.seen.clone(),
+        }
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// An engine without workflows.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, platform: impl Into<Arc<P>>) -> Self {
+        let inner = Inner {
+            store,
+            clock,
+            platform: platform.into(),
+            machines: BTreeMap::new(),
+            options: Options::default(),
+            metrics: Metrics::default(),
+            due: Arc::default(),
+            seen: Arc::new(|_, _| {}),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Registers a workflow.
+    ///
+    /// # Errors
+    /// [`Unsound`]: the static check found that it could strand an execution.
+    pub fn with<W: Workflow<Platform = P>>(self) -> Result<Self, Unsound> {
+        let flaws = check::<W>();
+        if !flaws.is_empty() {
+            return Err(Unsound { workflow: W::NAME, flaws });
+        }
+        Ok(self.change(|inner| _ = inner.machines.insert(W::NAME, Arc::new(Of::<W>::new()))))
+    }
+
+    /// Sets how it works.
+    #[must_use]
+    pub fn options(self, options: Options) -> Self {
+        self.change(|inner| inner.options = options)
+    }
+
+    /// Counts into these metrics.
+    #[must_use]
+    pub fn metrics(self, metrics: Metrics) -> Self {
+        self.change(|inner| inner.metrics = metrics)
+    }
+
+    /// Tells `seen` every way taken, once it is committed.
+    #[must_use]
+    pub fn watched(self, seen: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
+        self.change(|inner| inner.seen = Arc::new(seen))
+    }
+
+    fn change(self, change: impl FnOnce(&mut Inner<P>)) -> Self {
+        let mut inner = Arc::unwrap_or_clone(self.inner);
+        change(&mut inner);
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What its actions act on.
+    #[must_use]
+    pub fn platform(&self) -> &Arc<P> {
+        &self.inner.platform
+    }
+
+    /// What it keeps everything in.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// What time it goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// The registered workflows as pictures, by name.
+    #[must_use]
+    pub fn diagrams(&self) -> Vec<Diagram> {
+        self.inner.machines.values().map(|machine| machine.diagram()).collect()
+    }
+
+    pub(crate) fn machine(&self, workflow: &str, schema: u32) -> Result<&Arc<dyn Machine<P>>, Error> {
+        let missing = || Error::NoWorker { workflow: workflow.into(), schema };
+        self.inner.machines.get(workflow).ok_or_else(missing)
+    }
+
+    /// Starts an execution of `data`.
+    ///
+    /// # Errors
+    /// [`store::Error::Busy`] when its guard is held, [`store::Error::Conflict`] when a read of the request no longer
+    /// holds, or when its key was used for a different request.
+    pub async fn start<W: Workflow<Platform = P>>(
+        &self,
+        data: W,
+        request: Request,
+    ) -> Result<Started, Error> {
+        let now = self.inner.clock.now();
+        let id = ExecutionId::new(now, self.inner.clock.entropy());
+        let machine = self.machine(W::NAME, W::SCHEMA)?;
+        let data = serde_json::to_value(&data).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let next = machine.open(id, data, &request.by, now)?;
+        let mut extra = (request.reads, request.documents);
+        if let Some((key, fingerprint)) = &request.once {
+            let key = Key::new(collection::REQUESTS, key);
+            if let Some(started) = self.remembered(&key, fingerprint).await? {
+                return Ok(started);
+            }
+            let body = serde_json::to_vec(&Remembered { execution: id, fingerprint: fingerprint.clone() });
+            extra.0.push(Read { key: key.clone(), version: None });
+            extra.1.push(Put { key, body: Some(body.unwrap_or_default()) });
+        }
+        match self.commit(None, next, None, extra).await {
+            Err(Error::Store(store::Error::Conflict { what })) => {
+                // A twin of this very request may have come first.
+                let Some((key, fingerprint)) = &request.once else {
+                    return Err(store::Error::Conflict { what }.into());
+                };
+                let twin = self.remembered(&Key::new(collection::REQUESTS, key), fingerprint).await?;
+                twin.ok_or_else(|| store::Error::Conflict { what }.into())
+            }
+            other => {
+                other?;
+                self.inner.metrics.started(W::NAME);
+                tracing::info!(execution = %id, workflow = W::NAME, by = request.by, "started");
+                Ok(Started { id, replayed: false })
+            }
+        }
+    }
+
+    async fn remembered(&self, key: &Key, fingerprint: &str) -> Result<Option<Started>, Error> {
+        let Some(found) = self.inner.store.document(key).await? else { return Ok(None) };
+        let corrupt =
+            |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+        let found: Remembered = serde_json::from_slice(&found.body).map_err(corrupt)?;
+        if found.fingerprint != fingerprint {
+            let what = format!("the request under key {:?} was a different one; use a new key: it", key.id);
+            return Err(store::Error::Conflict { what }.into());
+        }
+        Ok(Some(Started { id: found.execution, replayed: true }))
+    }
+
+    /// Lets an execution take an event.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
+    pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
+        self.deliver_settling(id, event, None).await
+    }
+
+    pub(crate) async fn deliver_settling(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        settle: Option<Settle>,
+    ) -> Result<Revision, Error> {
+        for _ in 0..MOST_TRIES {
+            let record = self.record(id).await?;
+            let machine = self.machine(&record.workflow, record.schema)?;
+            let next = machine.advance(&record, event.clone(), self.inner.clock.now())?;
+            match self.commit(Some(record.revision), next, settle, (vec![], vec![])).await {
+                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                other => return other,
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        expected: Option<Revision>,
+        next: Next,
+        settle: Option<Settle>,
+        (reads, documents): (Vec<Read>, Vec<Put>),
+    ) -> Result<Revision, Error> {
+        let id = next.record.id;
+        let due_now = next.schedule.iter().any(|task| task.due <= next.record.updated_at);
+        let workflow = next.record.workflow.clone();
+        let commit = Commit {
+            record: Some(Write { record: next.record, expected }),
+            reads,
+            documents: documents.into_iter().chain(next.documents).collect(),
+            journal: next.journal,
+            schedule: next.schedule,
+            retire: next.retire,
+            settle,
+        };
+        let receipt = self.inner.store.commit(commit).await?;
+        (self.inner.seen)(id, &next.edges);
+        if let Some(outcome) = next.finished {
+            self.inner.metrics.ended(&workflow, outcome);
+            tracing::info!(execution = %id, workflow, outcome, "finished");
+        }
+        if let Some(reason) = next.parked {
+            self.inner.metrics.parked(reason);
+            tracing::warn!(execution = %id, workflow, reason, "parked: an operator has to look");
+        }
+        if due_now {
+            self.inner.due.notify_one();
+        } else {
+            // A timer may now be the earliest; the dispatcher looks again at when to wake.
+            self.inner.due.notify_waiters();
+        }
+        Ok(receipt.revision.unwrap_or_default())
+    }
+
+    // ------------------------------------------------------------------ reading
+
+    /// The stored record.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the store's.
+    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
+        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
+    }
+
+    /// The execution in full.
+    ///
+    /// # Errors
+    /// As [`Engine::record`], and when it cannot be decoded.
+    pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
+        let record = self.record(id).await?;
+        let shown = self.machine(&record.workflow, record.schema)?.show(&record)?;
+        Ok((record, shown))
+    }
+
+    /// The whole history of an execution.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Entry>, Error> {
+        let (mut entries, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.inner.store.journal(id, after, 1_000).await?;
+            entries.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Executions that `filter` accepts, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        Ok(self.inner.store.list(filter, after, limit).await?)
+    }
+
+    /// The open approvals, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approvals(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<ApprovalCase, String>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, "", after, limit).await?;
+        let items = page.items.iter().map(parse_case).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// One approval by its id, open or closed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalCase>, Error> {
+        for place in [collection::OPEN, collection::CLOSED] {
+            if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
+                return parse_case(&found).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The approval an execution waits for, if it does.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalCase>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
+        page.items.first().map(parse_case).transpose()
+    }
+
+    // ------------------------------------------------------------------ people
+
+    /// Casts a vote on the plan named by `digest`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] by the rule that forbids it.
+    pub async fn vote(
+        &self,
+        id: ExecutionId,
+        by: &Person,
+        verdict: Verdict,
+        digest: &PlanDigest,
+        reason: &str,
+    ) -> Result<Revision, Error> {
+        let vote = Vote { person: by.clone(), verdict, reason: reason.into(), at: self.inner.clock.now() };
+        self.deliver(id, Event::Voted { vote, digest: digest.clone() }).await
+    }
+
+    /// Asks to turn back.
+    ///
+    /// # Errors
+    /// [`Refusal::ForwardOnly`] past the pivot; see [`Engine::deliver`].
+    pub async fn cancel(&self, id: ExecutionId, order: Order) -> Result<Revision, Error> {
+        self.deliver(id, Event::CancelRequested(order)).await
+    }
+
+    /// Tells an execution that something it waits for, or will, has happened.
+    ///
+    /// # Errors
+    /// See [`Engine::deliver`]. An execution that has finished needs no telling: that is no error.
+    pub async fn signal(&self, id: ExecutionId, name: &str) -> Result<(), Error> {
+        match self.deliver(id, Event::Signalled { name: name.into() }).await {
+            Ok(_) | Err(Error::Refused(Refusal::Finished)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    // ------------------------------------------------------------------ the ledger, outside of any execution
+
+    /// Decides on documents as a ledger action would; commits what it writes if `keep`, else shows what it would answer.
+    ///
+    /// # Errors
+    /// [`Error::Undecided`] when the decision is no; [`store::Error::Conflict`] when others keep writing.
+    pub async fn ledger<T>(
+        &self,
+        keep: bool,
+        mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
+    ) -> Result<T, Error> {
+        for _ in 0..MOST_TRIES {
+            let decided = decide(&*self.inner.store, self.inner.clock.now(), &mut attempt).await?;
+            let (output, reads, documents) = decided.map_err(Error::Undecided)?;
+            if !keep || documents.is_empty() {
+                return Ok(output);
+            }
+            match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+                Ok(_) => return Ok(output),
+                Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(store::Error::Conflict { what: "the ledger".into() }.into())
+    }
+}
+
+fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
+    let corrupt =
+        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
+    Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)
+}

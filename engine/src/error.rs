@@ -1,0 +1,176 @@
+//! How an action fails, and how the engine refuses.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt::Display, time::Duration};
+use store::ExecutionId;
+
+/// Why an attempt of an action has no result. The class is chosen where it is known, never guessed from a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct ActionError {
+    /// What the engine does about it.
+    pub class: Class,
+    /// `noun.problem`, listed with its remedy in `docs/operations.md`.
+    pub code: String,
+    /// For people: lower case, no full stop, no secret.
+    pub message: String,
+}
+
+/// The kinds of failure, by what is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Try again by the step's retry policy.
+    Transient,
+    /// Nothing is wrong, it is not done yet: look again after this long.
+    Pending {
+        /// How long to wait, at least.
+        after: Duration,
+    },
+    /// Trying again would not help.
+    Permanent,
+    /// The call was sent and no answer came: it may have taken effect. The engine probes before it does anything else.
+    Unknown,
+}
+
+impl ActionError {
+    /// A failure that may pass by itself.
+    pub fn transient(code: &str, message: impl Display) -> Self {
+        Self { class: Class::Transient, code: code.into(), message: message.to_string() }
+    }
+
+    /// Not done yet; look again after `after`.
+    pub fn pending(code: &str, after: Duration) -> Self {
+        Self { class: Class::Pending { after }, code: code.into(), message: "not done yet".into() }
+    }
+
+    /// A failure that no repetition mends.
+    pub fn permanent(code: &str, message: impl Display) -> Self {
+        Self { class: Class::Permanent, code: code.into(), message: message.to_string() }
+    }
+
+    /// No answer came, and the effect may or may not have happened.
+    pub fn unknown(code: &str, message: impl Display) -> Self {
+        Self { class: Class::Unknown, code: code.into(), message: message.to_string() }
+    }
+}
+
+/// Why an execution did not take an event. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It has ended.
+    #[error("the execution has finished")]
+    Finished,
+    /// It is past its pivot.
+    #[error("the execution is past its point of no return ({state}) and can only go forward")]
+    ForwardOnly {
+        /// Where it passed.
+        state: String,
+    },
+    /// The event belongs to a visit that is over.
+    #[error("the event belongs to a state that has been left")]
+    Stale,
+    /// The state does not take such an event.
+    #[error("{event} is not expected in state {state} while {phase}")]
+    Unexpected {
+        /// Where the execution stands.
+        state: String,
+        /// What it is doing.
+        phase: &'static str,
+        /// What was offered.
+        event: &'static str,
+    },
+    /// The execution is unwinding already.
+    #[error("the execution is already being rolled back")]
+    Unwinding,
+    /// The request is already in force.
+    #[error("the execution is already {0}")]
+    Already(&'static str),
+    /// Four eyes: the requester does not decide.
+    #[error("{person} asked for this execution and cannot decide on it: another person must")]
+    OwnRequest {
+        /// The requester.
+        person: String,
+    },
+    /// No open seat of the approval is for any of the person's roles.
+    #[error("{person} holds none of the roles that are still asked for: {wanted}")]
+    NotEntitled {
+        /// Who tried.
+        person: String,
+        /// The open seats.
+        wanted: String,
+    },
+    /// One person, one vote.
+    #[error("{person} has already voted")]
+    VotedBefore {
+        /// Who tried.
+        person: String,
+    },
+    /// The vote was cast on another plan than the one that stands.
+    #[error(
+        "the vote is for plan {offered}, but the plan that stands is {current}: read it again and decide anew"
+    )]
+    PlanChanged {
+        /// The digest voted for.
+        offered: String,
+        /// The digest to be voted for.
+        current: String,
+    },
+}
+
+impl Refusal {
+    /// The refusal's stable code, as problems and logs name it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Finished => "execution.finished",
+            Self::ForwardOnly { .. } => "execution.past_pivot",
+            Self::Stale => "execution.stale",
+            Self::Unexpected { .. } => "execution.unexpected",
+            Self::Unwinding => "execution.unwinding",
+            Self::Already(_) => "execution.already",
+            Self::OwnRequest { .. } => "approval.own_request",
+            Self::NotEntitled { .. } => "approval.not_entitled",
+            Self::VotedBefore { .. } => "approval.voted_before",
+            Self::PlanChanged { .. } => "approval.plan_changed",
+        }
+    }
+}
+
+/// What a call of the [`Engine`](crate::Engine) can fail with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The execution does not take the event.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The store failed or refused.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// There is no such execution.
+    #[error("there is no execution {0}")]
+    NotFound(ExecutionId),
+    /// This engine does not know the workflow, or not in this schema; its executions are left alone.
+    #[error(
+        "this engine has no workflow {workflow} with schema {schema}; run a version of Tenure that has it"
+    )]
+    NoWorker {
+        /// The workflow's name.
+        workflow: String,
+        /// The schema of the stored record.
+        schema: u32,
+    },
+    /// The execution's body cannot be decoded.
+    #[error("execution {id} is unreadable: {why}")]
+    Unreadable {
+        /// Which one.
+        id: ExecutionId,
+        /// What the decoder said.
+        why: String,
+    },
+    /// A ledger action refused outside of any execution, as in a dry run.
+    #[error(transparent)]
+    Undecided(ActionError),
+    /// Too many writers at once; nothing was changed.
+    #[error("execution {0} changed too often while this call was being decided; try again")]
+    Contended(ExecutionId),
+}

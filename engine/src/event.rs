@@ -1,0 +1,123 @@
+//! What can happen to an execution, and what it asks for in return.
+
+use crate::{ActionError, PlanDigest, Vote, action::Probe};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Names one slot of one visit to a state: carried by a task and brought back by its result, so that a result of a state
+/// that has been left is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The execution's visit when the work was asked for.
+    pub visit: u32,
+    /// The slot, or [`Ticket::TIMER`].
+    pub slot: u32,
+}
+
+impl Ticket {
+    /// The slot of a state's deadline.
+    pub const TIMER: u32 = u32::MAX;
+}
+
+/// Who gave a command, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The person's name.
+    pub by: String,
+    /// In the person's words; may be empty where policy allows.
+    pub reason: String,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Event {
+    /// The execution was asked for.
+    Started,
+    /// An attempt ended.
+    Settled {
+        /// Which slot's.
+        ticket: Ticket,
+        /// How.
+        result: Result<Value, ActionError>,
+    },
+    /// A probe found out about an attempt whose outcome was unknown.
+    Probed {
+        /// Which slot's.
+        ticket: Ticket,
+        /// What it found.
+        answer: Probe<Value>,
+    },
+    /// A person decided.
+    Voted {
+        /// Who, what and why.
+        vote: Vote,
+        /// The plan that was read.
+        digest: PlanDigest,
+    },
+    /// The deadline of a visit passed.
+    DeadlinePassed {
+        /// Which visit.
+        visit: u32,
+    },
+    /// Something outside happened that the execution waits for, or will.
+    Signalled {
+        /// Its name.
+        name: String,
+    },
+    /// A person asked to turn back.
+    CancelRequested(Order),
+    /// A person asked to stop between steps.
+    PauseRequested(Order),
+    /// A person asked to go on after a pause.
+    ResumeRequested(Order),
+    /// A person asked to try now: what is parked, or what waits for its next attempt.
+    RetryRequested(Order),
+    /// A person closed the execution by force.
+    TerminateRequested(Order),
+}
+
+impl Event {
+    /// The event's name, as journals write it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
+
+    /// Who caused it: a person, or the engine.
+    #[must_use]
+    pub fn actor(&self) -> &str {
+        match self {
+            Self::Voted { vote, .. } => &vote.person.name,
+            Self::CancelRequested(order)
+            | Self::PauseRequested(order)
+            | Self::ResumeRequested(order)
+            | Self::RetryRequested(order)
+            | Self::TerminateRequested(order) => &order.by,
+            Self::Started
+            | Self::Settled { .. }
+            | Self::Probed { .. }
+            | Self::DeadlinePassed { .. }
+            | Self::Signalled { .. } => "engine",
+        }
+    }
+}
+
+/// One thing to be done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Work on a slot: its action while going forward, its undo while turning back.
+    Perform {
+        /// Which slot of the current visit.
+        slot: u32,
+        /// Not before this long from now.
+        after: Duration,
+    },
+    /// Deliver [`Event::DeadlinePassed`] for the current visit.
+    Wake {
+        /// This long from now.
+        after: Duration,
+    },
+}

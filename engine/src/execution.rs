@@ -1,0 +1,293 @@
+//! One run of a workflow: where it stands, what it has left behind, and what it is allowed to do.
+
+use crate::{ActionError, Ballot, Outcome, PlanDigest, Rule, StateSet, Workflow};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use store::Timestamp;
+
+/// One run of a workflow. Persisted as JSON; field names are the schema of the engine, `data` that of the workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Execution<W: Workflow> {
+    /// Where it stands.
+    #[serde(with = "by_name")]
+    pub state: W::State,
+    /// What it is doing there.
+    pub phase: Phase,
+    /// Counts everything it has begun to wait for; a task or timer of an earlier visit is stale.
+    pub visit: u32,
+    /// Counts the states it has entered; part of every idempotency key, so a retry keeps it.
+    pub entered: u32,
+    /// When it entered the state.
+    pub since: Timestamp,
+    /// The work of the current visit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Slot>,
+    /// The state's deadline has passed while work was in flight.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overdue: bool,
+    /// What has to be undone to turn back, oldest first; grows before each action starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trail: Vec<Mark>,
+    /// The state in which it passed the point of no return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pivot: Option<String>,
+    /// What allows it to pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorisation: Option<Authorisation>,
+    /// How often the plan has changed after it was authorised.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked_again: u32,
+    /// The approval under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ballot: Option<Ballot>,
+    /// Signals that came before they were waited for.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub signals: BTreeSet<String>,
+    /// Who paused it, if it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+    /// Who asked to cancel it, while work in flight is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<String>,
+    /// Who asked for it: never decides on it.
+    pub requested_by: String,
+    /// The workflow's own.
+    pub data: W,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// What an execution is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Going on.
+    Forward,
+    /// Turning back.
+    Compensating(Unwinding),
+    /// Waiting for an operator.
+    Parked {
+        /// Why, as a code.
+        reason: Reason,
+        /// Why, in full: every error, none hidden by another.
+        errors: Vec<ActionError>,
+        /// Since when.
+        since: Timestamp,
+        /// What was being undone, if it was turning back.
+        unwinding: Option<Unwinding>,
+    },
+    /// Over.
+    Finished {
+        /// How.
+        outcome: Outcome,
+        /// What made it turn back, if it did.
+        cause: Option<ActionError>,
+        /// Ended by force: what was done and not undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leaks: Vec<Mark>,
+    },
+}
+
+impl Phase {
+    /// The phase's name, as lists show it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Compensating(_) => "compensating",
+            Self::Parked { .. } => "parked",
+            Self::Finished { .. } => "finished",
+        }
+    }
+}
+
+/// A way back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unwinding {
+    /// What made it turn back; `None` when it ends without a failure.
+    pub cause: Option<ActionError>,
+    /// How it ends when all is undone.
+    pub outcome: Outcome,
+    /// The trail's places that the current slots undo.
+    pub places: Vec<usize>,
+}
+
+/// Why an execution waits for an operator. `docs/operations.md` says what to do about each.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Reason {
+    /// It is not known whether an action that must not be repeated took effect.
+    OutcomeUnknown,
+    /// An undo has failed for good.
+    CompensationBlocked,
+    /// A step past the point of no return has failed for good.
+    PastPivotFailure,
+    /// A task has brought down its engine again and again.
+    Poisoned,
+    /// A bound of the engine was reached.
+    LimitReached,
+}
+
+/// The work of one slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slot {
+    /// It has been asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
+    /// When it was first asked for.
+    #[serde(default)]
+    pub first_at: Timestamp,
+    /// Attempts that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u32,
+    /// The outcome of the last attempt is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubt: bool,
+    /// What the last attempt failed with, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<ActionError>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Result<Value, ActionError>>,
+}
+
+/// Something that has been begun and would have to be undone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// In which state.
+    pub state: String,
+    /// [`Execution::entered`] at the time.
+    pub entered: u32,
+    /// In which slot.
+    pub slot: u32,
+    /// The action.
+    pub action: String,
+    /// Its undo.
+    pub undo: String,
+    /// The undo's arguments, as they were before the action started.
+    pub arguments: Value,
+    /// What became of it.
+    pub fate: Fate,
+    /// What the action returned, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+}
+
+/// What became of an action that has an undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It may have run, wholly, partly or not at all.
+    Begun,
+    /// It ran.
+    Done,
+    /// It failed, perhaps half way.
+    Failed,
+    /// It is undone.
+    Undone,
+}
+
+/// What allows an execution to pass its point of no return, bound to one plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authorisation {
+    /// The plan that was decided on.
+    pub digest: PlanDigest,
+    /// The state in which it was given; asked again there when the plan has changed since.
+    pub state: String,
+    /// Who or what gave it.
+    pub by: Authoriser,
+}
+
+/// Who or what gave an [`Authorisation`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authoriser {
+    /// These people.
+    People(Vec<String>),
+    /// This rule of policy.
+    Waiver(Rule),
+}
+
+impl<W: Workflow> Execution<W> {
+    /// An execution of `data` that has not started.
+    #[must_use]
+    pub fn new(data: W, requested_by: impl Into<String>, at: Timestamp) -> Self {
+        Self {
+            state: W::INITIAL,
+            phase: Phase::Forward,
+            visit: 0,
+            entered: 0,
+            since: at,
+            slots: Vec::new(),
+            overdue: false,
+            trail: Vec::new(),
+            pivot: None,
+            authorisation: None,
+            asked_again: 0,
+            ballot: None,
+            signals: BTreeSet::new(),
+            paused: None,
+            cancelled: None,
+            requested_by: requested_by.into(),
+            data,
+        }
+    }
+
+    /// The state's name.
+    #[must_use]
+    pub fn state_name(&self) -> &'static str {
+        self.state.into()
+    }
+
+    /// The digest of the plan as the data stands.
+    #[must_use]
+    pub fn digest(&self) -> PlanDigest {
+        self.data.plan().digest(W::NAME, W::SCHEMA)
+    }
+
+    /// The phase as lists show it: `paused` hides what it was doing.
+    #[must_use]
+    pub fn phase_name(&self) -> &'static str {
+        match (&self.phase, &self.paused) {
+            (Phase::Forward | Phase::Compensating(_), Some(_)) => "paused",
+            (phase, _) => phase.name(),
+        }
+    }
+
+    /// Why it is parked, or how it finished.
+    #[must_use]
+    pub fn reason_name(&self) -> Option<&'static str> {
+        match &self.phase {
+            Phase::Parked { reason, .. } => Some(reason.into()),
+            Phase::Finished { outcome, .. } => Some(outcome.into()),
+            Phase::Forward | Phase::Compensating(_) => None,
+        }
+    }
+}
+
+/// The state of `W` with this name.
+pub(crate) fn state_named<S: StateSet>(name: &str) -> Option<S> {
+    S::VARIANTS.iter().copied().find(|state| name == Into::<&str>::into(*state))
+}
+
+/// States are persisted by name, so their order may change but their names may not.
+mod by_name {
+    use super::{StateSet, state_named};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: StateSet, Z: Serializer>(state: &S, out: Z) -> Result<Z::Ok, Z::Error> {
+        out.serialize_str((*state).into())
+    }
+
+    pub(super) fn deserialize<'de, S: StateSet, D: Deserializer<'de>>(from: D) -> Result<S, D::Error> {
+        let name = String::deserialize(from)?;
+        state_named(&name).ok_or_else(|| D::Error::custom(format_args!("no state is named {name}")))
+    }
+}

@@ -1,0 +1,161 @@
+//! What a ledger action sees: documents, each remembered with its version.
+//!
+//! A view holds what has been fetched so far. Asked for a document it lacks, it says so ([`Undecided::Needs`]), the
+//! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read, present
+//! or absent, becomes a condition of the commit.
+
+use crate::ActionError;
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+use store::{Document, Key, Put, Read, Store, Timestamp};
+
+/// A kind of document.
+pub trait Entity: Serialize + DeserializeOwned {
+    /// Where its documents lie.
+    const COLLECTION: &'static str;
+
+    /// Names this one within the collection.
+    fn id(&self) -> String;
+}
+
+/// Why a decision was not reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// These documents must be fetched first; decide again when they have been.
+    Needs(Vec<Key>),
+    /// The decision is no, or not now.
+    Failed(ActionError),
+}
+
+impl From<ActionError> for Undecided {
+    fn from(error: ActionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Documents as they stand, with the writes decided so far on top.
+#[derive(Debug, Default)]
+pub struct View {
+    now: Timestamp,
+    known: BTreeMap<Key, Option<Document>>,
+    reads: BTreeMap<Key, Option<store::Sequence>>,
+    writes: BTreeMap<Key, Option<Vec<u8>>>,
+}
+
+impl View {
+    /// A view at `now` of the documents `known`, absence included.
+    #[must_use]
+    pub fn new(now: Timestamp, known: BTreeMap<Key, Option<Document>>) -> Self {
+        Self { now, known, ..Self::default() }
+    }
+
+    /// The moment of the decision.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The document `id`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
+    pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        let body = match self.writes.get(&key) {
+            Some(written) => written.clone(),
+            None => self.read(&key)?,
+        };
+        let Some(body) = body else { return Ok(None) };
+        let parsed = serde_json::from_slice(&body);
+        parsed
+            .map(Some)
+            .map_err(|e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}")).into())
+    }
+
+    /// The document `id`, which a decision cannot do without.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent `ledger.missing` when there is none.
+    pub fn need<T: Entity>(&mut self, id: &str) -> Result<T, Undecided> {
+        let missing =
+            || ActionError::permanent("ledger.missing", format!("there is no {}/{id}", T::COLLECTION));
+        Ok(self.get(id)?.ok_or_else(missing)?)
+    }
+
+    /// Makes sure that all of these have been fetched, asking for all that have not at once.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] with every key that is not at hand.
+    pub fn want<T: Entity>(&self, ids: impl IntoIterator<Item = impl Into<String>>) -> Result<(), Undecided> {
+        let keys = ids.into_iter().map(|id| Key::new(T::COLLECTION, id));
+        let missing: Vec<_> = keys.filter(|key| !self.known.contains_key(key)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
+    }
+
+    /// Writes a document, new or not.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`]: a write is conditional on what it replaces, so that must have been fetched.
+    pub fn put<T: Entity>(&mut self, entity: &T) -> Result<(), Undecided> {
+        let key = Key::new(T::COLLECTION, entity.id());
+        self.read(&key)?;
+        let body = serde_json::to_vec(entity).map_err(|e| ActionError::permanent("ledger.encode", e))?;
+        self.writes.insert(key, Some(body));
+        Ok(())
+    }
+
+    /// Deletes a document, if there is one.
+    ///
+    /// # Errors
+    /// As [`View::put`].
+    pub fn delete<T: Entity>(&mut self, id: &str) -> Result<(), Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        if self.read(&key)?.is_some() || self.writes.contains_key(&key) {
+            self.writes.insert(key, None);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, key: &Key) -> Result<Option<Vec<u8>>, Undecided> {
+        let Some(found) = self.known.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
+        self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
+        Ok(found.as_ref().map(|document| document.body.clone()))
+    }
+
+    /// What the decision rests on, and what it writes.
+    #[must_use]
+    pub fn into_changes(self) -> (Vec<Read>, Vec<Put>) {
+        let reads = self.reads.into_iter().map(|(key, version)| Read { key, version }).collect();
+        let puts = self.writes.into_iter().map(|(key, body)| Put { key, body }).collect();
+        (reads, puts)
+    }
+}
+
+/// Reaches a decision on the documents of `store`, fetching those that `attempt` asks for until it has them all.
+///
+/// # Errors
+/// Outside, the store's; inside, the decision's own.
+pub async fn decide<T>(
+    store: &dyn Store,
+    now: Timestamp,
+    mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
+) -> Result<Result<(T, Vec<Read>, Vec<Put>), ActionError>, store::Error> {
+    let mut known = BTreeMap::new();
+    loop {
+        let mut view = View::new(now, std::mem::take(&mut known));
+        match attempt(&mut view) {
+            Ok(output) => {
+                let (reads, puts) = view.into_changes();
+                return Ok(Ok((output, reads, puts)));
+            }
+            Err(Undecided::Failed(error)) => return Ok(Err(error)),
+            Err(Undecided::Needs(keys)) => {
+                known = view.known;
+                for key in keys {
+                    let found = store.document(&key).await?;
+                    known.insert(key, found);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A workflow with its type forgotten, between stored bytes and the pure core.
+
+use crate::{
+    Ballot, Diagram, Edge, Effect, Error, Event, Execution, Phase, Plan, PlanDigest, Ruling, Seat, Ticket,
+    Vote, Workflow,
+    diagram::diagram,
+    transition::{Directive, Transition, directive, transition},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::marker::PhantomData;
+use store::{Entry, ExecutionId, Key, Put, Record, Revision, Sequence, Task, TaskId, Timestamp};
+
+/// The collections the engine keeps beside its records.
+pub(crate) mod collection {
+    pub(crate) const OPEN: &str = "approvals";
+    pub(crate) const CLOSED: &str = "approvals-closed";
+    pub(crate) const REQUESTS: &str = "requests";
+}
+
+/// An approval as people see it: what is asked, of whom, and how it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalCase {
+    /// Names it: the execution, a dot, and a number that tells its approvals apart.
+    pub id: String,
+    /// The execution that waits for it.
+    pub execution: ExecutionId,
+    /// What it runs.
+    pub workflow: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// What it is about.
+    pub subject: String,
+    /// The state that asks.
+    pub state: String,
+    /// What will be done.
+    pub plan: Plan,
+    /// Names exactly that plan; a vote must carry it.
+    pub digest: PlanDigest,
+    /// Who must agree.
+    pub seats: Vec<Seat>,
+    /// Who has decided.
+    pub votes: Vec<Vote>,
+    /// Who asked, and may not decide.
+    pub requested_by: String,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When it expires.
+    pub deadline: Option<Timestamp>,
+    /// `granted`, `refused`, `expired` or `withdrawn`, once it is closed.
+    pub ruling: Option<String>,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+}
+
+/// An execution as people see it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    /// The state, phase, trail and all else the engine keeps, and the workflow's data, as stored.
+    pub body: Value,
+    /// The plan as the data stands.
+    pub plan: Plan,
+    /// Its digest.
+    pub digest: PlanDigest,
+}
+
+/// All that a transition asks the store to commit.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) record: Record,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) schedule: Vec<Task>,
+    pub(crate) retire: Vec<TaskId>,
+    pub(crate) documents: Vec<Put>,
+    pub(crate) edges: Vec<Edge>,
+    /// The reason code, if this event parked the execution.
+    pub(crate) parked: Option<&'static str>,
+    /// The outcome, if this event finished it.
+    pub(crate) finished: Option<&'static str>,
+}
+
+pub(crate) trait Machine<P>: Send + Sync {
+    fn diagram(&self) -> Diagram;
+    fn open(&self, id: ExecutionId, data: Value, by: &str, at: Timestamp) -> Result<Next, Error>;
+    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error>;
+    fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<P>, Error>;
+    fn show(&self, record: &Record) -> Result<Shown, Error>;
+}
+
+pub(crate) struct Of<W>(PhantomData<fn() -> W>);
+
+impl<W> Of<W> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<W: Workflow> Machine<W::Platform> for Of<W> {
+    fn diagram(&self) -> Diagram {
+        diagram::<W>()
+    }
+
+    fn open(&self, id: ExecutionId, data: Value, by: &str, at: Timestamp) -> Result<Next, Error> {
+        let data: W =
+            serde_json::from_value(data).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let execution = Execution::new(data, by, at);
+        let record = Record {
+            id,
+            revision: Revision(0),
+            workflow: W::NAME.into(),
+            schema: W::SCHEMA,
+            tenant: String::new(),
+            subject: String::new(),
+            guard: None,
+            state: String::new(),
+            phase: String::new(),
+            reason: None,
+            open: true,
+            requested_by: by.into(),
+            created_at: at,
+            updated_at: at,
+            body: Vec::new(),
+        };
+        step_on(&record, execution, Event::Started, at)
+    }
+
+    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
+        step_on(record, decode::<W>(record)?, event, at)
+    }
+
+    fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
+        Ok(directive(&decode::<W>(record)?, ticket))
+    }
+
+    fn show(&self, record: &Record) -> Result<Shown, Error> {
+        let execution = decode::<W>(record)?;
+        let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
+        let (plan, digest) = (execution.data.plan(), execution.digest());
+        Ok(Shown { body: serde_json::to_value(&execution).map_err(unreadable)?, plan, digest })
+    }
+}
+
+fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
+    let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    if record.schema == W::SCHEMA {
+        return serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()));
+    }
+    if record.schema > W::SCHEMA {
+        return Err(Error::NoWorker { workflow: record.workflow.clone(), schema: record.schema });
+    }
+    let mut body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
+    let data = body.get_mut("data").map(Value::take).unwrap_or_default();
+    let data = W::upgrade(record.schema, data).map_err(|e| unreadable(e.to_string()))?;
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("data".into(), data);
+    }
+    serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
+}
+
+/// Takes one event, and turns what follows into what is to be committed.
+fn step_on<W: Workflow>(
+    record: &Record,
+    before: Execution<W>,
+    event: Event,
+    at: Timestamp,
+) -> Result<Next, Error> {
+    let (from, from_phase) = (before.state_name(), before.phase_name());
+    let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
+    let was_parked = matches!(before.phase, Phase::Parked { .. });
+    let told = (event.name(), event.actor().to_owned(), serde_json::to_value(&event).unwrap_or(Value::Null));
+    let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
+
+    let subject = execution.data.subject();
+    let mut next = Record {
+        schema: W::SCHEMA,
+        tenant: subject.tenant,
+        subject: subject.name,
+        guard: subject.guard,
+        state: execution.state_name().into(),
+        phase: execution.phase_name().into(),
+        reason: execution.reason_name().map(Into::into),
+        open: !is_finished(&execution.phase),
+        updated_at: at,
+        ..record.clone()
+    };
+    next.body = serde_json::to_vec(&execution)
+        .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+
+    let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
+    let journal = history(&next, at, told, from, &edges, turned.as_deref());
+    let schedule = schedule(&next, &execution, effects, at);
+    let retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
+    let documents = approval_documents(&next, &execution, closed, from, at);
+    Ok(Next {
+        parked: execution
+            .reason_name()
+            .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
+        finished: execution.reason_name().filter(|_| !was_finished && is_finished(&execution.phase)),
+        record: next,
+        journal,
+        schedule,
+        retire,
+        documents,
+        edges,
+    })
+}
+
+fn is_finished(phase: &Phase) -> bool {
+    matches!(phase, Phase::Finished { .. })
+}
+
+/// One entry a way taken, so that every change of state is a line; the first tells the event.
+fn history(
+    next: &Record,
+    at: Timestamp,
+    (event, actor, told): (&str, String, Value),
+    from: &str,
+    edges: &[Edge],
+    turned: Option<&str>,
+) -> Vec<Entry> {
+    let entry = |event: &str, from: &str, to: &str, detail: Value| Entry {
+        sequence: Sequence(0),
+        execution: next.id,
+        at,
+        actor: actor.clone(),
+        event: event.into(),
+        from: from.into(),
+        to: to.into(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
+    };
+    let Some((first, rest)) = edges.split_first() else {
+        return vec![entry(event, from, &next.state, json!({ "event": told, "phase": turned }))];
+    };
+    let first =
+        entry(event, &first.from, &first.to, json!({ "event": told, "by": first.label, "phase": turned }));
+    let rest = rest.iter().map(|edge| entry("passed", &edge.from, &edge.to, json!({ "by": edge.label })));
+    std::iter::once(first).chain(rest).collect()
+}
+
+fn schedule<W: Workflow>(
+    next: &Record,
+    execution: &Execution<W>,
+    effects: Vec<Effect>,
+    at: Timestamp,
+) -> Vec<Task> {
+    let task = |slot, after| Task {
+        id: TaskId { execution: next.id, visit: execution.visit, slot },
+        due: at.after(after),
+        body: Vec::new(),
+    };
+    let tasks = effects.into_iter().map(|effect| match effect {
+        Effect::Perform { slot, after } => task(slot, after),
+        Effect::Wake { after } => task(Ticket::TIMER, after),
+    });
+    tasks.collect()
+}
+
+fn tickets_of(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
+    let slots = (0u32..).take(slots).chain([Ticket::TIMER]);
+    slots.map(|slot| TaskId { execution, visit, slot }).collect()
+}
+
+/// The open approval as a document for lists and pages, and the closed one as evidence that outlives the execution.
+fn approval_documents<W: Workflow>(
+    record: &Record,
+    execution: &Execution<W>,
+    closed: Option<(u32, Ballot)>,
+    asked_in: &str,
+    at: Timestamp,
+) -> Vec<Put> {
+    let case = |entered: u32, ballot: &Ballot, state: &str| ApprovalCase {
+        id: format!("{}.{entered}", record.id),
+        execution: record.id,
+        workflow: record.workflow.clone(),
+        tenant: record.tenant.clone(),
+        subject: record.subject.clone(),
+        state: state.to_owned(),
+        plan: execution.data.plan(),
+        digest: ballot.digest.clone(),
+        seats: ballot.seats.clone(),
+        votes: ballot.votes.clone(),
+        requested_by: record.requested_by.clone(),
+        opened_at: ballot.opened_at,
+        deadline: ballot.deadline,
+        ruling: None,
+        closed_at: None,
+    };
+    let put = |collection, case: &ApprovalCase, keep: bool| Put {
+        key: Key::new(collection, &case.id),
+        body: keep.then(|| serde_json::to_vec(case).unwrap_or_default()),
+    };
+    let mut documents = Vec::new();
+    if let Some((entered, ballot)) = closed {
+        let ruling = ballot.ruling.map_or("withdrawn", Ruling::name).to_owned();
+        let ended =
+            ApprovalCase { ruling: Some(ruling), closed_at: Some(at), ..case(entered, &ballot, asked_in) };
+        documents.push(put(collection::OPEN, &ended, false));
+        documents.push(put(collection::CLOSED, &ended, true));
+    }
+    if let Some(ballot) = &execution.ballot {
+        documents.push(put(collection::OPEN, &case(execution.entered, ballot, &record.state), true));
+    }
+    documents
+}
+
+impl Ruling {
+    /// The ruling's name, as lists show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions and codes, never tenants or ids.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByWorkflow {
+    workflow: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    workflow: String,
+    outcome: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByAction {
+    action: String,
+    result: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    reason: String,
+}
+
+/// The engine's counters; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    started: Family<ByWorkflow, Counter>,
+    ended: Family<ByOutcome, Counter>,
+    parked: Family<ByReason, Counter>,
+    attempts: Family<ByAction, Counter>,
+    seconds: Family<ByAction, Histogram, fn() -> Histogram>,
+    conflicts: Counter,
+    fenced: Counter,
+    redelivered: Counter,
+    unreadable: Counter,
+    in_flight: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            started: Family::default(),
+            ended: Family::default(),
+            parked: Family::default(),
+            attempts: Family::default(),
+            seconds: Family::new_with_constructor(histogram),
+            conflicts: Counter::default(),
+            fenced: Counter::default(),
+            redelivered: Counter::default(),
+            unreadable: Counter::default(),
+            in_flight: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Names the metrics in `registry`.
+    #[must_use]
+    pub fn registered(registry: &mut Registry) -> Self {
+        let me = Self::default();
+        registry.register("executions_started", "Executions started", me.started.clone());
+        registry.register("executions_finished", "Executions finished", me.ended.clone());
+        registry.register(
+            "executions_parked",
+            "Times an execution began to wait for an operator",
+            me.parked.clone(),
+        );
+        registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
+        registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
+        registry.register(
+            "commit_conflicts",
+            "Commits decided again because what they read had changed",
+            me.conflicts.clone(),
+        );
+        registry.register("fenced_writes", "Results of late workers that were refused", me.fenced.clone());
+        registry.register(
+            "redeliveries",
+            "Tasks handed out again after a crash or a lapsed lease",
+            me.redelivered.clone(),
+        );
+        registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
+        registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
+        me
+    }
+
+    pub(crate) fn started(&self, workflow: &str) {
+        self.started.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
+    }
+
+    pub(crate) fn ended(&self, workflow: &str, outcome: &str) {
+        self.ended.get_or_create(&ByOutcome { workflow: workflow.into(), outcome: outcome.into() }).inc();
+    }
+
+    pub(crate) fn parked(&self, reason: &str) {
+        self.parked.get_or_create(&ByReason { reason: reason.into() }).inc();
+    }
+
+    pub(crate) fn attempted(&self, action: &str, result: &str, took: Duration) {
+        let by = ByAction { action: action.into(), result: result.into() };
+        self.attempts.get_or_create(&by).inc();
+        self.seconds.get_or_create(&by).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    pub(crate) fn fenced(&self) {
+        self.fenced.inc();
+    }
+
+    pub(crate) fn redelivered(&self) {
+        self.redelivered.inc();
+    }
+
+    pub(crate) fn unreadable(&self) {
+        self.unreadable.inc();
+    }
+
+    pub(crate) fn in_flight(&self, change: i64) {
+        self.in_flight.inc_by(change);
+    }
+}
+
+fn histogram() -> Histogram {
+    // 1 ms to about 65 s.
+    Histogram::new(exponential_buckets(0.001, 2.0, 17))
+}

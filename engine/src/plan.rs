@@ -1,0 +1,89 @@
+//! What people decide on, and its digest.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::fmt::{self, Write as _};
+
+/// What an execution will do, as its data says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// One line for lists, such as `onboard acme: 16 H100 in eu`.
+    pub title: String,
+    /// What is decided: kind, count, model, region, isolation, object set, quotas, price, policy version. In the digest.
+    pub decides: Value,
+    /// What may vary inside the decision, such as the nodes proposed. Shown, and outside the digest.
+    pub placement: Value,
+}
+
+impl Plan {
+    /// The SHA-256 of the workflow, its schema, and the decided part in canonical form.
+    #[must_use]
+    pub fn digest(&self, workflow: &str, schema: u32) -> PlanDigest {
+        let mut canonical = String::new();
+        canonicalise(&self.decides, &mut canonical);
+        let mut hash = Sha256::new();
+        hash.update(format!("tenure plan 1\n{workflow} {schema}\n{canonical}"));
+        let mut text = String::from("sha256:");
+        for byte in hash.finalize() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        PlanDigest(text)
+    }
+}
+
+/// Names exactly one plan: `sha256:` and 64 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PlanDigest(pub String);
+
+impl fmt::Display for PlanDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// JSON with sorted keys and no spaces, whatever order the map type keeps.
+fn canonicalise(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_by_key(|(name, _)| name.as_str());
+            out.push('{');
+            for (i, (name, field)) in sorted.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                let _ = write!(out, "{}:", Value::String(name.clone()));
+                canonicalise(field, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                canonicalise(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            let _ = write!(out, "{value}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_digest_covers_the_decision_and_not_the_placement() {
+        let plan = |decides, placement| Plan { title: String::new(), decides, placement }.digest("w", 1);
+        let digest = plan(json!({"gpus": 8, "model": "T4"}), json!(["n1"]));
+        assert_eq!(digest, plan(json!({"model": "T4", "gpus": 8}), json!(["n2"])));
+        assert_ne!(digest, plan(json!({"model": "T4", "gpus": 9}), json!(["n1"])));
+    }
+}

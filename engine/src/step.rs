@@ -1,0 +1,253 @@
+//! What a state does: act, ask people, wait, choose, or end.
+//!
+//! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
+//! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
+
+use crate::{ActionError, Deed, RetryPolicy, Seat, Workflow};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What is done in one state.
+pub enum Step<W: Workflow> {
+    /// Actions, one or many.
+    Act(Act<W>),
+    /// A decision by people.
+    Approval(Approval<W::State>),
+    /// A span of time, or a signal within it.
+    Wait(Wait<W::State>),
+    /// A decision by the data.
+    Choose(Choose<W::State>),
+    /// Nothing more. Any outcome but [`Outcome::Completed`] first unwinds the trail.
+    End(Outcome),
+}
+
+/// How an execution ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Outcome {
+    /// It did what it was asked for.
+    Completed,
+    /// Policy said no.
+    Rejected,
+    /// People said no.
+    Refused,
+    /// Nobody decided, or nothing came, in time.
+    Expired,
+    /// A failure turned it back, and everything was undone.
+    RolledBack,
+    /// A person cancelled it, and everything was undone.
+    Cancelled,
+    /// A person closed it by force; the leak report lists what was left.
+    Terminated,
+}
+
+/// How a step stands to being taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commitment {
+    /// Its compensations lie on the trail.
+    Undone,
+    /// It leaves nothing to undo.
+    NothingToUndo,
+    /// It cannot be undone: the pivot, or past it.
+    ForwardOnly {
+        /// It destroys data: only people can authorise it, no waiver.
+        destroys: bool,
+    },
+}
+
+/// Actions that run side by side, and what follows.
+pub struct Act<W: Workflow> {
+    pub(crate) branches: Vec<Branch<W>>,
+    pub(crate) commitment: Commitment,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) attempt_within: Duration,
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) within: Duration,
+    pub(crate) at_once: usize,
+    pub(crate) next: W::State,
+    pub(crate) on_failure: Vec<(&'static str, W::State)>,
+    pub(crate) or_else: Option<W::State>,
+}
+
+pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
+pub(crate) type Decoder<P> = fn(&Value) -> Result<Deed<P>, serde_json::Error>;
+
+/// One slot of a step: an action, how it is undone, and where its result goes.
+pub struct Branch<W: Workflow> {
+    pub(crate) deed: Deed<W::Platform>,
+    pub(crate) undo: Option<Undo<W::Platform>>,
+    pub(crate) record: Option<Recorder<W>>,
+}
+
+pub(crate) struct Undo<P> {
+    pub(crate) deed: Deed<P>,
+    pub(crate) decode: Decoder<P>,
+}
+
+/// A question to people.
+pub struct Approval<S> {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) within: Option<Duration>,
+    pub(crate) granted: S,
+    pub(crate) refused: S,
+    pub(crate) expired: S,
+}
+
+/// A wait: for time to pass, or for a signal.
+pub struct Wait<S> {
+    pub(crate) signal: Option<&'static str>,
+    pub(crate) within: Option<Duration>,
+    /// Where the signal leads.
+    pub(crate) then: S,
+    /// Where the deadline leads; the same as `then` in a plain wait.
+    pub(crate) expired: S,
+}
+
+/// A policy rule that stands for people: recorded in place of an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Which rule of which document.
+    pub name: String,
+    /// The document's version and digest.
+    pub version: String,
+}
+
+/// Ways out of a state, of which the data picks one.
+pub struct Choose<S> {
+    pub(crate) options: Vec<Choice<S>>,
+    pub(crate) taken: usize,
+}
+
+pub(crate) struct Choice<S> {
+    pub(crate) label: &'static str,
+    pub(crate) to: S,
+    pub(crate) waiver: Option<Rule>,
+}
+
+/// A way from one state to another, as diagram, check and coverage see it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Edge {
+    /// The state it leaves.
+    pub from: String,
+    /// What makes it be taken.
+    pub label: String,
+    /// The state it leads to, or `[*]` at an end.
+    pub to: String,
+}
+
+/// An [`Edge`] with what the check must know of it.
+pub(crate) struct Way<S> {
+    pub(crate) label: String,
+    pub(crate) to: S,
+    pub(crate) authorises: Authority,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Authority {
+    None,
+    Waiver,
+    People,
+}
+
+impl<W: Workflow> Step<W> {
+    /// Every way out of this step, whatever the data picks.
+    pub(crate) fn ways(&self) -> Vec<Way<W::State>> {
+        match self {
+            Self::Act(act) => act.ways(),
+            Self::Approval(approval) => [
+                (approval.granted_label(), approval.granted, Authority::People),
+                ("refused".into(), approval.refused, Authority::None),
+                (format!("not decided within {}", span(approval.within)), approval.expired, Authority::None),
+            ]
+            .into_iter()
+            .map(|(label, to, authorises)| Way { label, to, authorises })
+            .collect(),
+            Self::Wait(wait) => wait.ways(),
+            Self::Choose(choose) => choose
+                .options
+                .iter()
+                .map(|option| {
+                    let authorises =
+                        if option.waiver.is_some() { Authority::Waiver } else { Authority::None };
+                    Way { label: option.label.into(), to: option.to, authorises }
+                })
+                .collect(),
+            Self::End(_) => Vec::new(),
+        }
+    }
+}
+
+impl<W: Workflow> Act<W> {
+    /// The names of the actions, each once, in order.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for branch in &self.branches {
+            if !names.contains(&branch.deed.name) {
+                names.push(branch.deed.name);
+            }
+        }
+        names
+    }
+
+    pub(crate) fn done_label(&self) -> String {
+        let names = self.names();
+        if names.is_empty() { "nothing to do".into() } else { names.join(", ") }
+    }
+
+    fn ways(&self) -> Vec<Way<W::State>> {
+        let way = |label, to| Way { label, to, authorises: Authority::None };
+        let mut ways = vec![way(self.done_label(), self.next)];
+        ways.extend(self.on_failure.iter().map(|(code, to)| way((*code).to_owned(), *to)));
+        ways.extend(self.or_else.map(|to| way("failed".into(), to)));
+        ways
+    }
+}
+
+impl<S: Copy> Approval<S> {
+    fn granted_label(&self) -> String {
+        let seats: Vec<_> = self.seats.iter().map(|seat| seat.any_of.join("/")).collect();
+        format!("approved by {}", seats.join(" and "))
+    }
+
+    pub(crate) fn label(&self, ruling: crate::Ruling) -> String {
+        match ruling {
+            crate::Ruling::Granted => self.granted_label(),
+            crate::Ruling::Refused => "refused".into(),
+            crate::Ruling::Expired => format!("not decided within {}", span(self.within)),
+        }
+    }
+}
+
+impl<S: Copy> Wait<S> {
+    pub(crate) fn signal_label(&self) -> String {
+        self.signal.map_or_else(String::new, |name| format!("signal {name}"))
+    }
+
+    pub(crate) fn deadline_label(&self) -> String {
+        if self.signal.is_some() {
+            format!("no signal within {}", span(self.within))
+        } else {
+            format!("after {}", span(self.within))
+        }
+    }
+
+    fn ways(&self) -> Vec<Way<S>> {
+        let way = |label, to| Way { label, to, authorises: Authority::None };
+        let signalled = self.signal.map(|_| way(self.signal_label(), self.then));
+        signalled.into_iter().chain([way(self.deadline_label(), self.expired)]).collect()
+    }
+}
+
+/// A duration in the largest unit that divides it: `5 d`, `90 s`.
+fn span(duration: Option<Duration>) -> String {
+    let Some(duration) = duration else { return "an unstated time".into() };
+    let seconds = duration.as_secs();
+    for (unit, name) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
+        if seconds >= unit && seconds.is_multiple_of(unit) {
+            return format!("{} {name}", seconds / unit);
+        }
+    }
+    format!("{seconds} s")
+}
