@@ -1,0 +1,101 @@
+//! Every code with which an action of this crate's actuators can fail, and what to do about it.
+//!
+//! `docs/actuators.md` is compared with [`ALL`] by a test; no code stands anywhere else as a literal.
+
+/// The account still has jobs.
+pub const ACCOUNT_IN_USE: &str = "account.in_use";
+/// The bucket still holds objects.
+pub const BUCKET_NOT_EMPTY: &str = "bucket.not_empty";
+/// The bucket does not encrypt with the tenant's key, or keeps no versions.
+pub const BUCKET_UNSAFE: &str = "bucket.unsafe";
+/// A later holder of the lease has already acted for this step.
+pub const FENCED: &str = "call.fenced";
+/// One key came with two different requests.
+pub const KEY_REUSED: &str = "call.key_reused";
+/// The three sources of a layout do not agree.
+pub const LAYOUT_DISAGREES: &str = "gpu.layout_disagrees";
+/// The layout could not be applied.
+pub const LAYOUT_FAILED: &str = "gpu.layout_failed";
+/// The layout is being applied.
+pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
+/// The layout is pending and nobody works on it.
+pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
+/// An isolation probe got through.
+pub const PROBE_FAILED: &str = "isolation.probe_failed";
+/// The tenant's key is not there.
+pub const KEY_MISSING: &str = "key.missing";
+/// The tenant's key could be copied out of the key store.
+pub const KEY_UNSAFE: &str = "key.unsafe";
+/// A name cannot be formed.
+pub const NAME_INVALID: &str = "name.invalid";
+/// The node has had a later owner.
+pub const EPOCH_OLD: &str = "node.epoch_old";
+/// The node is another tenant's.
+pub const NODE_OWNED: &str = "node.owned";
+/// The node failed its diagnosis.
+pub const NODE_UNFIT: &str = "node.unfit";
+/// The object was replaced while it was being changed.
+pub const OBJECT_CHANGED: &str = "object.changed";
+/// An object of that name is somebody else's.
+pub const OBJECT_FOREIGN: &str = "object.foreign";
+/// The object to be changed is not there.
+pub const OBJECT_MISSING: &str = "object.missing";
+/// The object is being deleted.
+pub const TERMINATING: &str = "object.terminating";
+/// A call was sent and no answer came.
+pub const NO_ANSWER: &str = "platform.no_answer";
+/// The target refused the request.
+pub const REFUSED: &str = "platform.refused";
+/// The target's answer cannot be understood.
+pub const UNREADABLE: &str = "platform.unreadable";
+/// The target could not be reached or had a failure of its own.
+pub const UNAVAILABLE: &str = "platform.unavailable";
+
+/// Code and remedy, in alphabetical order.
+pub const ALL: &[(&str, &str)] = &[
+    (ACCOUNT_IN_USE, "wait for the account's jobs to end or cancel them, then retry"),
+    (
+        BUCKET_NOT_EMPTY,
+        "the bucket holds objects: they leave by offboarding, not by undoing; empty it or keep it, then mark the step done",
+    ),
+    (
+        BUCKET_UNSAFE,
+        "the bucket is not versioned or not encrypted with the tenant's key: delete it by hand if it is empty, then retry",
+    ),
+    (FENCED, "nothing: another engine holds this step and goes on with it"),
+    (KEY_REUSED, "a defect: keep the journal of the execution and report it"),
+    (
+        LAYOUT_DISAGREES,
+        "label, scheduler and driver show different layouts: restart the device plugin on the node, then retry",
+    ),
+    (
+        LAYOUT_FAILED,
+        "read the layout manager's log on the node; free its GPUs or quarantine the node, then retry",
+    ),
+    (LAYOUT_PENDING, "nothing: the layout is being applied"),
+    (
+        LAYOUT_WEDGED,
+        "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
+    ),
+    (
+        PROBE_FAILED,
+        "the tenant is not isolated: read the probe's transcript, mend the named guard; do not hand over",
+    ),
+    (KEY_MISSING, "create the tenant's key again by retrying its step, or find out who destroyed it"),
+    (KEY_UNSAFE, "the key can leave the key store for ever: destroy it and let the step make another"),
+    (
+        NAME_INVALID,
+        "use a tenant, workspace or model name of a-z, 0-9 and single inner hyphens, short enough for a DNS label",
+    ),
+    (EPOCH_OLD, "nothing: the node has changed hands since; this claim on it is over"),
+    (NODE_OWNED, "the node still bears another tenant: finish that tenant's return of it, then retry"),
+    (NODE_UNFIT, "quarantine the node and let the execution claim another"),
+    (OBJECT_CHANGED, "nothing: it is read again and retried"),
+    (OBJECT_FOREIGN, "somebody else made an object of this name: rename or remove theirs, then retry"),
+    (OBJECT_MISSING, "something removed what an earlier step made: restore it or cancel the execution"),
+    (TERMINATING, "nothing at first; if it lasts, look for finalizers that nobody clears"),
+    (NO_ANSWER, "nothing: the target is asked what became of the call before it is sent again"),
+    (REFUSED, "read the message: the target does not accept the request as it is"),
+    (UNAVAILABLE, "check that the target runs and can be reached; it is retried by itself"),
+    (UNREADABLE, "the backend's version does not fit: compare versions of Tenure and of the target"),
+];

@@ -1,0 +1,42 @@
+//! What can be done to the world outside: one file per capability, with its trait and its actions.
+//!
+//! Workflows name the actions; backends implement the traits. Invariant: every call that changes something carries a
+//! [`Stamp`], and every object made carries the step that made it, so that an undo finds its own work by name and
+//! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
+
+pub mod codes;
+mod gpus;
+mod identity;
+mod isolation;
+mod keys;
+mod kubernetes;
+mod names;
+mod namespace;
+mod nodes;
+mod objects;
+mod queues;
+mod quota;
+mod slurm;
+mod stamp;
+
+pub use gpus::{
+    DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
+    SetGpuLayout,
+};
+pub use identity::{
+    CreateIdentity, CredentialReference, DeleteIdentity, Identity, PublishCredentials, RevokeCredentials,
+};
+pub use isolation::{Finding, IsolateNetwork, IsolationKind, ProbeIsolation, RestoreNetwork};
+pub use keys::{CreateTenantKey, DestroyTenantKey, KeyReference, KeySafety, Keys};
+pub use kubernetes::{Kind, Kubernetes, Manifest, Ownership, Place};
+pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
+pub use namespace::{CreateNamespace, DeleteNamespace};
+pub use nodes::{ReturnNode, Returned, TakeNode, Taken};
+pub use objects::{Bucket, CreateBucket, DeleteBucket, Objects};
+pub use queues::{
+    CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, FlavorQuota, HoldQueue,
+    OpenQueue,
+};
+pub use quota::{ClearResourceQuota, SetResourceQuota};
+pub use slurm::{CreateAccount, DeleteAccount, Slurm};
+pub use stamp::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};

@@ -1,0 +1,91 @@
+//! Deterministic names, so that a retry and an undo find what an earlier attempt made.
+//!
+//! Two different tenants or workspaces never share a name: the parts are joined by `--`, which no part may contain.
+
+use super::codes;
+use engine::ActionError;
+
+/// The longest name, in bytes, that every target takes (a DNS label, RFC 1123).
+const LONGEST: usize = 63;
+
+/// The name of what a tenant has once: its key, identity, cohort, account.
+///
+/// # Errors
+/// `name.invalid`, permanent, for a tenant that cannot be part of a DNS label.
+pub fn tenant_name(tenant: &str) -> Result<String, ActionError> {
+    fitting(format!("t-{}", part(tenant)?))
+}
+
+/// The name of what a workspace has once: its namespace and queue.
+///
+/// # Errors
+/// As [`tenant_name`].
+pub fn workspace_name(tenant: &str, workspace: &str) -> Result<String, ActionError> {
+    fitting(format!("t-{}--{}", part(tenant)?, part(workspace)?))
+}
+
+/// The name of a tenant's share of one GPU model. Case and punctuation of models do not tell them apart.
+///
+/// # Errors
+/// As [`tenant_name`].
+pub fn flavor_name(tenant: &str, model: &str) -> Result<String, ActionError> {
+    let words: Vec<String> = model
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    fitting(format!("t-{}--{}", part(tenant)?, part(&words.join("-"))?))
+}
+
+/// The name of a tenant's bucket in a region.
+///
+/// # Errors
+/// As [`tenant_name`].
+pub fn bucket_name(tenant: &str, region: &str) -> Result<String, ActionError> {
+    workspace_name(tenant, region)
+}
+
+fn part(text: &str) -> Result<&str, ActionError> {
+    let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if text.is_empty() || !plain || text.starts_with('-') || text.ends_with('-') || text.contains("--") {
+        return Err(ActionError::permanent(
+            codes::NAME_INVALID,
+            format!("{text:?} cannot be part of a name: only a-z, 0-9 and single inner hyphens can"),
+        ));
+    }
+    Ok(text)
+}
+
+fn fitting(name: String) -> Result<String, ActionError> {
+    if name.len() > LONGEST {
+        let why = format!("{name:?} is {} bytes long and targets take {LONGEST}", name.len());
+        return Err(ActionError::permanent(codes::NAME_INVALID, why));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_workspaces_share_a_name() {
+        let one = workspace_name("a-b", "c").unwrap();
+        let other = workspace_name("a", "b-c").unwrap();
+
+        assert_ne!(one, other);
+        assert!(
+            tenant_name("a--b").is_err(),
+            "else tenant a--b would have the name of workspace b of tenant a"
+        );
+    }
+
+    #[test]
+    fn a_name_that_no_target_would_take_is_refused() {
+        for bad in ["", "-a", "a-", "A", "a_b", "a/b", "ü", &"x".repeat(62)] {
+            assert_eq!(tenant_name(bad).unwrap_err().code, "name.invalid", "{bad:?}");
+        }
+        assert_eq!(flavor_name("acme", "V100M32").unwrap(), "t-acme--v100m32");
+        assert_eq!(flavor_name("acme", "A100 SXM/80GB").unwrap(), "t-acme--a100-sxm-80gb");
+    }
+}

@@ -1,0 +1,56 @@
+//! The world outside, as actions see it: one capability per field, each behind a trait.
+//!
+//! Every actuator action has this as its `type Platform`. Invariant: nothing here knows a policy, a plan or a
+//! ledger; what reaches a capability is resolved text and numbers, and a tenant is an opaque label.
+
+use crate::{
+    actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm},
+    backends::simulated::{Simulated, World},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All capabilities of a platform. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Platform {
+    /// Namespaces, nodes, queues, quotas, isolation.
+    pub kubernetes: Arc<dyn Kubernetes>,
+    /// Accounts of the batch scheduler.
+    pub slurm: Arc<dyn Slurm>,
+    /// Layout and health of GPUs.
+    pub gpus: Arc<dyn Gpus>,
+    /// The key store.
+    pub keys: Arc<dyn Keys>,
+    /// Buckets.
+    pub objects: Arc<dyn Objects>,
+    /// Groups and credentials of people.
+    pub identity: Arc<dyn Identity>,
+}
+
+impl Platform {
+    /// A platform on which everything is simulated by one world, in this process or in another.
+    #[must_use]
+    pub fn simulated(world: Arc<dyn World>) -> Self {
+        let all = Arc::new(Simulated::new(world));
+        Self {
+            kubernetes: all.clone(),
+            slurm: all.clone(),
+            gpus: all.clone(),
+            keys: all.clone(),
+            objects: all.clone(),
+            identity: all,
+        }
+    }
+
+    /// Which backend serves each capability, so that plans, readiness and output can say what is simulated.
+    #[must_use]
+    pub fn backends(&self) -> BTreeMap<&'static str, &'static str> {
+        BTreeMap::from([
+            ("kubernetes", self.kubernetes.backend()),
+            ("slurm", self.slurm.backend()),
+            ("gpus", self.gpus.backend()),
+            ("keys", self.keys.backend()),
+            ("objects", self.objects.backend()),
+            ("identity", self.identity.backend()),
+        ])
+    }
+}
