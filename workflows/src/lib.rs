@@ -1,1 +1,5 @@
 //! x
+
+pub mod actuators;
+pub mod backends;
+pub mod platform;

@@ -1,0 +1,162 @@
+//! A world in this process, in memory or kept in a file.
+
+use super::{
+    Owner, Refused, Request, Response, Script, What, World, faults::Player, journal::Journal, oracle,
+    state::State,
+};
+use crate::actuators::codes;
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// A world in this process.
+#[derive(Debug, Default)]
+pub struct LocalWorld {
+    state: Mutex<State>,
+    player: Mutex<Player>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl LocalWorld {
+    /// An empty world that ends with the process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The world kept in a file, as it was when its last effect was answered.
+    ///
+    /// # Errors
+    /// What the file system says, or `InvalidData` when the file is damaged before its last line.
+    pub fn persistent(path: &Path) -> io::Result<Self> {
+        let (journal, requests) = Journal::open(path)?;
+        let mut state = State::default();
+        for request in &requests {
+            let _answered_before = state.perform(request);
+        }
+        Ok(Self { state: Mutex::new(state), player: Mutex::default(), journal: Some(Arc::new(journal)) })
+    }
+
+    /// Plays this script of faults from here on, in place of any other.
+    pub fn script(&self, script: Script) {
+        *self.player.lock().unwrap_or_else(PoisonError::into_inner) = Player::new(script);
+    }
+
+    /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<String, Value> {
+        self.state().snapshot()
+    }
+
+    /// How often a key took effect.
+    #[must_use]
+    pub fn effects(&self, key: &str) -> u32 {
+        self.all_effects().get(key).copied().unwrap_or(0)
+    }
+
+    /// How often each key took effect.
+    #[must_use]
+    pub fn all_effects(&self) -> BTreeMap<String, u32> {
+        let mut effects = BTreeMap::new();
+        for effect in &self.state().trace {
+            *effects.entry(effect.key.clone()).or_default() += 1;
+        }
+        effects
+    }
+
+    /// Who owns which node, by `cluster/node`.
+    #[must_use]
+    pub fn owners(&self) -> BTreeMap<String, Owner> {
+        oracle::owners(&self.state())
+    }
+
+    /// Every change of every node's owner, in order.
+    #[must_use]
+    pub fn ownership_log(&self) -> Vec<(String, Owner)> {
+        let state = self.state();
+        let changes =
+            state.trace.iter().filter_map(|effect| Some((effect.address.clone(), effect.owner.clone()?)));
+        changes.collect()
+    }
+
+    /// What was refused for its epoch, its key or its owner, in order.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Refused> {
+        self.state().refused.clone()
+    }
+
+    /// What must never happen and did, one sentence each.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        oracle::violations(&self.state())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Performs a request and keeps what it changed before it answers.
+    async fn perform(&self, request: &Request) -> Result<Response, ActionError> {
+        let (answer, kept) = {
+            let mut state = self.state();
+            let (answer, changed) = state.perform(request);
+            let journal = self.journal.as_ref().filter(|_| changed);
+            (answer, journal.map(|journal| (journal.clone(), journal.append(request))))
+        };
+        if let Some((journal, appended)) = kept {
+            let upto = appended.map_err(unkept)?;
+            let synced = tokio::task::spawn_blocking(move || journal.sync(upto)).await;
+            synced.map_err(unkept)?.map_err(unkept)?;
+        }
+        answer
+    }
+}
+
+fn unkept(error: impl std::fmt::Display) -> ActionError {
+    ActionError::unknown(codes::NO_ANSWER, format!("the simulated world cannot keep what it does: {error}"))
+}
+
+#[async_trait]
+impl World for LocalWorld {
+    async fn call(&self, mut request: Request) -> Result<Response, ActionError> {
+        let what = self.player.lock().unwrap_or_else(PoisonError::into_inner).next(&request);
+        let Some(what) = what else { return self.perform(&request).await };
+        let said = format!("scripted for {} of {}", request.action, request.name);
+        match what {
+            What::FailBefore => Err(ActionError::transient(codes::UNAVAILABLE, said)),
+            What::RefuseBefore => Err(ActionError::permanent(codes::REFUSED, said)),
+            What::FailAfter => {
+                self.perform(&request).await?;
+                Err(ActionError::transient(codes::UNAVAILABLE, said))
+            }
+            What::RefuseAfter => {
+                self.perform(&request).await?;
+                Err(ActionError::permanent(codes::REFUSED, said))
+            }
+            What::AnswerLost => {
+                self.perform(&request).await?;
+                Err(ActionError::unknown(codes::NO_ANSWER, said))
+            }
+            What::Hang => std::future::pending().await,
+            What::Slow { ms } => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                self.perform(&request).await
+            }
+            What::NodeUnfit
+            | What::ProbeFails
+            | What::KeyExportable
+            | What::LayoutWedged
+            | What::LayoutFails => {
+                what.bend(&mut request);
+                self.perform(&request).await
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Judges a world by the record of what it accepted, not by the code that accepted it.
+
+use super::{Request, nodes::Node, state::State};
+use crate::actuators::codes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One effect that was accepted.
+#[derive(Clone, Debug)]
+pub(super) struct Effect {
+    pub(super) key: String,
+    pub(super) step: String,
+    pub(super) epoch: u64,
+    pub(super) address: String,
+    /// For nodes, who owns it from then on.
+    pub(super) owner: Option<Owner>,
+}
+
+/// Who owns a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The tenant; none when the node is free.
+    pub tenant: Option<String>,
+    /// The epoch of this ownership, or of the last.
+    pub owner_epoch: u64,
+}
+
+impl Effect {
+    pub(super) fn of(request: &Request, node: Option<&Node>) -> Self {
+        let owner =
+            node.map(|node| Owner { tenant: node.owner.tenant.clone(), owner_epoch: node.owner.owner_epoch });
+        Self {
+            key: request.key.clone(),
+            step: request.step.clone(),
+            epoch: request.epoch,
+            address: request.address(),
+            owner,
+        }
+    }
+}
+
+/// What must never happen and did, one sentence each.
+pub(super) fn violations(state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut effects: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut epochs: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut owners: BTreeMap<&str, &Owner> = BTreeMap::new();
+    for effect in &state.trace {
+        let count = effects.entry(&effect.key).or_default();
+        *count += 1;
+        if *count == 2 {
+            found.push(format!("key {} took effect more than once, last on {}", effect.key, effect.address));
+        }
+        let newest = epochs.entry(&effect.step).or_default();
+        if effect.epoch < *newest {
+            let Effect { step, epoch, .. } = effect;
+            found.push(format!("step {step} acted at epoch {epoch} after it had acted at {newest}"));
+        }
+        *newest = effect.epoch.max(*newest);
+        if let Some(owner) = &effect.owner {
+            let before = owners.insert(&effect.address, owner);
+            found.extend(before.and_then(|before| clash(&effect.address, before, owner)));
+        }
+    }
+    let reused = state.refused.iter().filter(|refused| refused.code == codes::KEY_REUSED);
+    found.extend(
+        reused.map(|refused| format!("key {} came for two things, last {}", refused.key, refused.address)),
+    );
+    found
+}
+
+fn clash(node: &str, before: &Owner, now: &Owner) -> Option<String> {
+    match (&before.tenant, &now.tenant) {
+        (Some(one), Some(other)) if one != other => Some(format!("{node} was {one}'s when {other} got it")),
+        (Some(one), Some(_)) if before.owner_epoch != now.owner_epoch => {
+            Some(format!("{node} got another epoch while it was {one}'s"))
+        }
+        (None, Some(_)) if now.owner_epoch <= before.owner_epoch => {
+            Some(format!("{node} went from epoch {} to {}", before.owner_epoch, now.owner_epoch))
+        }
+        _ => None,
+    }
+}
+
+/// Who owns which node, by cluster and node, as last accepted.
+pub(super) fn owners(state: &State) -> BTreeMap<String, Owner> {
+    let taken = state.nodes.iter().filter(|(_, node)| node.owner.tenant.is_some());
+    taken
+        .map(|(address, node)| {
+            let short = address.trim_start_matches("kubernetes/").replacen("/Node/", "/", 1);
+            (short, Owner { tenant: node.owner.tenant.clone(), owner_epoch: node.owner.owner_epoch })
+        })
+        .collect()
+}

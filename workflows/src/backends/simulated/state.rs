@@ -1,0 +1,168 @@
+//! Everything a world knows, and the one way to change it.
+//!
+//! Invariant: [`State::perform`] is deterministic and reads no clock, so that the same requests in the same order
+//! always make the same world. That is how a world kept in a file is opened again.
+
+use super::{Request, Response, Verb, checks, nodes, nodes::Node, objects, oracle::Effect};
+use crate::actuators::{Found, codes};
+use engine::ActionError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// An object of the world.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) found: Found,
+    /// The action that made it.
+    pub(super) action: String,
+    /// How many reads will still see it, once it is being deleted.
+    pub(super) reads_left: u32,
+}
+
+/// A request that was refused for its epoch, its key or its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Why.
+    pub code: String,
+    /// What was called upon.
+    pub address: String,
+    /// The action that called.
+    pub action: String,
+    /// Its key.
+    pub key: String,
+    /// Its fencing token.
+    pub epoch: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Memory {
+    verb: Verb,
+    address: String,
+    response: Response,
+}
+
+/// What a request did.
+pub(super) enum Done {
+    /// It took effect.
+    Effect(Response),
+    /// The world was so already.
+    Nothing(Response),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) objects: BTreeMap<String, Object>,
+    pub(super) layouts: BTreeMap<String, objects::Layout>,
+    pub(super) nodes: BTreeMap<String, Node>,
+    pub(super) trace: Vec<Effect>,
+    pub(super) refused: Vec<Refused>,
+    memory: BTreeMap<String, Memory>,
+    fences: BTreeMap<String, u64>,
+    uids: u64,
+}
+
+impl State {
+    /// Performs a request. The flag says whether anything changed that must be kept, a refusal included.
+    pub(super) fn perform(&mut self, request: &Request) -> (Result<Response, ActionError>, bool) {
+        match request.verb {
+            Verb::Read => return objects::read(self, request),
+            Verb::Check => return (checks::check(self, request), false),
+            Verb::Apply | Verb::Patch | Verb::Delete | Verb::Take | Verb::Cordon | Verb::Return => {}
+        }
+        let before = self.fences.get(&request.step).copied().unwrap_or(0);
+        if let Some(answer) = self.repeated(request) {
+            return (answer, true);
+        }
+        match self.change(request) {
+            Ok(Done::Effect(response)) => {
+                self.trace.push(Effect::of(request, self.nodes.get(&request.address())));
+                self.remember(request, &response);
+                (Ok(response), true)
+            }
+            Ok(Done::Nothing(response)) => {
+                self.remember(request, &response);
+                (Ok(response), true)
+            }
+            Err(error) => {
+                let kept = [codes::EPOCH_OLD, codes::NODE_OWNED].contains(&error.code.as_str());
+                if kept {
+                    self.refuse(request, &error.code);
+                }
+                (Err(error), kept || before < request.epoch)
+            }
+        }
+    }
+
+    /// The answer to a request that is late or was answered before.
+    fn repeated(&mut self, request: &Request) -> Option<Result<Response, ActionError>> {
+        let newest = self.fences.entry(request.step.clone()).or_insert(request.epoch);
+        if request.epoch < *newest {
+            let why = format!("epoch {} of step {} is over: {newest} has acted", request.epoch, request.step);
+            self.refuse(request, codes::FENCED);
+            return Some(Err(ActionError::permanent(codes::FENCED, why)));
+        }
+        *newest = request.epoch;
+        let memory = self.memory.get(&request.key)?;
+        if memory.verb == request.verb && memory.address == request.address() {
+            return Some(Ok(memory.response.clone()));
+        }
+        let why = format!(
+            "key {} was used for {} and comes for {}",
+            request.key,
+            memory.address,
+            request.address()
+        );
+        self.refuse(request, codes::KEY_REUSED);
+        Some(Err(ActionError::permanent(codes::KEY_REUSED, why)))
+    }
+
+    fn change(&mut self, request: &Request) -> Result<Done, ActionError> {
+        match request.verb {
+            Verb::Take => nodes::take(self, request),
+            Verb::Cordon => nodes::cordon(self, request),
+            Verb::Return => nodes::give_back(self, request),
+            Verb::Apply if request.kind == objects::LAYOUT => Ok(objects::set_layout(self, request)),
+            Verb::Apply => objects::apply(self, request),
+            Verb::Patch => objects::patch(self, request),
+            Verb::Delete => objects::delete(self, request),
+            Verb::Read | Verb::Check => Ok(Done::Nothing(Response::default())),
+        }
+    }
+
+    fn remember(&mut self, request: &Request, response: &Response) {
+        let memory = Memory { verb: request.verb, address: request.address(), response: response.clone() };
+        self.memory.insert(request.key.clone(), memory);
+    }
+
+    fn refuse(&mut self, request: &Request, code: &str) {
+        self.refused.push(Refused {
+            code: code.to_owned(),
+            address: request.address(),
+            action: request.action.clone(),
+            key: request.key.clone(),
+            epoch: request.epoch,
+        });
+    }
+
+    pub(super) fn next_uid(&mut self) -> String {
+        self.uids += 1;
+        format!("uid-{}", self.uids)
+    }
+
+    /// What stands in the world, without identities and counters: equal worlds have equal snapshots.
+    pub(super) fn snapshot(&self) -> BTreeMap<String, Value> {
+        let objects = self.objects.iter().map(|(address, object)| {
+            let Found { tenant, spec, terminating, .. } = &object.found;
+            let shown = json!({
+                "tenant": tenant, "action": object.action, "spec": spec, "terminating": terminating,
+            });
+            (address.clone(), shown)
+        });
+        let layouts = self.layouts.iter().filter(|(_, layout)| !layout.is_factory());
+        let layouts = layouts.map(|(address, layout)| (address.clone(), layout.shown()));
+        let nodes = self.nodes.iter().filter(|(_, node)| !node.is_free());
+        let nodes = nodes.map(|(address, node)| (address.clone(), node.shown()));
+        objects.chain(layouts).chain(nodes).collect()
+    }
+}

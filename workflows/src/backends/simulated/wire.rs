@@ -1,0 +1,127 @@
+//! What passes between the capabilities and a world: one request, one response.
+
+use crate::actuators::Found;
+use async_trait::async_trait;
+use engine::ActionError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Debug;
+
+/// A world that takes calls.
+///
+/// An implementor promises that a key that took effect is answered as before and changes nothing, and that an effect
+/// is kept before it is answered.
+#[async_trait]
+pub trait World: Debug + Send + Sync {
+    /// Does, or looks at, one thing.
+    ///
+    /// # Errors
+    /// By class, with a code of [`codes`](crate::actuators::codes).
+    async fn call(&self, request: Request) -> Result<Response, ActionError>;
+}
+
+/// Which part of the world is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum System {
+    /// API servers of clusters.
+    Kubernetes,
+    /// Accounting of clusters.
+    Slurm,
+    /// GPUs of nodes.
+    Gpus,
+    /// The key store.
+    Keys,
+    /// The object store.
+    Objects,
+    /// The identity provider.
+    Identity,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Verb {
+    /// How does it stand?
+    Read,
+    /// Test it, changing nothing.
+    Check,
+    /// Make it be so.
+    Apply,
+    /// Set some fields of it.
+    Patch,
+    /// Begin to delete it.
+    Delete,
+    /// Give a node to a tenant.
+    Take,
+    /// Keep new work from a node.
+    Cordon,
+    /// End a tenant's ownership of a node.
+    Return,
+}
+
+impl Verb {
+    /// Whether it can change the world.
+    #[must_use]
+    pub fn changes(self) -> bool {
+        match self {
+            Self::Read | Self::Check => false,
+            Self::Apply | Self::Patch | Self::Delete | Self::Take | Self::Cordon | Self::Return => true,
+        }
+    }
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The action that calls.
+    pub action: String,
+    /// The step on whose behalf.
+    pub step: String,
+    /// The idempotency key.
+    pub key: String,
+    /// The fencing token, compared per step.
+    pub epoch: u64,
+    /// How long the caller waits, in milliseconds.
+    pub deadline_ms: u64,
+    /// Which part of the world.
+    pub system: System,
+    /// In which cluster; empty for what stands outside of clusters.
+    #[serde(default)]
+    pub cluster: String,
+    /// What is asked.
+    pub verb: Verb,
+    /// Of what kind of thing.
+    pub kind: String,
+    /// Under which name.
+    pub name: String,
+    /// For which tenant.
+    #[serde(default)]
+    pub tenant: String,
+    /// What it is to be.
+    #[serde(default)]
+    pub spec: Value,
+    /// Only if it is this very object.
+    #[serde(default)]
+    pub precondition_uid: Option<String>,
+}
+
+impl Request {
+    /// Where in the world it points.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let system: &str = self.system.into();
+        format!("{system}/{}/{}/{}", self.cluster, self.kind, self.name)
+    }
+}
+
+/// One answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// The object, if there is one.
+    pub found: Option<Found>,
+    /// What else there is to say, by verb: an ownership, a layout, a finding.
+    pub value: Value,
+}
