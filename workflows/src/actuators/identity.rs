@@ -126,7 +126,7 @@ impl Action for PublishCredentials {
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CredentialReference>, ActionError> {
         let name = tenant_name(&self.tenant)?;
         Ok(match on.identity.published(&name, &Stamp::of(self, call)).await? {
-            Some(found) => Probe::Done(self.reference(&name, &found)?),
+            Some(found) => self.reference(&name, &found).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
     }

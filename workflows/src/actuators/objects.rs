@@ -77,10 +77,11 @@ impl Action for CreateBucket {
         }
     }
 
+    /// A bucket that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Made>, ActionError> {
         let bucket = self.bucket()?;
         Ok(match on.objects.read(&self.region, &bucket.name, &Stamp::of(self, call)).await? {
-            Some(there) => Probe::Done(self.checked(&bucket, &there)?),
+            Some(there) => self.checked(&bucket, &there).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
     }

@@ -22,6 +22,8 @@ impl RemoteWorld {
     /// # Errors
     /// `platform.refused` when no client can be made.
     pub fn new(url: &str) -> Result<Self, ActionError> {
+        // Another part of the process may have installed one before; any will do.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
         let client = client.map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
         Ok(Self { client, call: format!("{}/call", url.trim_end_matches('/')) })

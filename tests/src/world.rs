@@ -1,0 +1,73 @@
+//! The simulated world as a process of its own, so that killing Tenure does not kill the world, nor the other way round.
+//!
+//! `POST /call` takes one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
+//! look at it; `POST /script` replaces its faults.
+
+use axum::{
+    Json, Router,
+    extract::State,
+    routing::{get, post},
+};
+use engine::ActionError;
+use serde::Serialize;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::net::TcpListener;
+use workflows::backends::simulated::{LocalWorld, Request, Response, Script, World};
+
+/// A world with the time that each of its answers takes.
+#[derive(Clone)]
+struct Served {
+    world: Arc<LocalWorld>,
+    slow: Duration,
+}
+
+/// Serves the world until the process ends.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(listener: TcpListener, world: Arc<LocalWorld>, slow: Duration) -> io::Result<()> {
+    axum::serve(listener, router(Served { world, slow })).await
+}
+
+/// Listens on a free port of this machine and serves the world there until the runtime ends.
+///
+/// # Errors
+/// When no port can be had.
+pub async fn serve_here(world: Arc<LocalWorld>) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve(listener, world, Duration::ZERO));
+    Ok(address)
+}
+
+fn router(served: Served) -> Router {
+    Router::new()
+        .route("/call", post(call))
+        .route("/script", post(script))
+        .route("/snapshot", get(|served| look(served, LocalWorld::snapshot)))
+        .route("/effects", get(|served| look(served, LocalWorld::all_effects)))
+        .route("/violations", get(|served| look(served, LocalWorld::violations)))
+        .route("/owners", get(|served| look(served, LocalWorld::owners)))
+        .route("/refused", get(|served| look(served, LocalWorld::refused)))
+        .with_state(served)
+}
+
+async fn call(
+    State(served): State<Served>,
+    Json(request): Json<Request>,
+) -> Json<Result<Response, ActionError>> {
+    if !served.slow.is_zero() {
+        tokio::time::sleep(served.slow).await;
+    }
+    // A caller that hangs up does not take back what it asked for.
+    let done = tokio::spawn(async move { served.world.call(request).await }).await;
+    Json(done.unwrap_or_else(|e| Err(ActionError::unknown("platform.no_answer", e))))
+}
+
+async fn script(State(served): State<Served>, Json(script): Json<Script>) {
+    served.world.script(script);
+}
+
+async fn look<T: Serialize>(State(served): State<Served>, at: fn(&LocalWorld) -> T) -> Json<T> {
+    Json(at(&served.world))
+}
