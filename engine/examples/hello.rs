@@ -13,13 +13,16 @@ use strum::{IntoStaticStr, VariantArray};
 
 /// The request, and what has been learnt while serving it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Hello {
-    name: String,
-    receipt: Option<String>,
+pub struct Hello {
+    /// Whom to greet.
+    pub name: String,
+    /// From the post office. Filled by `PostingCard`.
+    pub receipt: Option<String>,
 }
 
+/// Where a greeting stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
-enum State {
+pub enum State {
     WritingCard,
     AwaitingApproval,
     PostingCard,
@@ -76,8 +79,9 @@ impl Workflow for Hello {
 
 /// The world outside: what lies on the desk, and what is in the post.
 #[derive(Debug, Default)]
-struct Desk {
-    cards: Mutex<Vec<String>>,
+pub struct Desk {
+    /// Cards written and not posted.
+    pub cards: Mutex<Vec<String>>,
 }
 
 impl Desk {
@@ -91,7 +95,7 @@ impl Desk {
 
 /// Running it twice writes one card: it looks before it writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct WriteCard {
+pub struct WriteCard {
     name: String,
 }
 impl Action for WriteCard {
@@ -108,7 +112,7 @@ impl Action for WriteCard {
 
 /// Undoes [`WriteCard`]; a card that was never written is no trouble.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct ShredCard {
+pub struct ShredCard {
     name: String,
 }
 impl Action for ShredCard {
@@ -121,7 +125,7 @@ impl Action for ShredCard {
 
 /// Running it twice posts one card: the post office knows the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct PostCard {
+pub struct PostCard {
     name: String,
 }
 impl Action for PostCard {

@@ -1,6 +1,6 @@
 //! The picture of a workflow, drawn from the steps that run: Mermaid for people, JSON for the console.
 
-use crate::{Commitment, Edge, Step, Workflow, check::Graph};
+use crate::{Commitment, Step, Workflow, check::Graph, step::DONE};
 use serde::Serialize;
 use std::fmt::Write as _;
 use strum::VariantArray;
@@ -17,7 +17,20 @@ pub struct Diagram {
     /// Its states.
     pub states: Vec<DiagramState>,
     /// The ways between them, ends included.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<DiagramEdge>,
+}
+
+/// One way of a [`Diagram`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiagramEdge {
+    /// The state it leaves.
+    pub from: String,
+    /// What makes it be taken, as [`Edge::label`](crate::Edge::label).
+    pub label: String,
+    /// The same for people, with actions, roles and limits.
+    pub text: String,
+    /// The state it leads to, or `[*]` at an end.
+    pub to: String,
 }
 
 /// One state of a [`Diagram`].
@@ -40,7 +53,7 @@ pub struct DiagramState {
 pub fn diagram<W: Workflow>() -> Diagram {
     let examples = W::examples();
     let graph = Graph::<W>::of(&examples);
-    let mut edges: Vec<Edge> = Vec::new();
+    let mut edges: Vec<DiagramEdge> = Vec::new();
     let mut states = Vec::new();
     for &state in W::State::VARIANTS {
         let name: &str = state.into();
@@ -90,31 +103,30 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
 }
 
 /// The ways out of a state over all examples. Where examples differ only in how much there is to do, or in who has to
-/// agree, the way is drawn once, with the label of the first.
-fn merged_edges<W: Workflow>(graph: &Graph<W>, state: W::State, drawn: &DiagramState) -> Vec<Edge> {
-    let from = drawn.name.clone();
-    let mut edges: Vec<Edge> = Vec::new();
+/// agree, the way is drawn once, with the text of the first; that of success names every action.
+fn merged_edges<W: Workflow>(graph: &Graph<W>, state: W::State, drawn: &DiagramState) -> Vec<DiagramEdge> {
+    let mut edges: Vec<DiagramEdge> = Vec::new();
     for step in graph.steps(state) {
-        let done = match step {
-            Step::Act(act) => Some(act.next),
-            Step::End(_) | Step::Approval(_) | Step::Wait(_) | Step::Choose(_) => None,
-        };
-        for (place, way) in step.ways().into_iter().enumerate() {
+        for way in step.ways() {
             let to: &str = way.to.into();
-            let is_done = place == 0 && done == Some(way.to);
-            let label =
-                if is_done && !drawn.actions.is_empty() { drawn.actions.join(", ") } else { way.label };
-            let same = |edge: &Edge| edge.to == to && (edge.label == label || drawn.kind == "approval");
-            if !edges.iter().any(same) {
-                edges.push(Edge { from: from.clone(), label, to: to.into() });
+            if edges.iter().any(|edge| edge.to == to && edge.label == way.label) {
+                continue;
             }
+            let named = way.label == DONE && !drawn.actions.is_empty();
+            let text = if named { drawn.actions.join(", ") } else { way.text };
+            edges.push(DiagramEdge { from: drawn.name.clone(), label: way.label, text, to: to.into() });
         }
         if let Step::End(outcome) = step {
-            edges.push(Edge {
-                from: from.clone(),
-                label: Into::<&str>::into(*outcome).into(),
+            let label: &str = outcome.into();
+            let end = DiagramEdge {
+                from: drawn.name.clone(),
+                label: label.into(),
+                text: label.into(),
                 to: "[*]".into(),
-            });
+            };
+            if !edges.contains(&end) {
+                edges.push(end);
+            }
         }
     }
     edges
@@ -126,7 +138,7 @@ impl Diagram {
     pub fn mermaid(&self, current: Option<&str>) -> String {
         let mut out = format!("stateDiagram-v2\n    [*] --> {}\n", self.initial);
         for edge in &self.edges {
-            let _ = writeln!(out, "    {} --> {} : {}", edge.from, edge.to, edge.label);
+            let _ = writeln!(out, "    {} --> {} : {}", edge.from, edge.to, edge.text);
         }
         for state in &self.states {
             if state.forward_only {

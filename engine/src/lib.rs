@@ -22,6 +22,8 @@ mod plan;
 mod retry;
 mod settle;
 mod step;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transition;
 mod unwind;
 mod worker;
@@ -35,7 +37,7 @@ pub use approval::{Ballot, Person, Ruling, Seat, Verdict, Vote};
 pub use build::{act, act_each, all, approval, await_signal, branch, end, wait, when};
 pub use check::{Flaw, check};
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
-pub use diagram::{Diagram, DiagramState, diagram};
+pub use diagram::{Diagram, DiagramEdge, DiagramState, diagram};
 pub use engine::{Engine, Options, Request, Started, Unsound};
 pub use error::{ActionError, Class, Error, Refusal};
 pub use event::{Effect, Event, Order, Ticket};

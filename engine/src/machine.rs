@@ -167,7 +167,9 @@ fn step_on<W: Workflow>(
     let (from, from_phase) = (before.state_name(), before.phase_name());
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
     let was_parked = matches!(before.phase, Phase::Parked { .. });
-    let told = (event.name(), event.actor().to_owned(), serde_json::to_value(&event).unwrap_or(Value::Null));
+    let actor =
+        if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
+    let told = (event.name(), actor, serde_json::to_value(&event).unwrap_or(Value::Null));
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let subject = execution.data.subject();

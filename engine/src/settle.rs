@@ -6,6 +6,7 @@ use crate::{
     RetryPolicy, Step, Ticket, Workflow,
     action::{Probe, Repeat, SECOND},
     execution::Fate,
+    step::DONE,
     transition::Turn,
 };
 use serde_json::Value;
@@ -249,7 +250,7 @@ impl<W: Workflow> Turn<W> {
             self.pass_pivot();
         }
         self.exec.data = data;
-        self.enter(act.next, Some(act.done_label()));
+        self.enter(act.next, Some(DONE.into()));
     }
 
     fn fail(&mut self, act: &Act<W>, error: ActionError) {

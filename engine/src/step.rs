@@ -131,15 +131,17 @@ pub(crate) struct Choice<S> {
 pub struct Edge {
     /// The state it leaves.
     pub from: String,
-    /// What makes it be taken.
+    /// What makes it be taken: `done`, `approved`, `refused`, `expired`, `deadline`, `signal x`, a code, or a choice's label.
     pub label: String,
     /// The state it leads to, or `[*]` at an end.
     pub to: String,
 }
 
-/// An [`Edge`] with what the check must know of it.
+/// An [`Edge`] with what the check and the diagram must know of it.
 pub(crate) struct Way<S> {
     pub(crate) label: String,
+    /// The label as people read it, with what the data adds.
+    pub(crate) text: String,
     pub(crate) to: S,
     pub(crate) authorises: Authority,
 }
@@ -151,37 +153,47 @@ pub(crate) enum Authority {
     People,
 }
 
+impl<S> Way<S> {
+    fn new(label: impl Into<String>, to: S) -> Self {
+        let label = label.into();
+        Self { text: label.clone(), label, to, authorises: Authority::None }
+    }
+
+    fn text(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
+    fn authorising(self, authorises: Authority) -> Self {
+        Self { authorises, ..self }
+    }
+}
+
+/// The label of a step's success.
+pub(crate) const DONE: &str = "done";
+
 impl<W: Workflow> Step<W> {
     /// Every way out of this step, whatever the data picks.
     pub(crate) fn ways(&self) -> Vec<Way<W::State>> {
         match self {
             Self::Act(act) => act.ways(),
-            Self::Approval(approval) => [
-                (approval.granted_label(), approval.granted, Authority::People),
-                ("refused".into(), approval.refused, Authority::None),
-                (format!("not decided within {}", span(approval.within)), approval.expired, Authority::None),
-            ]
-            .into_iter()
-            .map(|(label, to, authorises)| Way { label, to, authorises })
-            .collect(),
+            Self::Approval(approval) => approval.ways(),
             Self::Wait(wait) => wait.ways(),
-            Self::Choose(choose) => choose
-                .options
-                .iter()
-                .map(|option| {
-                    let authorises =
-                        if option.waiver.is_some() { Authority::Waiver } else { Authority::None };
-                    Way { label: option.label.into(), to: option.to, authorises }
-                })
-                .collect(),
+            Self::Choose(choose) => choose.options.iter().map(Choice::way).collect(),
             Self::End(_) => Vec::new(),
         }
     }
 }
 
+impl<S: Copy> Choice<S> {
+    fn way(&self) -> Way<S> {
+        let way = Way::new(self.label, self.to);
+        if self.waiver.is_some() { way.authorising(Authority::Waiver) } else { way }
+    }
+}
+
 impl<W: Workflow> Act<W> {
     /// The names of the actions, each once, in order.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
+    fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
         for branch in &self.branches {
             if !names.contains(&branch.deed.name) {
@@ -191,52 +203,57 @@ impl<W: Workflow> Act<W> {
         names
     }
 
-    pub(crate) fn done_label(&self) -> String {
-        let names = self.names();
-        if names.is_empty() { "nothing to do".into() } else { names.join(", ") }
-    }
-
     fn ways(&self) -> Vec<Way<W::State>> {
-        let way = |label, to| Way { label, to, authorises: Authority::None };
-        let mut ways = vec![way(self.done_label(), self.next)];
-        ways.extend(self.on_failure.iter().map(|(code, to)| way((*code).to_owned(), *to)));
-        ways.extend(self.or_else.map(|to| way("failed".into(), to)));
+        let names = self.names();
+        let text = if names.is_empty() { "nothing to do".into() } else { names.join(", ") };
+        let mut ways = vec![Way::new(DONE, self.next).text(text)];
+        ways.extend(self.on_failure.iter().map(|(code, to)| Way::new(*code, *to)));
+        ways.extend(self.or_else.map(|to| Way::new("failed", to)));
         ways
     }
 }
 
 impl<S: Copy> Approval<S> {
-    fn granted_label(&self) -> String {
-        let seats: Vec<_> = self.seats.iter().map(|seat| seat.any_of.join("/")).collect();
-        format!("approved by {}", seats.join(" and "))
+    pub(crate) fn label(ruling: crate::Ruling) -> &'static str {
+        match ruling {
+            crate::Ruling::Granted => "approved",
+            crate::Ruling::Refused => "refused",
+            crate::Ruling::Expired => "expired",
+        }
     }
 
-    pub(crate) fn label(&self, ruling: crate::Ruling) -> String {
-        match ruling {
-            crate::Ruling::Granted => self.granted_label(),
-            crate::Ruling::Refused => "refused".into(),
-            crate::Ruling::Expired => format!("not decided within {}", span(self.within)),
-        }
+    fn ways(&self) -> Vec<Way<S>> {
+        use crate::Ruling::{Expired, Granted, Refused};
+        let seats: Vec<_> = self.seats.iter().map(|seat| seat.any_of.join("/")).collect();
+        vec![
+            Way::new(Self::label(Granted), self.granted)
+                .text(format!("approved by {}", seats.join(" and ")))
+                .authorising(Authority::People),
+            Way::new(Self::label(Refused), self.refused),
+            Way::new(Self::label(Expired), self.expired)
+                .text(format!("not decided within {}", span(self.within))),
+        ]
     }
 }
 
 impl<S: Copy> Wait<S> {
     pub(crate) fn signal_label(&self) -> String {
-        self.signal.map_or_else(String::new, |name| format!("signal {name}"))
+        format!("signal {}", self.signal.unwrap_or_default())
     }
 
     pub(crate) fn deadline_label(&self) -> String {
-        if self.signal.is_some() {
-            format!("no signal within {}", span(self.within))
-        } else {
-            format!("after {}", span(self.within))
-        }
+        "deadline".into()
     }
 
     fn ways(&self) -> Vec<Way<S>> {
-        let way = |label, to| Way { label, to, authorises: Authority::None };
-        let signalled = self.signal.map(|_| way(self.signal_label(), self.then));
-        signalled.into_iter().chain([way(self.deadline_label(), self.expired)]).collect()
+        let within = span(self.within);
+        let text = if self.signal.is_some() {
+            format!("no signal within {within}")
+        } else {
+            format!("after {within}")
+        };
+        let signalled = self.signal.map(|_| Way::new(self.signal_label(), self.then));
+        signalled.into_iter().chain([Way::new(self.deadline_label(), self.expired).text(text)]).collect()
     }
 }
 

@@ -5,11 +5,12 @@
 //! execution and event always give the same answer. What happens to slots is in `settle.rs`, the way back in `unwind.rs`.
 
 use crate::{
-    Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Deed, Edge, Effect, Event, Execution,
-    Mark, Order, Outcome, Phase, PlanDigest, Reason, Refusal, Ruling, Slot, Step, Ticket, Verdict, Vote,
-    Wait, Workflow,
+    Act, ActionError, Approval, Authorisation, Authoriser, Ballot, Commitment, Deed, Edge, Effect, Event,
+    Execution, Mark, Order, Outcome, Phase, PlanDigest, Reason, Refusal, Ruling, Slot, Step, Ticket, Verdict,
+    Vote, Wait, Workflow,
     action::DeedKind,
     execution::{Fate, state_named},
+    step::DONE,
 };
 use std::time::Duration;
 use store::Timestamp;
@@ -172,7 +173,7 @@ impl<W: Workflow> Turn<W> {
             self.pass_pivot();
         }
         if act.branches.is_empty() {
-            return Some((act.next, Some(act.done_label())));
+            return Some((act.next, Some(DONE.into())));
         }
         self.exec.slots = vec![Slot::default(); act.branches.len()];
         self.begin_slots(act);
@@ -263,7 +264,7 @@ impl<W: Workflow> Turn<W> {
         else {
             return;
         };
-        let label = Some(approval.label(ruling));
+        let label = Some(Approval::<W::State>::label(ruling).to_owned());
         match ruling {
             Ruling::Granted => {
                 let yes = ballot.votes.iter().filter(|vote| vote.verdict == Verdict::Approve);

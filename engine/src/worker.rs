@@ -121,14 +121,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn run_until_idle(&self) -> Result<usize, Error> {
         let mut worked = 0;
-        loop {
-            let options = &self.inner.options;
-            let leases =
-                self.inner.store.lease(&options.holder, self.inner.clock.now(), options.lease, 1).await?;
-            let Some(lease) = leases.into_iter().next() else { return Ok(worked) };
-            self.work(lease).await;
+        while self.work_next().await? {
             worked += 1;
         }
+        Ok(worked)
+    }
+
+    /// Performs the task that is due first, if one is, and says whether there was one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn work_next(&self) -> Result<bool, Error> {
+        let options = &self.inner.options;
+        let leases =
+            self.inner.store.lease(&options.holder, self.inner.clock.now(), options.lease, 1).await?;
+        let Some(lease) = leases.into_iter().next() else { return Ok(false) };
+        self.work(lease).await;
+        Ok(true)
     }
 
     /// One task, from lease to commit. What goes wrong is told by the store or the next delivery, never lost.

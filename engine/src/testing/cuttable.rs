@@ -1,0 +1,127 @@
+//! A store that dies around one commit, as a process does, and comes back with what it had on disk.
+
+use super::run::Cut;
+use async_trait::async_trait;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::{
+    Commit, Document, Entry, Epoch, ExecutionId, Filter, Health, Key, Lease, Memory, Page, Receipt, Record,
+    Sequence, Store, Task, TaskId, Timestamp,
+};
+
+/// A store whose process dies around one commit, and stays dead until revived.
+pub(super) struct Cuttable {
+    inner: Arc<Memory>,
+    commits: AtomicUsize,
+    cut: Option<Cut>,
+    dead: AtomicBool,
+}
+
+impl Cuttable {
+    pub(super) fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
+        Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false) }
+    }
+
+    pub(super) fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn revive(&self) {
+        self.dead.store(false, Ordering::SeqCst);
+    }
+
+    fn alive(&self) -> Result<&Memory, store::Error> {
+        if self.is_dead() { Err(dead()) } else { Ok(&self.inner) }
+    }
+}
+
+fn dead() -> store::Error {
+    store::Error::Unavailable { why: "the process was cut here".into() }
+}
+
+#[async_trait]
+impl Store for Cuttable {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, store::Error> {
+        let store = self.alive()?;
+        let nth = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        let die = || {
+            self.dead.store(true, Ordering::SeqCst);
+            Err(dead())
+        };
+        if self.cut == Some(Cut::Before(nth)) {
+            return die();
+        }
+        let receipt = store.commit(commit).await?;
+        if self.cut == Some(Cut::After(nth)) { die() } else { Ok(receipt) }
+    }
+    async fn load(&self, id: ExecutionId) -> Result<Option<Record>, store::Error> {
+        self.alive()?.load(id).await
+    }
+    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, store::Error> {
+        self.alive()?.holder(guard).await
+    }
+    async fn journal(
+        &self,
+        id: ExecutionId,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<Page<Entry, (Sequence, u32)>, store::Error> {
+        self.alive()?.journal(id, after, limit).await
+    }
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, store::Error> {
+        self.alive()?.list(filter, after, limit).await
+    }
+    async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, store::Error> {
+        self.alive()?.unreadable().await
+    }
+    async fn document(&self, key: &Key) -> Result<Option<Document>, store::Error> {
+        self.alive()?.document(key).await
+    }
+    async fn documents(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Document, String>, store::Error> {
+        self.alive()?.documents(collection, prefix, after, limit).await
+    }
+    async fn lease(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, store::Error> {
+        self.alive()?.lease(holder, now, ttl, limit).await
+    }
+    async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), store::Error> {
+        self.alive()?.renew(task, epoch, until).await
+    }
+    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), store::Error> {
+        self.alive()?.release(task, epoch, due).await
+    }
+    async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, store::Error> {
+        self.alive()?.tasks(id).await
+    }
+    async fn next_due(&self) -> Result<Option<Timestamp>, store::Error> {
+        self.alive()?.next_due().await
+    }
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+}

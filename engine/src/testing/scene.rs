@@ -1,0 +1,81 @@
+//! The world a workflow is tried in, and what is done to it there.
+
+use crate::{ActionError, Workflow, worker::Bend};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt::Debug};
+use store::{Key, Put};
+
+/// One way for an attempt to go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// It is refused before it does anything, for good.
+    FailsBefore,
+    /// It does its work, and reports a failure for good.
+    FailsAfter,
+    /// It runs twice.
+    Twice,
+    /// It is never done, and no answer comes.
+    LostBefore,
+    /// It does its work, and no answer comes.
+    LostAfter,
+    /// Every attempt of it fails, until an operator asks for a retry.
+    FailsForever,
+}
+
+impl Fault {
+    pub(crate) fn bend(self, code: Option<&str>) -> Bend {
+        let failed = || ActionError::permanent(code.unwrap_or("sweep.failed"), "made to fail");
+        match self {
+            Self::FailsBefore | Self::FailsForever => Bend::Before(failed()),
+            Self::FailsAfter => Bend::After(failed()),
+            Self::Twice => Bend::Twice,
+            Self::LostBefore => Bend::Before(ActionError::unknown("sweep.lost", "made to lose the request")),
+            Self::LostAfter => Bend::After(ActionError::unknown("sweep.lost", "made to lose the answer")),
+        }
+    }
+}
+
+/// A starting point: data, and a world to run it in. Called anew for each run.
+pub trait Scene<W: Workflow>: Send + Sync {
+    /// Names it in complaints.
+    fn name(&self) -> String;
+
+    /// What is asked for.
+    fn data(&self) -> W;
+
+    /// A fresh world.
+    fn world(&self) -> World<W::Platform>;
+
+    /// The world as far as it matters, to be equal before and after a rolled-back run, and after a run that was disturbed
+    /// and one that was not. `documents` are those of the ledger.
+    fn snapshot(&self, platform: &W::Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value>;
+
+    /// What the world itself has seen going wrong, such as an effect that happened twice under one key.
+    fn complaints(&self, platform: &W::Platform) -> Vec<String> {
+        let _ = platform;
+        Vec::new()
+    }
+}
+
+/// A platform and the documents to begin with.
+#[derive(Debug)]
+pub struct World<P> {
+    /// What actions act on.
+    pub platform: P,
+    /// What the ledger holds.
+    pub documents: Vec<Put>,
+    /// The collections that make up the ledger.
+    pub collections: Vec<&'static str>,
+}
+
+/// What differs between two snapshots, a line each; empty when they are equal.
+pub(crate) fn differences(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Vec<String> {
+    let gone =
+        before.iter().filter(|(key, _)| !after.contains_key(*key)).map(|(key, _)| format!("{key} is gone"));
+    let rest = after.iter().filter_map(|(key, value)| match before.get(key) {
+        None => Some(format!("{key} is left behind: {value}")),
+        Some(old) if old != value => Some(format!("{key} was {old}, is {value}")),
+        Some(_) => None,
+    });
+    gone.chain(rest).collect()
+}
