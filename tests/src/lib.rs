@@ -1,3 +1,5 @@
 //! x
 
+pub mod calls;
+pub mod pairs;
 pub mod world;

@@ -1,0 +1,150 @@
+//! Every actuator action with the action that undoes it, with their types forgotten, for tables.
+
+use engine::{Action, ActionError, Call, Probe};
+use serde_json::Value;
+use std::{future::Future, pin::Pin};
+use workflows::{actuators::*, platform::Platform};
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send + 'a>>;
+
+/// An action with its type forgotten.
+pub trait Deed: Send + Sync {
+    /// Its type's name.
+    fn name(&self) -> &'static str;
+    /// Does it.
+    fn run<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Value>;
+    /// Asks what became of it.
+    fn probe<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Probe<Value>>;
+}
+
+impl<A: Action<Platform = Platform>> Deed for A {
+    fn name(&self) -> &'static str {
+        std::any::type_name::<A>().rsplit("::").next().unwrap()
+    }
+
+    fn run<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Value> {
+        Box::pin(async move { Ok(serde_json::to_value(Action::run(self, on, call).await?).unwrap()) })
+    }
+
+    fn probe<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Probe<Value>> {
+        Box::pin(async move {
+            Ok(match Action::probe(self, on, call).await? {
+                Probe::Done(output) => Probe::Done(serde_json::to_value(output).unwrap()),
+                Probe::NotDone => Probe::NotDone,
+                Probe::Running => Probe::Running,
+                Probe::Gone => Probe::Gone,
+                Probe::CannotTell => Probe::CannotTell,
+            })
+        })
+    }
+}
+
+/// An action and what undoes it.
+pub struct Pair {
+    /// What must have been done before.
+    pub before: Vec<Box<dyn Deed>>,
+    /// The action.
+    pub act: Box<dyn Deed>,
+    /// Its undo.
+    pub undo: Box<dyn Deed>,
+}
+
+fn pair(act: impl Deed + 'static, undo: impl Deed + 'static) -> Pair {
+    Pair { before: vec![], act: Box::new(act), undo: Box::new(undo) }
+}
+
+/// All pairs, for one tenant in one cluster.
+#[must_use]
+pub fn pairs() -> Vec<Pair> {
+    let (tenant, cluster, workspace) = ("acme", "eu-1", "prod");
+    let mut all = once_per_tenant(tenant);
+    all.extend(once_per_workspace(tenant, cluster, workspace));
+    let node = || "openb-node-0007".to_owned();
+    let (t, c) = (|| tenant.to_owned(), || cluster.to_owned());
+    all.extend([
+        pair(CreateAccount { cluster: c(), tenant: t() }, DeleteAccount { cluster: c(), tenant: t() }),
+        pair(CreateCohort { cluster: c(), tenant: t() }, DeleteCohort { cluster: c(), tenant: t() }),
+        pair(
+            CreateFlavor { cluster: c(), tenant: t(), model: "A10".into() },
+            DeleteFlavor { cluster: c(), tenant: t(), model: "A10".into() },
+        ),
+        pair(
+            TakeNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 },
+            ReturnNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 },
+        ),
+        pair(
+            SetGpuLayout { cluster: c(), node: node(), profile: "all-1g.10gb".into() },
+            RestoreGpuLayout { cluster: c(), node: node(), previous: "all-disabled".into() },
+        ),
+    ]);
+    all
+}
+
+fn once_per_tenant(tenant: &str) -> Vec<Pair> {
+    let t = || tenant.to_owned();
+    vec![
+        pair(CreateTenantKey { tenant: t() }, DestroyTenantKey { tenant: t() }),
+        pair(
+            CreateIdentity { tenant: t(), groups: vec!["acme-admins".into()] },
+            DeleteIdentity { tenant: t() },
+        ),
+        pair(
+            CreateBucket { tenant: t(), region: "eu".into() },
+            DeleteBucket { tenant: t(), region: "eu".into() },
+        ),
+        pair(PublishCredentials { tenant: t() }, RevokeCredentials { tenant: t() }),
+    ]
+}
+
+/// The queue of the workspace, closed.
+#[must_use]
+pub fn queue(tenant: &str, cluster: &str, workspace: &str) -> CreateQueue {
+    CreateQueue {
+        cluster: cluster.to_owned(),
+        tenant: tenant.to_owned(),
+        workspace: workspace.to_owned(),
+        quotas: vec![FlavorQuota {
+            model: "A10".into(),
+            nominal: 8,
+            borrowing_limit: Some(4),
+            lending_limit: None,
+        }],
+        hold: true,
+    }
+}
+
+fn once_per_workspace(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
+    let (t, c, w) = (|| tenant.to_owned(), || cluster.to_owned(), || workspace.to_owned());
+    let mut opened = pair(
+        OpenQueue { cluster: c(), tenant: t(), workspace: w() },
+        HoldQueue { cluster: c(), tenant: t(), workspace: w() },
+    );
+    opened.before.push(Box::new(queue(tenant, cluster, workspace)));
+    vec![
+        opened,
+        pair(queue(tenant, cluster, workspace), DeleteQueue { cluster: c(), tenant: t(), workspace: w() }),
+        pair(
+            CreateNamespace { cluster: c(), tenant: t(), workspace: w(), labels: [].into() },
+            DeleteNamespace { cluster: c(), tenant: t(), workspace: w() },
+        ),
+        pair(
+            SetResourceQuota {
+                cluster: c(),
+                tenant: t(),
+                workspace: w(),
+                hard: [("requests.nvidia.com/gpu".to_owned(), 8)].into(),
+            },
+            ClearResourceQuota { cluster: c(), tenant: t(), workspace: w() },
+        ),
+        pair(
+            IsolateNetwork {
+                cluster: c(),
+                tenant: t(),
+                workspace: w(),
+                groups: vec!["acme-admins".into()],
+                registries: vec!["registry.acme.example".into()],
+            },
+            RestoreNetwork { cluster: c(), tenant: t(), workspace: w() },
+        ),
+    ]
+}
