@@ -2,5 +2,10 @@
 
 #![allow(missing_docs, reason = "a test is documented by its name")]
 
+#[allow(dead_code, reason = "the example has a main of its own")]
+#[path = "../../engine/examples/hello.rs"]
+mod example;
+
+mod hello;
 mod world;
 mod world_kept;
