@@ -23,11 +23,17 @@ pub struct Hello {
 /// Where a greeting stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum State {
+    /// A card is written; it could still be shredded.
     WritingCard,
+    /// An editor reads it.
     AwaitingApproval,
+    /// It goes to the post, and cannot be taken back.
     PostingCard,
+    /// It is on its way.
     Sent,
+    /// The editor said no.
     Declined,
+    /// Nobody read it in time.
     Forgotten,
 }
 
@@ -148,10 +154,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     engine.run_until_idle().await?;
 
     let asked = engine.approval(started.id).await?.ok_or("no approval is open")?;
-    println!(
-        "ada: {}",
-        engine.vote(started.id, &ada, Verdict::Approve, &asked.digest, "mine").await.unwrap_err()
-    );
+    if let Err(refused) = engine.vote(started.id, &ada, Verdict::Approve, &asked.digest, "mine").await {
+        println!("ada: {refused}");
+    }
     let grace = Person::new("grace", ["editor"]);
     engine.vote(started.id, &grace, Verdict::Approve, &asked.digest, "reads well").await?;
     engine.run_until_idle().await?;

@@ -3,17 +3,13 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    ApprovalCase, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Order, Person, PlanDigest, Refusal,
-    Shown, Undecided, Verdict, View, Vote, Workflow, check,
+    Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
     ledger::decide,
     machine::{Machine, Next, Of, collection},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
-use store::{
-    Commit, Document, Entry, ExecutionId, Filter, Key, Page, Put, Read, Record, Revision, Settle, Store,
-    Write,
-};
+use store::{Commit, ExecutionId, Key, Put, Read, Revision, Settle, Store, Write};
 use tokio::sync::Notify;
 
 /// How often a call decides again before it gives up on a contended execution.
@@ -33,7 +29,7 @@ pub struct Options {
     /// How long a graceful stop waits for work in flight. Default 10 s.
     pub drain: Duration,
     /// Sees every attempt and may bend it; for fault sweeps.
-    pub tap: Option<Arc<dyn crate::worker::Tap>>,
+    pub tap: Option<Arc<dyn crate::Tap>>,
 }
 
 impl Default for Options {
@@ -126,6 +122,9 @@ impl<P> Clone for Engine<P> {
     }
 }
 
+/// Told every way taken, once it is committed.
+type Seen = dyn Fn(ExecutionId, &[Edge]) + Send + Sync;
+
 pub(crate) struct Inner<P> {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -134,7 +133,7 @@ pub(crate) struct Inner<P> {
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
     pub(crate) due: Arc<Notify>,
-    pub(crate) seen: Arc<dyn Fn(ExecutionId, &[Edge]) + Send + Sync>,
+    pub(crate) seen: Arc<Seen>,
 }
 
 impl<P> Clone for Inner<P> {
@@ -352,130 +351,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(receipt.revision.unwrap_or_default())
     }
 
-    // ------------------------------------------------------------------ reading
-
-    /// The stored record.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], or the store's.
-    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
-        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
-    }
-
-    /// The execution in full.
-    ///
-    /// # Errors
-    /// As [`Engine::record`], and when it cannot be decoded.
-    pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
-        let record = self.record(id).await?;
-        let shown = self.machine(&record.workflow, record.schema)?.show(&record)?;
-        Ok((record, shown))
-    }
-
-    /// The whole history of an execution.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Entry>, Error> {
-        let (mut entries, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.inner.store.journal(id, after, 1_000).await?;
-            entries.extend(page.items);
-            after = page.next;
-            if after.is_none() {
-                return Ok(entries);
-            }
-        }
-    }
-
-    /// Executions that `filter` accepts, oldest first.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn list(
-        &self,
-        filter: &Filter,
-        after: Option<ExecutionId>,
-        limit: usize,
-    ) -> Result<Page<Record, ExecutionId>, Error> {
-        Ok(self.inner.store.list(filter, after, limit).await?)
-    }
-
-    /// The open approvals, oldest execution first.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn approvals(
-        &self,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<ApprovalCase, String>, Error> {
-        let page = self.inner.store.documents(collection::OPEN, "", after, limit).await?;
-        let items = page.items.iter().map(parse_case).collect::<Result<_, _>>()?;
-        Ok(Page { items, next: page.next })
-    }
-
-    /// One approval by its id, open or closed.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalCase>, Error> {
-        for place in [collection::OPEN, collection::CLOSED] {
-            if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
-                return parse_case(&found).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    /// The approval an execution waits for, if it does.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalCase>, Error> {
-        let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
-        page.items.first().map(parse_case).transpose()
-    }
-
-    // ------------------------------------------------------------------ people
-
-    /// Casts a vote on the plan named by `digest`.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] by the rule that forbids it.
-    pub async fn vote(
-        &self,
-        id: ExecutionId,
-        by: &Person,
-        verdict: Verdict,
-        digest: &PlanDigest,
-        reason: &str,
-    ) -> Result<Revision, Error> {
-        let vote = Vote { person: by.clone(), verdict, reason: reason.into(), at: self.inner.clock.now() };
-        self.deliver(id, Event::Voted { vote, digest: digest.clone() }).await
-    }
-
-    /// Asks to turn back.
-    ///
-    /// # Errors
-    /// [`Refusal::ForwardOnly`] past the pivot; see [`Engine::deliver`].
-    pub async fn cancel(&self, id: ExecutionId, order: Order) -> Result<Revision, Error> {
-        self.deliver(id, Event::CancelRequested(order)).await
-    }
-
-    /// Tells an execution that something it waits for, or will, has happened.
-    ///
-    /// # Errors
-    /// See [`Engine::deliver`]. An execution that has finished needs no telling: that is no error.
-    pub async fn signal(&self, id: ExecutionId, name: &str) -> Result<(), Error> {
-        match self.deliver(id, Event::Signalled { name: name.into() }).await {
-            Ok(_) | Err(Error::Refused(Refusal::Finished)) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    // ------------------------------------------------------------------ the ledger, outside of any execution
-
     /// Decides on documents as a ledger action would; commits what it writes if `keep`, else shows what it would answer.
     ///
     /// # Errors
@@ -499,10 +374,4 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         Err(store::Error::Conflict { what: "the ledger".into() }.into())
     }
-}
-
-fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
-    let corrupt =
-        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
-    Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)
 }

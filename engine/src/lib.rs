@@ -7,10 +7,13 @@
 
 mod action;
 mod approval;
+mod attempt;
 mod build;
 mod check;
 mod clock;
+mod command;
 mod diagram;
+mod directive;
 mod engine;
 mod error;
 mod event;
@@ -18,7 +21,10 @@ mod execution;
 mod ledger;
 mod machine;
 mod metrics;
+mod operate;
+mod people;
 mod plan;
+mod query;
 mod retry;
 mod settle;
 mod step;
@@ -34,6 +40,7 @@ pub use action::{
     Repeat, SECOND,
 };
 pub use approval::{Ballot, Person, Ruling, Seat, Verdict, Vote};
+pub use attempt::{Bend, Tap};
 pub use build::{act, act_each, all, approval, await_signal, branch, end, wait, when};
 pub use check::{Flaw, check};
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
@@ -50,5 +57,5 @@ pub use retry::RetryPolicy;
 pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
 pub use transition::{Transition, transition};
 pub use unwind::pending_undos;
-pub use worker::{Bend, Tap};
+
 pub use workflow::{StateSet, Subject, UpgradeError, Workflow};

@@ -4,7 +4,8 @@ use crate::{
     Ballot, Diagram, Edge, Effect, Error, Event, Execution, Phase, Plan, PlanDigest, Ruling, Seat, Ticket,
     Vote, Workflow,
     diagram::diagram,
-    transition::{Directive, Transition, directive, transition},
+    directive::{Directive, directive},
+    transition::{Transition, transition},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -5,12 +5,9 @@
 //! execution and event always give the same answer. What happens to slots is in `settle.rs`, the way back in `unwind.rs`.
 
 use crate::{
-    Act, ActionError, Approval, Authorisation, Authoriser, Ballot, Commitment, Deed, Edge, Effect, Event,
-    Execution, Mark, Order, Outcome, Phase, PlanDigest, Reason, Refusal, Ruling, Slot, Step, Ticket, Verdict,
-    Vote, Wait, Workflow,
-    action::DeedKind,
-    execution::{Fate, state_named},
-    step::DONE,
+    Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Mark,
+    Outcome, Phase, PlanDigest, Reason, Refusal, Slot, Step, Wait, Workflow, action::DeedKind,
+    execution::state_named, step::DONE,
 };
 use std::time::Duration;
 use store::Timestamp;
@@ -87,11 +84,9 @@ impl<W: Workflow> Turn<W> {
         self.exec.data.step(self.exec.state)
     }
 
-    fn forward(&self) -> bool {
+    pub(crate) fn forward(&self) -> bool {
         matches!(self.exec.phase, Phase::Forward)
     }
-
-    // ------------------------------------------------------------------ going from state to state
 
     /// Enters `state` by the way `label`, and goes on through every state that needs no waiting.
     pub(crate) fn enter(&mut self, state: W::State, label: Option<String>) {
@@ -220,7 +215,7 @@ impl<W: Workflow> Turn<W> {
         self.park(Reason::LimitReached, vec![ActionError::permanent("plan.unauthorised", why)], None);
     }
 
-    fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
+    pub(crate) fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
         let state = self.exec.state_name().to_owned();
         self.exec.authorisation = Some(Authorisation { digest, state, by });
     }
@@ -239,215 +234,6 @@ impl<W: Workflow> Turn<W> {
         self.exec.phase = Phase::Parked { reason, errors, since: self.at, unwinding };
     }
 
-    // ------------------------------------------------------------------ people and time
-
-    fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
-        let current = self.exec.digest();
-        let requested_by = self.exec.requested_by.clone();
-        let unexpected = self.unexpected("voted");
-        let open = self.forward();
-        let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| open && ballot.ruling.is_none()) else {
-            return Err(unexpected);
-        };
-        if ballot.digest != current {
-            *ballot = Ballot::open(current, ballot.seats.clone(), self.at, ballot.deadline);
-        }
-        ballot.cast(vote, digest, &requested_by)?;
-        self.follow_ruling();
-        Ok(())
-    }
-
-    /// Moves on by the ballot's ruling, unless there is none yet or the execution is paused.
-    fn follow_ruling(&mut self) {
-        let Some(ballot) = self.exec.ballot.clone() else { return };
-        let (Some(ruling), Step::Approval(approval), None) = (ballot.ruling, self.step(), &self.exec.paused)
-        else {
-            return;
-        };
-        let label = Some(Approval::<W::State>::label(ruling).to_owned());
-        match ruling {
-            Ruling::Granted => {
-                let yes = ballot.votes.iter().filter(|vote| vote.verdict == Verdict::Approve);
-                let people = yes.map(|vote| vote.person.name.clone()).collect();
-                self.authorise(Authoriser::People(people), ballot.digest);
-                self.enter(approval.granted, label);
-            }
-            Ruling::Refused => self.enter(approval.refused, label),
-            Ruling::Expired => self.enter(approval.expired, label),
-        }
-    }
-
-    fn deadline_passed(&mut self, visit: u32) -> Result<(), Refusal> {
-        if visit != self.exec.visit || !self.forward() {
-            return Err(Refusal::Stale);
-        }
-        match self.step() {
-            Step::Approval(_) => {
-                if let Some(ballot) = &mut self.exec.ballot {
-                    ballot.ruling.get_or_insert(Ruling::Expired);
-                }
-                self.follow_ruling();
-            }
-            Step::Wait(wait) => {
-                self.exec.overdue = true;
-                self.follow_deadline(&wait);
-            }
-            Step::Act(_) => {
-                self.exec.overdue = true;
-                self.wind_down();
-            }
-            Step::Choose(_) | Step::End(_) => return Err(self.unexpected("deadline_passed")),
-        }
-        Ok(())
-    }
-
-    fn follow_deadline(&mut self, wait: &Wait<W::State>) {
-        if self.exec.overdue && self.exec.paused.is_none() {
-            self.enter(wait.expired, Some(wait.deadline_label()));
-        }
-    }
-
-    fn signalled(&mut self, name: String) {
-        self.exec.signals.insert(name);
-        self.follow_signals();
-    }
-
-    fn follow_signals(&mut self) {
-        let Step::Wait(wait) = self.step() else { return };
-        let ready = self.forward() && self.exec.paused.is_none();
-        if ready && wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
-            self.enter(wait.then, Some(wait.signal_label()));
-        }
-    }
-
-    // ------------------------------------------------------------------ operators
-
-    /// Turns back. Lifts a pause, since stopping must work in every state.
-    fn cancel(&mut self, order: &Order) -> Result<(), Refusal> {
-        if let Some(state) = &self.exec.pivot {
-            return Err(Refusal::ForwardOnly { state: state.clone() });
-        }
-        let error =
-            ActionError::permanent("execution.cancelled", format!("by {}: {}", order.by, order.reason));
-        match &self.exec.phase {
-            Phase::Compensating(_) | Phase::Parked { unwinding: Some(_), .. } => {
-                return Err(Refusal::Unwinding);
-            }
-            Phase::Parked { .. } => self.turn_back(Some(error), Outcome::Cancelled),
-            Phase::Forward if self.exec.cancelled.is_some() => {
-                return Err(Refusal::Already("being cancelled"));
-            }
-            Phase::Forward => {
-                self.exec.paused = None;
-                if matches!(self.step(), Step::Act(_)) {
-                    self.exec.cancelled = Some(order.by.clone());
-                    self.wind_down();
-                } else {
-                    self.turn_back(Some(error), Outcome::Cancelled);
-                }
-            }
-            Phase::Finished { .. } => return Err(Refusal::Finished),
-        }
-        Ok(())
-    }
-
-    fn pause(&mut self, order: Order) -> Result<(), Refusal> {
-        match self.exec.phase {
-            Phase::Parked { .. } => Err(Refusal::Already("parked")),
-            Phase::Forward | Phase::Compensating(_) if self.exec.paused.is_some() => {
-                Err(Refusal::Already("paused"))
-            }
-            Phase::Forward | Phase::Compensating(_) => {
-                self.exec.paused = Some(order.by);
-                Ok(())
-            }
-            Phase::Finished { .. } => Err(Refusal::Finished),
-        }
-    }
-
-    /// Takes up what was held back: work, retries, rulings, signals and deadlines, in that order.
-    fn resume(&mut self) -> Result<(), Refusal> {
-        if self.exec.paused.take().is_none() {
-            return Err(self.unexpected("resume_requested"));
-        }
-        if matches!(self.exec.phase, Phase::Compensating(_)) {
-            self.ask_again_for_open_slots();
-            self.continue_unwinding();
-            return Ok(());
-        }
-        match self.step() {
-            Step::Act(act) => {
-                self.ask_again_for_open_slots();
-                self.continue_act(&act);
-            }
-            Step::Approval(_) => self.follow_ruling(),
-            Step::Wait(wait) => {
-                let before = self.exec.visit;
-                self.follow_signals();
-                if self.exec.visit == before {
-                    self.follow_deadline(&wait);
-                }
-            }
-            Step::Choose(_) | Step::End(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Tries now: what is parked from where it stopped, with the same idempotency keys; what waits, without waiting.
-    fn retry(&mut self) -> Result<(), Refusal> {
-        match self.exec.phase.clone() {
-            Phase::Parked { unwinding: Some(unwinding), .. } => {
-                self.exec.phase = Phase::Compensating(unwinding);
-                self.unwind_next();
-            }
-            Phase::Parked { unwinding: None, .. } => {
-                self.exec.phase = Phase::Forward;
-                self.exec.visit += 1;
-                self.exec.since = self.at;
-                self.exec.overdue = false;
-                self.retry_state();
-            }
-            Phase::Forward | Phase::Compensating(_) if self.exec.paused.is_some() => {
-                return Err(self.unexpected("retry_requested"));
-            }
-            Phase::Forward | Phase::Compensating(_) => {
-                let open = self.ask_again_for_open_slots();
-                if open == 0 {
-                    return Err(self.unexpected("retry_requested"));
-                }
-            }
-            Phase::Finished { .. } => return Err(Refusal::Finished),
-        }
-        Ok(())
-    }
-
-    fn retry_state(&mut self) {
-        let Step::Act(act) = self.step() else { return };
-        if self.exec.slots.is_empty() {
-            // It was parked before it began, for want of an authorisation.
-            let state = self.exec.state;
-            self.enter(state, None);
-            return;
-        }
-        for slot in &mut self.exec.slots {
-            if matches!(slot.settled, Some(Err(_))) {
-                *slot = Slot { doubt: slot.doubt, ..Slot::default() };
-            }
-        }
-        self.begin_slots(&act);
-        self.wake(Some(act.within));
-    }
-
-    /// Closes by force. Nothing is undone; what was done is listed.
-    fn terminate(&mut self, order: &Order) {
-        let leaks: Vec<Mark> =
-            self.exec.trail.iter().filter(|mark| mark.fate != Fate::Undone).cloned().collect();
-        let cause =
-            ActionError::permanent("execution.terminated", format!("by {}: {}", order.by, order.reason));
-        self.exec.paused = None;
-        self.finish(Outcome::Terminated, Some(cause), leaks);
-    }
-
     pub(crate) fn finish(&mut self, outcome: Outcome, cause: Option<ActionError>, leaks: Vec<Mark>) {
         self.effects.clear();
         self.exec.visit += 1;
@@ -455,77 +241,5 @@ impl<W: Workflow> Turn<W> {
         self.close_ballot();
         self.exec.cancelled = None;
         self.exec.phase = Phase::Finished { outcome, cause, leaks };
-    }
-}
-
-/// What the shell should do with a task that has fallen due.
-#[derive(Debug)]
-pub(crate) enum Directive<P> {
-    /// Perform this; `doubt` says that an earlier attempt may have taken effect.
-    Run {
-        deed: Deed<P>,
-        state: String,
-        entered: u32,
-        slot: u32,
-        undo: bool,
-        failed: u32,
-        doubt: bool,
-        limits: Limits,
-    },
-    /// Deliver this failure without performing anything.
-    GiveUp(ActionError),
-    /// Deliver the deadline.
-    Ring,
-    /// The task is of no use any more.
-    Drop,
-}
-
-/// The time limits of one attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) attempt: Duration,
-    pub(crate) heartbeat: Option<Duration>,
-}
-
-/// What to do about `ticket`, as the execution stands.
-pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
-    let over = matches!(exec.phase, Phase::Finished { .. } | Phase::Parked { .. });
-    if ticket.visit != exec.visit || over {
-        return Directive::Drop;
-    }
-    if ticket.slot == Ticket::TIMER {
-        return Directive::Ring;
-    }
-    let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
-        return Directive::Drop;
-    };
-    if exec.paused.is_some() {
-        return Directive::Drop;
-    }
-    if let Phase::Compensating(unwinding) = &exec.phase {
-        return crate::unwind::undo_directive(exec, unwinding, ticket, slot);
-    }
-    if exec.overdue || exec.cancelled.is_some() {
-        return Directive::GiveUp(crate::settle::stopped(exec));
-    }
-    let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
-    let limits = Limits { attempt: act.attempt_within, heartbeat: act.heartbeat };
-    if act.branches.len() <= ticket.slot as usize {
-        return Directive::GiveUp(ActionError::permanent(
-            "engine.slot_gone",
-            "the step no longer has this slot",
-        ));
-    }
-    let deed = act.branches.swap_remove(ticket.slot as usize).deed;
-    let (state, entered) = (exec.state_name().to_owned(), exec.entered);
-    Directive::Run {
-        deed,
-        state,
-        entered,
-        slot: ticket.slot,
-        undo: false,
-        failed: slot.failed,
-        doubt: slot.doubt,
-        limits,
     }
 }

@@ -5,9 +5,10 @@
 use crate::{
     ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, Workflow,
     action::{Call, MINUTE},
+    directive::{Directive, Limits},
     execution::{Fate, state_named},
     step::Decoder,
-    transition::{Directive, Limits, Turn},
+    transition::Turn,
 };
 use serde_json::Value;
 

@@ -1,45 +1,20 @@
 //! The worker: lease, perform, commit, sleep. If it decided anything, that would belong in the core.
 
 use crate::{
-    ActionError, Call, Class, Deed, Engine, Error, Event, Probe, Refusal, Repeat, Stopwatch, Ticket,
-    action::{Beat, DeedKind, MINUTE, SECOND},
+    ActionError, Call, Engine, Error, Event, Refusal, Stopwatch, Ticket,
+    action::{DeedKind, MINUTE, SECOND},
+    attempt::{Bend, Lost},
+    directive::Directive,
     ledger::decide,
     settle::POISONED,
-    transition::{Directive, Limits},
 };
-use serde_json::Value;
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use store::{Commit, Epoch, Lease, Settle, TaskId};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use tracing::Instrument as _;
-
-/// Bends attempts, so that a sweep can try every way in which one can go wrong.
-pub trait Tap: Send + Sync + 'static {
-    /// What to do to the attempt of the action `name` that `call` describes.
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend;
-}
-
-/// One way to bend an attempt.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Bend {
-    /// Leave it alone.
-    Not,
-    /// Report this without performing it.
-    Before(ActionError),
-    /// Perform it, and report this.
-    After(ActionError),
-    /// Perform it twice.
-    Twice,
-}
-
-/// Why an attempt has no result that could be delivered.
-enum Lost {
-    /// The lease passed to another worker.
-    Lease,
-}
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Works until `stop` resolves, then drains: leases no more, lets work in flight end within
@@ -260,109 +235,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(id))
     }
 
-    /// Performs an attempt, after asking what became of an earlier one when that is in doubt.
-    async fn perform(
-        &self,
-        deed: Deed<P>,
-        mut call: Call,
-        doubt: bool,
-        limits: Limits,
-        lease: &Lease,
-        ticket: Ticket,
-    ) -> Result<Event, Lost> {
-        let (beats, seen) = watch::channel(Beat::default());
-        call.beats = Some(Arc::new(beats));
-        let (name, repeat) = (deed.name, deed.repeat);
-        let deed = Arc::new(deed);
-        let watch = Stopwatch::start();
-        if doubt {
-            let probed = self.attempt(deed.clone(), call.clone(), true, limits, lease, seen.clone()).await?;
-            let answer = match probed {
-                Ok(Answer::Probed(answer)) => answer,
-                Ok(Answer::Ran(output)) => Probe::Done(output),
-                // That the question found no answer says nothing about the action: its outcome stays unknown.
-                Err(error) => {
-                    let error = ActionError { class: unknown_unless_pending(error.class), ..error };
-                    return Ok(Event::Settled { ticket, result: Err(error) });
-                }
-            };
-            tracing::info!(action = name, ?answer, "asked what became of an earlier attempt");
-            match (&answer, repeat) {
-                (Probe::NotDone, _) | (Probe::CannotTell, Repeat::Safe) => {}
-                (Probe::Done(_) | Probe::Running | Probe::Gone, _)
-                | (Probe::CannotTell, Repeat::AfterProbe) => {
-                    return Ok(Event::Probed { ticket, answer });
-                }
-            }
-        }
-        let ran = self.attempt(deed, call.clone(), false, limits, lease, seen).await?;
-        let result = ran.map(|answer| match answer {
-            Answer::Ran(output) => output,
-            Answer::Probed(_) => Value::Null,
-        });
-        self.count(name, &result, watch.elapsed());
-        if let Err(error) = &result {
-            tracing::info!(action = name, attempt = call.attempt, %error, class = ?error.class, "attempt failed");
-        }
-        Ok(Event::Settled { ticket, result })
-    }
-
-    /// Runs or probes on a task of its own, so that a panic is that action's error, while the lease is renewed.
-    async fn attempt(
-        &self,
-        deed: Arc<Deed<P>>,
-        call: Call,
-        probe: bool,
-        limits: Limits,
-        lease: &Lease,
-        mut beats: watch::Receiver<Beat>,
-    ) -> Result<Result<Answer, ActionError>, Lost> {
-        let bend = if probe { Bend::Not } else { self.bend(&deed, &call) };
-        let platform = self.inner.platform.clone();
-        let work = async move { run_deed(&deed, &platform, &call, probe, bend).await };
-        let mut work = AbortOnDrop(tokio::spawn(work.in_current_span()));
-        let deadline = tokio::time::sleep(limits.attempt);
-        tokio::pin!(deadline);
-        let renew_every = self.inner.options.lease / 3;
-        let mut renew = tokio::time::interval(renew_every);
-        renew.tick().await;
-        let silence = limits.heartbeat.unwrap_or(limits.attempt);
-        loop {
-            tokio::select! {
-                done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(panicked(&panic)))),
-                () = &mut deadline => return Ok(Err(no_answer("attempt.timeout", limits.attempt))),
-                heard = tokio::time::timeout(silence, beats.changed()), if limits.heartbeat.is_some() => {
-                    if heard.is_err() {
-                        return Ok(Err(no_answer("attempt.silent", silence)));
-                    }
-                }
-                _ = renew.tick() => {
-                    let until = self.inner.clock.now().after(self.inner.options.lease);
-                    if let Err(store::Error::Fenced { .. }) = self.inner.store.renew(lease.task.id, lease.epoch, until).await {
-                        return Err(Lost::Lease);
-                    }
-                }
-            }
-        }
-    }
-
-    fn bend(&self, deed: &Deed<P>, call: &Call) -> Bend {
-        self.inner.options.tap.as_ref().map_or(Bend::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
-    }
-
-    fn count(&self, name: &str, result: &Result<Value, ActionError>, took: Duration) {
-        let result = match result {
-            Ok(_) => "ok",
-            Err(error) => match error.class {
-                Class::Transient => "transient",
-                Class::Pending { .. } => "pending",
-                Class::Permanent => "permanent",
-                Class::Unknown => "unknown",
-            },
-        };
-        self.inner.metrics.attempted(name, result, took);
-    }
-
     /// Removes a task that is of no use any more.
     async fn forget(&self, task: TaskId, epoch: Epoch) {
         let commit = Commit { settle: Some(Settle { task, epoch }), ..Commit::default() };
@@ -395,63 +267,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-#[derive(Debug)]
-enum Answer {
-    Ran(Value),
-    Probed(Probe<Value>),
-}
-
-async fn run_deed<P>(
-    deed: &Deed<P>,
-    on: &P,
-    call: &Call,
-    probe: bool,
-    bend: Bend,
-) -> Result<Answer, ActionError> {
-    let DeedKind::Actuator(action) = &deed.kind else {
-        return Err(ActionError::permanent(
-            "engine.kind",
-            "a ledger action is not performed on the platform",
-        ));
-    };
-    if probe {
-        return action.probe(on, call).await.map(Answer::Probed);
-    }
-    match bend {
-        Bend::Not => action.run(on, call).await.map(Answer::Ran),
-        Bend::Before(error) => Err(error),
-        Bend::After(error) => action.run(on, call).await.and(Err(error)),
-        Bend::Twice => {
-            action.run(on, call).await?;
-            action.run(on, call).await.map(Answer::Ran)
-        }
-    }
-}
-
-fn panicked(panic: &tokio::task::JoinError) -> ActionError {
-    ActionError::permanent("action.panicked", format!("a bug in the action: {panic}"))
-}
-
-fn no_answer(code: &str, after: Duration) -> ActionError {
-    ActionError::unknown(code, format!("no answer within {after:?}"))
-}
-
-fn unknown_unless_pending(class: Class) -> Class {
-    match class {
-        Class::Pending { after } => Class::Pending { after },
-        Class::Transient | Class::Permanent | Class::Unknown => Class::Unknown,
-    }
-}
-
 fn fenced(lease: &Lease) -> Error {
     store::Error::Fenced { task: lease.task.id, epoch: lease.epoch }.into()
-}
-
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Hands a task back when its worker is dropped half way, as in a stop that could not wait.

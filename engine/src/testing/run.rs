@@ -5,10 +5,9 @@ use super::{
     scene::{Fault, Scene},
 };
 use crate::{
-    Call, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase, Reason, Request,
-    Step, Verdict, Workflow,
+    Bend, Call, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase, Reason,
+    Request, Step, Tap, Verdict, Workflow,
     action::{MINUTE, SECOND},
-    worker::{Bend, Tap},
 };
 use serde_json::Value;
 use std::{

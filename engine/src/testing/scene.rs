@@ -1,6 +1,6 @@
 //! The world a workflow is tried in, and what is done to it there.
 
-use crate::{ActionError, Workflow, worker::Bend};
+use crate::{ActionError, Bend, Workflow};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Debug};
 use store::{Key, Put};

@@ -1,0 +1,76 @@
+//! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
+
+use crate::{ActionError, Deed, Execution, Phase, Step, Ticket, Workflow};
+use std::time::Duration;
+
+/// What the shell should do with a task that has fallen due.
+#[derive(Debug)]
+pub(crate) enum Directive<P> {
+    /// Perform this; `doubt` says that an earlier attempt may have taken effect.
+    Run {
+        deed: Deed<P>,
+        state: String,
+        entered: u32,
+        slot: u32,
+        undo: bool,
+        failed: u32,
+        doubt: bool,
+        limits: Limits,
+    },
+    /// Deliver this failure without performing anything.
+    GiveUp(ActionError),
+    /// Deliver the deadline.
+    Ring,
+    /// The task is of no use any more.
+    Drop,
+}
+
+/// The time limits of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) attempt: Duration,
+    pub(crate) heartbeat: Option<Duration>,
+}
+
+/// What to do about `ticket`, as the execution stands.
+pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
+    let over = matches!(exec.phase, Phase::Finished { .. } | Phase::Parked { .. });
+    if ticket.visit != exec.visit || over {
+        return Directive::Drop;
+    }
+    if ticket.slot == Ticket::TIMER {
+        return Directive::Ring;
+    }
+    let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
+        return Directive::Drop;
+    };
+    if exec.paused.is_some() {
+        return Directive::Drop;
+    }
+    if let Phase::Compensating(unwinding) = &exec.phase {
+        return crate::unwind::undo_directive(exec, unwinding, ticket, slot);
+    }
+    if exec.overdue || exec.cancelled.is_some() {
+        return Directive::GiveUp(crate::settle::stopped(exec));
+    }
+    let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
+    let limits = Limits { attempt: act.attempt_within, heartbeat: act.heartbeat };
+    if act.branches.len() <= ticket.slot as usize {
+        return Directive::GiveUp(ActionError::permanent(
+            "engine.slot_gone",
+            "the step no longer has this slot",
+        ));
+    }
+    let deed = act.branches.swap_remove(ticket.slot as usize).deed;
+    let (state, entered) = (exec.state_name().to_owned(), exec.entered);
+    Directive::Run {
+        deed,
+        state,
+        entered,
+        slot: ticket.slot,
+        undo: false,
+        failed: slot.failed,
+        doubt: slot.doubt,
+        limits,
+    }
+}

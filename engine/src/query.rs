@@ -1,0 +1,95 @@
+//! Reading an engine: executions, their history, and what people are asked.
+
+use crate::{ApprovalCase, Engine, Error, Shown, machine::collection};
+use store::{Document, Entry, ExecutionId, Filter, Key, Page, Record};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The stored record.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the store's.
+    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
+        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
+    }
+
+    /// The execution in full.
+    ///
+    /// # Errors
+    /// As [`Engine::record`], and when it cannot be decoded.
+    pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
+        let record = self.record(id).await?;
+        let shown = self.machine(&record.workflow, record.schema)?.show(&record)?;
+        Ok((record, shown))
+    }
+
+    /// The whole history of an execution.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Entry>, Error> {
+        let (mut entries, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.inner.store.journal(id, after, 1_000).await?;
+            entries.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Executions that `filter` accepts, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        Ok(self.inner.store.list(filter, after, limit).await?)
+    }
+
+    /// The open approvals, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approvals(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<ApprovalCase, String>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, "", after, limit).await?;
+        let items = page.items.iter().map(parse_case).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// One approval by its id, open or closed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalCase>, Error> {
+        for place in [collection::OPEN, collection::CLOSED] {
+            if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
+                return parse_case(&found).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The approval an execution waits for, if it does.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalCase>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
+        page.items.first().map(parse_case).transpose()
+    }
+}
+
+fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
+    let corrupt =
+        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
+    Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)
+}
