@@ -5,7 +5,7 @@
 
 use crate::{
     actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm},
-    backends::simulated::{Simulated, World},
+    backends::simulated::{LocalWorld, Simulated, World},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,13 +24,14 @@ pub struct Platform {
     pub objects: Arc<dyn Objects>,
     /// Groups and credentials of people.
     pub identity: Arc<dyn Identity>,
+    world: Option<Arc<dyn World>>,
 }
 
 impl Platform {
     /// A platform on which everything is simulated by one world, in this process or in another.
     #[must_use]
     pub fn simulated(world: Arc<dyn World>) -> Self {
-        let all = Arc::new(Simulated::new(world));
+        let all = Arc::new(Simulated::new(world.clone()));
         Self {
             kubernetes: all.clone(),
             slurm: all.clone(),
@@ -38,7 +39,14 @@ impl Platform {
             keys: all.clone(),
             objects: all.clone(),
             identity: all,
+            world: Some(world),
         }
+    }
+
+    /// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.
+    #[must_use]
+    pub fn local_world(&self) -> Option<&LocalWorld> {
+        self.world.as_ref()?.local()
     }
 
     /// Which backend serves each capability, so that plans, readiness and output can say what is simulated.

@@ -99,3 +99,48 @@ pub const ALL: &[(&str, &str)] = &[
     (UNAVAILABLE, "check that the target runs and can be reached; it is retried by itself"),
     (UNREADABLE, "the backend's version does not fit: compare versions of Tenure and of the target"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn sources(folder: &str) -> Vec<(String, String)> {
+        let entries = fs::read_dir(format!("{}/src/{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        paths.map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect()
+    }
+
+    /// `BLESS=1` writes the table; without it the table is compared.
+    #[test]
+    fn the_documentation_lists_every_code_with_its_remedy() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/actuators.md");
+        let text = fs::read_to_string(path).unwrap();
+        let (head, _) = text.split_once("## Codes\n").expect("a section on codes, which is the last");
+        let rows: String = ALL.iter().map(|(code, remedy)| format!("| `{code}` | {remedy} |\n")).collect();
+        let wanted = format!("{head}## Codes\n\n| Code | What to do |\n|---|---|\n{rows}");
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(path, &wanted).unwrap();
+        }
+
+        assert!(text == wanted || std::env::var_os("BLESS").is_some(), "run the tests with BLESS=1");
+    }
+
+    #[test]
+    fn every_code_is_a_constant_in_the_list_and_stands_nowhere_else() {
+        let own = include_str!("codes.rs");
+        let constants =
+            own.lines().filter(|line| line.starts_with("pub const") && line.contains(": &str")).count();
+        assert_eq!(constants, ALL.len());
+        assert!(ALL.is_sorted(), "in alphabetical order, each once");
+
+        for (path, source) in
+            [sources("actuators"), sources("backends"), sources("backends/simulated")].concat()
+        {
+            let code = source.split("#[cfg(test)]").next().unwrap();
+            for (literal, _) in ALL.iter().filter(|_| !path.ends_with("codes.rs")) {
+                assert!(!code.contains(&format!("\"{literal}\"")), "{path} has {literal} as a literal");
+            }
+        }
+    }
+}

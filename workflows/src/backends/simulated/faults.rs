@@ -220,7 +220,7 @@ impl What {
 
 #[cfg(test)]
 mod tests {
-    use super::like;
+    use super::{Script, What, like};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -229,5 +229,17 @@ mod tests {
         assert!(like("a*b*c", "a--b-b-c"));
         assert!(!like("t-acme", "t-acme--prod"));
         assert!(!like("a*b", "a-c"));
+    }
+
+    #[test]
+    fn the_script_in_the_documentation_is_one() {
+        let text = include_str!("../../../../docs/actuators.md");
+        let json = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+
+        let script: Script = serde_json::from_str(json).unwrap();
+
+        let whats: Vec<What> = script.faults.iter().map(|fault| fault.what).collect();
+        assert_eq!(whats, [What::FailAfter, What::NodeUnfit, What::Slow { ms: 200 }]);
+        assert!(serde_json::from_str::<Script>(r#"{ "fault": [] }"#).is_err(), "a misspelt field is refused");
     }
 }

@@ -125,6 +125,10 @@ fn unkept(error: impl std::fmt::Display) -> ActionError {
 
 #[async_trait]
 impl World for LocalWorld {
+    fn local(&self) -> Option<&LocalWorld> {
+        Some(self)
+    }
+
     async fn call(&self, mut request: Request) -> Result<Response, ActionError> {
         let what = self.player.lock().unwrap_or_else(PoisonError::into_inner).next(&request);
         let Some(what) = what else { return self.perform(&request).await };

@@ -1,5 +1,6 @@
 //! What passes between the capabilities and a world: one request, one response.
 
+use super::LocalWorld;
 use crate::actuators::Found;
 use async_trait::async_trait;
 use engine::ActionError;
@@ -18,6 +19,11 @@ pub trait World: Debug + Send + Sync {
     /// # Errors
     /// By class, with a code of [`codes`](crate::actuators::codes).
     async fn call(&self, request: Request) -> Result<Response, ActionError>;
+
+    /// This world, if it is in this process.
+    fn local(&self) -> Option<&LocalWorld> {
+        None
+    }
 }
 
 /// Which part of the world is called.
