@@ -8,6 +8,7 @@
 //! This crate knows no workflow and no tenant; what a record means is the engine's affair.
 
 pub mod conformance;
+mod embedded;
 mod error;
 mod id;
 mod limits;
@@ -17,6 +18,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use embedded::{Embedded, Faults, FreeSpace, OnStall, Opened, Options, Report};
 pub use error::Error;
 pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
 pub use limits::{BODY_LIMIT, COMMIT_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT};

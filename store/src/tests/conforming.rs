@@ -1,11 +1,27 @@
 //! Both stores keep what every store promises.
 
+use super::kit::{open, options};
 use crate::{Memory, Store, conformance};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_keeps_every_promise() {
     let count = conformance::run(|| async { Arc::new(Memory::new()) as Arc<dyn Store> }).await;
+
+    assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_keeps_every_promise() {
+    let folders = Mutex::new(Vec::new());
+
+    let count = conformance::run(|| async {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open(folder.path(), options());
+        folders.lock().unwrap().push(folder);
+        Arc::new(store) as Arc<dyn Store>
+    })
+    .await;
 
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }

@@ -1,0 +1,43 @@
+//! Switches that break the store on purpose, so that tests see how it behaves when the world is broken.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// What is broken at the moment.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// The index thread stands still before its next batch.
+    pub stall_index: AtomicBool,
+    /// The index fails as if sled had met an input or output error.
+    pub fail_index: AtomicBool,
+    /// Opening the index never ends.
+    pub hang_open: AtomicBool,
+    /// Journal syncs fail.
+    pub fail_sync: AtomicBool,
+    /// No further journal file can be made: the disk is full.
+    pub full_disk: AtomicBool,
+}
+
+impl Faults {
+    pub(crate) fn hang_open(&self) -> bool {
+        self.hang_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stalls_index(&self) -> bool {
+        self.stall_index.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn fails_index(&self) -> bool {
+        self.fail_index.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        if self.fail_sync.load(Ordering::Relaxed) { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    }
+
+    pub(crate) fn blank(&self) -> io::Result<()> {
+        if self.full_disk.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,216 @@
+//! sled as the index: every row of the store, behind the journal, and provably whole or thrown away.
+//!
+//! One thread writes, in batches of at most [`BATCH_BYTES`], each followed by a flush: with more buffered sled hangs
+//! (ADR 0002). Each batch carries an account of the index as a whole, so that a scan on opening proves it whole.
+//! Long values are cut into pieces, since sled never frees the files of long ones.
+
+mod account;
+mod verify;
+
+pub(crate) use account::Account;
+pub(crate) use verify::{Found, Verdict, open_verified};
+
+use super::{bytes::Cursor, bytes::length, key, overlay::Value};
+use crate::{Error, Sequence};
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+/// At most so much goes to sled between two flushes, in bytes.
+pub(crate) const BATCH_BYTES: usize = 256 << 10;
+/// Values longer than this are cut into pieces of this length, in bytes.
+const PIECE_BYTES: usize = 60 << 10;
+/// The first byte of the row that stands for a value in pieces; no envelope begins with it.
+const PIECES: u8 = 0xC5;
+
+/// What a batch does to the rows it names.
+pub(crate) type Rows<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
+
+/// An open index.
+pub(crate) struct Index {
+    db: sled::Db,
+    account: Mutex<Account>,
+    folder: PathBuf,
+}
+
+/// The stand-in for a value in pieces.
+struct Stub {
+    pieces: u16,
+    bytes: usize,
+    crc: u32,
+}
+
+impl Stub {
+    fn read(value: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(value);
+        let is_stub = cursor.u8() == Some(PIECES);
+        let stub =
+            Self { pieces: cursor.u16()?, bytes: usize::try_from(cursor.u32()?).ok()?, crc: cursor.u32()? };
+        (is_stub && cursor.is_empty()).then_some(stub)
+    }
+
+    fn write(value: &[u8]) -> Vec<u8> {
+        let pieces = u16::try_from(value.len().div_ceil(PIECE_BYTES)).unwrap_or(u16::MAX);
+        let mut stub = vec![PIECES];
+        stub.extend_from_slice(&pieces.to_le_bytes());
+        stub.extend_from_slice(&length(value.len()).to_le_bytes());
+        stub.extend_from_slice(&crc32c::crc32c(value).to_le_bytes());
+        stub
+    }
+}
+
+/// Runs what touches sled; its panics become errors.
+pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(what)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Error::Unavailable { why: format!("the index failed: {error}") }),
+        Err(_) => Err(Error::Unavailable { why: "the index panicked".into() }),
+    }
+}
+
+/// A batch on its way, and the account as it will be.
+struct Pending {
+    batch: sled::Batch,
+    bytes: usize,
+    account: Account,
+}
+
+impl Index {
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn applied(&self) -> Sequence {
+        self.account().applied
+    }
+
+    /// Applies `rows`, which bring the index up to `upto`, and flushes. Applying them again changes nothing more.
+    pub(crate) fn apply(&self, rows: &Rows<'_>, upto: Sequence) -> Result<(), Error> {
+        self.load(rows, upto, upto)
+    }
+
+    /// Applies `rows` that are part of a state in which nothing after `touched` has a share; once they are in, the
+    /// index holds everything up to `applied`.
+    pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
+        let before = self.account();
+        let account = Account { touched: touched.max(before.touched), ..before };
+        let mut pending = Pending { batch: sled::Batch::default(), bytes: 0, account };
+        for (key, value) in rows {
+            self.change(&mut pending, key, *value)?;
+        }
+        pending.account.applied = applied.max(before.applied);
+        self.flush(&mut pending)
+    }
+
+    /// Notes how often the store has been opened.
+    pub(crate) fn set_opens(&self, opens: u64) -> Result<(), Error> {
+        let account = Account { opens, ..self.account() };
+        self.flush(&mut Pending { batch: sled::Batch::default(), bytes: 0, account })
+    }
+
+    fn change(&self, pending: &mut Pending, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        let former = guarded(|| self.db.get(key))?;
+        let former_pieces = former.as_deref().and_then(Stub::read).map_or(0, |stub| stub.pieces);
+        let long = value.filter(|value| value.len() > PIECE_BYTES);
+        let mut pieces = long.unwrap_or_default().chunks(PIECE_BYTES);
+        let count = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
+        for n in 0..count.max(former_pieces) {
+            let key = key::chunk(key, n);
+            let former = guarded(|| self.db.get(&key))?;
+            self.put_row(pending, &key, former.as_deref(), pieces.next())?;
+        }
+        match long {
+            Some(value) => self.put_row(pending, key, former.as_deref(), Some(&Stub::write(value))),
+            None => self.put_row(pending, key, former.as_deref(), value),
+        }
+    }
+
+    /// One row as sled has it; each appears once in an application, so what sled shows is what it replaces.
+    fn put_row(
+        &self,
+        pending: &mut Pending,
+        key: &[u8],
+        former: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        if let Some(former) = former {
+            pending.account.subtract(key, former);
+        }
+        match value {
+            Some(value) => {
+                pending.account.add(key, value);
+                pending.batch.insert(key, value);
+            }
+            None => pending.batch.remove(key),
+        }
+        let bytes = key.len().saturating_add(value.map_or(0, <[u8]>::len));
+        pending.bytes = pending.bytes.saturating_add(bytes);
+        if pending.bytes >= BATCH_BYTES { self.flush(pending) } else { Ok(()) }
+    }
+
+    fn flush(&self, pending: &mut Pending) -> Result<(), Error> {
+        let mut batch = std::mem::take(&mut pending.batch);
+        batch.insert(key::META, pending.account.encode());
+        guarded(|| {
+            self.db.apply_batch(batch)?;
+            self.db.flush()
+        })?;
+        pending.bytes = 0;
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = pending.account;
+        Ok(())
+    }
+
+    /// The value of `key`, joined if it is in pieces.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        // The writer may replace the pieces between two of our reads; then they do not match and are read again.
+        for _ in 0..8 {
+            let Some(value) = guarded(|| self.db.get(key))? else { return Ok(None) };
+            let Some(stub) = Stub::read(&value) else { return Ok(Some(Value::Indexed(value))) };
+            if let Some(joined) = self.join(key, &stub)? {
+                return Ok(Some(Value::Joined(joined)));
+            }
+        }
+        let what = super::codec::describe(key);
+        Err(Error::Corrupt { what, why: "its pieces in the index do not match".into() })
+    }
+
+    fn join(&self, key: &[u8], stub: &Stub) -> Result<Option<Vec<u8>>, Error> {
+        let mut joined = Vec::with_capacity(stub.bytes);
+        for n in 0..stub.pieces {
+            let Some(piece) = guarded(|| self.db.get(key::chunk(key, n)))? else { return Ok(None) };
+            joined.extend_from_slice(&piece);
+        }
+        Ok((joined.len() == stub.bytes && crc32c::crc32c(&joined) == stub.crc).then_some(joined))
+    }
+
+    /// Up to `limit` rows between `from` and `to`, in order, without the pieces of long values.
+    pub(crate) fn range(
+        &self,
+        from: Bound<&[u8]>,
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<(Box<[u8]>, Value)>, Error> {
+        let rows = guarded(|| {
+            self.db.range::<&[u8], _>((from, Bound::Excluded(to))).take(limit).collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut found = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            let value = match Stub::read(&value) {
+                None => Some(Value::Indexed(value)),
+                Some(_) => self.get(&key)?,
+            };
+            if let Some(value) = value {
+                found.push((key.as_ref().into(), value));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading the journal back: which commits it holds whole, and where it is damaged.
+
+use super::{
+    frame::{self, Frame},
+    segment::{self, Unusable},
+};
+use crate::{Error, Sequence};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A stretch of the journal that cannot be read although something readable comes after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
+    /// The first commit that is affected.
+    pub(crate) from: Sequence,
+    /// The first commit that is not.
+    pub(crate) to: Sequence,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, offset, from, to } = self;
+        let last = to.0.saturating_sub(1);
+        write!(
+            f,
+            "{} is damaged at byte {offset}: commits {} to {last} cannot be read there",
+            path.display(),
+            from.0
+        )
+    }
+}
+
+/// What the journal as a whole amounts to.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// The first sequence that any segment covers; `None` if there is no segment.
+    pub(crate) begins: Option<Sequence>,
+    /// The last commit that can be read.
+    pub(crate) last: Sequence,
+    /// Frames that can be read.
+    pub(crate) frames: u64,
+    /// Commits in them.
+    pub(crate) commits: u64,
+    /// The greatest count of openings in a segment's header.
+    pub(crate) opens: u64,
+    /// Where commits are missing between others.
+    pub(crate) damage: Vec<Damage>,
+    /// Bytes that are not zero behind the last readable frame, and where they begin.
+    pub(crate) torn: Option<(PathBuf, u64, u64)>,
+    /// Segments whose header is damaged; their frames are read all the same.
+    pub(crate) headers: Vec<PathBuf>,
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::Unavailable { why: format!("cannot read {}: {error}", path.display()) }
+}
+
+/// Reads every segment once and hands each whole frame that counts to `visit`, in order.
+pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Error>) -> Result<Survey, Error> {
+    let folder = segment::folder(dir);
+    let segments = segment::list(dir).map_err(|error| unreadable(&folder, &error))?;
+    let mut survey = Survey { begins: segments.first().map(|(first, _)| *first), ..Survey::default() };
+    let mut expected = survey.begins.unwrap_or(Sequence(1));
+    for (at, (first, path)) in segments.iter().enumerate() {
+        let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
+        read_header(&mut survey, &bytes, *first, path)?;
+        if *first > expected {
+            // The segment before ended early, and nothing says how.
+            let before =
+                segments.get(at.saturating_sub(1)).map_or_else(|| path.clone(), |(_, path)| path.clone());
+            let (path, offset) = survey.torn.take().map_or((before, 0), |(path, offset, _)| (path, offset));
+            survey.damage.push(Damage { path, offset, from: expected, to: *first });
+        }
+        survey.torn = None;
+        expected = *first;
+        let void_from = segments.iter().skip(at.saturating_add(1)).map(|(first, _)| *first).min();
+        expected = scan(&mut survey, path, bytes, expected, void_from, &mut visit)?;
+    }
+    survey.last = Sequence(expected.0.saturating_sub(1));
+    Ok(survey)
+}
+
+fn read_header(survey: &mut Survey, bytes: &[u8], first: Sequence, path: &Path) -> Result<(), Error> {
+    match segment::Header::read(bytes) {
+        Ok(header) if header.first == first => survey.opens = survey.opens.max(header.opens),
+        Ok(header) => {
+            return Err(Error::Refused {
+                why: format!(
+                    "{} begins at commit {}: it was renamed; give it back its name {:020}.log",
+                    path.display(),
+                    header.first.0,
+                    header.first.0
+                ),
+            });
+        }
+        Err(Unusable::Damaged) => survey.headers.push(path.to_owned()),
+        Err(Unusable::Newer(format)) => {
+            return Err(Error::Refused {
+                why: format!(
+                    "{} has format {format}: it was written by a newer version of Tenure; use that version, or import \
+                     its export",
+                    path.display()
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Reads one segment and returns the sequence expected after it.
+fn scan(
+    survey: &mut Survey,
+    path: &Path,
+    bytes: Vec<u8>,
+    mut expected: Sequence,
+    void_from: Option<Sequence>,
+    visit: &mut impl FnMut(Frame) -> Result<(), Error>,
+) -> Result<Sequence, Error> {
+    let mut offset = segment::HEADER;
+    loop {
+        if void_from.is_some_and(|void| expected >= void) {
+            return Ok(expected);
+        }
+        let found = frame_at(&bytes, offset, expected);
+        let found = found.or_else(|| search(&bytes, offset, expected));
+        let Some((at, frame)) = found else { break };
+        let header = frame.header;
+        if void_from.is_some_and(|void| header.first >= void) {
+            break;
+        }
+        if header.first > expected {
+            let (path, offset) = (path.to_owned(), offset as u64);
+            survey.damage.push(Damage { path, offset, from: expected, to: header.first });
+        }
+        survey.frames = survey.frames.saturating_add(1);
+        survey.commits = survey.commits.saturating_add(u64::from(header.commits));
+        expected = Sequence(header.last().0.saturating_add(1));
+        offset = at.saturating_add(header.frame_bytes());
+        visit(frame)?;
+    }
+    let tail = bytes.get(offset..).unwrap_or_default();
+    if let Some(last) = tail.iter().rposition(|byte| *byte != 0) {
+        survey.torn = Some((path.to_owned(), offset as u64, last.saturating_add(1) as u64));
+    }
+    Ok(expected)
+}
+
+/// The whole frame at `offset`, if its commits are not older than `expected`.
+fn frame_at(bytes: &[u8], offset: usize, expected: Sequence) -> Option<(usize, Frame)> {
+    let header = frame::Header::read(bytes.get(offset..)?)?;
+    if header.first < expected || header.commits == 0 {
+        return None;
+    }
+    let end = offset.checked_add(frame::HEADER)?.checked_add(header.payload)?;
+    Frame::new(bytes.get(offset..end)?.to_vec()).map(|frame| (offset, frame))
+}
+
+/// The first whole frame behind `offset`: one that stands there tells damage from an end.
+fn search(bytes: &[u8], offset: usize, expected: Sequence) -> Option<(usize, Frame)> {
+    let from = offset.saturating_add(8);
+    (from..bytes.len().saturating_sub(frame::HEADER).saturating_add(1))
+        .step_by(8)
+        .find_map(|at| frame_at(bytes, at, expected))
+}

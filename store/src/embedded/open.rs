@@ -1,0 +1,162 @@
+//! Starting the threads of a store, and ending them.
+
+use super::{
+    Embedded, Opened, Options, ROOM, checkpoint, codec,
+    decide::locked,
+    deliveries, head,
+    index::Index,
+    indexer, key,
+    lock::Lock,
+    monitor,
+    overlay::Overlay,
+    preparer,
+    readers::Readers,
+    recovery::{Recovered, failed, recover},
+    shared::{Counters, Course, Shared},
+    space::Space,
+    tasks::Tasks,
+    writer::Writer,
+};
+use crate::{Error, ExecutionId};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    ops::Bound,
+    path::Path,
+    sync::{Arc, Mutex, RwLock, mpsc},
+    thread::{self, JoinHandle},
+};
+use tokio::sync::{Semaphore, mpsc::unbounded_channel};
+
+type Unreadable = BTreeMap<ExecutionId, String>;
+
+pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
+    fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
+    let lock = Lock::take(dir)?;
+    let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options)?;
+    let (tasks, unreadable) = restore_tasks(dir, &index, opens)?;
+    report.unreadable = unreadable.len() as u64;
+    let deliveries =
+        deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
+    let head = head::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
+    head.write(head::Head { sequence, opens }).map_err(|error| failed("write HEAD in", dir, &error))?;
+    let shared = Arc::new(Shared {
+        dir: dir.to_owned(),
+        space: Space::new(dir, &options),
+        options,
+        overlay: RwLock::new(Overlay::new(sequence)),
+        tasks: Mutex::new(tasks),
+        index: RwLock::new(Arc::new(index)),
+        deliveries: Mutex::new(deliveries),
+        unreadable: Mutex::new(unreadable),
+        counters: Counters::default(),
+        problems: Mutex::default(),
+        opens,
+        published: super::bell::Bell::default(),
+        applied: super::bell::Bell::default(),
+        steered: super::bell::Bell::default(),
+        files: Mutex::new(()),
+        course: 0.into(),
+        _lock: lock,
+    });
+    let store =
+        start(&shared, segment, head).map_err(|error| failed("start the threads for", dir, &error))?;
+    tracing::info!("{} {report}", dir.display());
+    Ok(Opened { store, report })
+}
+
+/// All tasks of the index, with the deliveries of the side file.
+fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unreadable), Error> {
+    const STEP: usize = 256;
+    let delivered = deliveries::read(dir);
+    let mut tasks = Tasks::new(opens);
+    let mut unreadable = Unreadable::new();
+    let (first, to) = key::all_tasks();
+    let mut from = Bound::Included(first);
+    loop {
+        let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
+        for (key, value) in &rows {
+            let Some(key::Name::Task(id)) = key::parse(key) else { continue };
+            match codec::task(id, key, value.as_ref()) {
+                Ok((task, since)) => {
+                    let deliveries = delivered.get(&(id, since)).copied().unwrap_or(0);
+                    tasks.restore(id, task.due, since, deliveries);
+                }
+                Err(why) => {
+                    unreadable.insert(id.execution, format!("task {id} is unreadable: {why}"));
+                }
+            }
+        }
+        match rows.last() {
+            Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),
+            Some(_) | None => return Ok((tasks, unreadable)),
+        }
+    }
+}
+
+fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Writer) -> io::Result<Embedded> {
+    let (inbox, commits) = unbounded_channel();
+    let (prepared, blanks) = mpsc::sync_channel(0);
+    let (wanted, wanting) = mpsc::sync_channel(1);
+    let (readers, mut threads) = Readers::start(shared.options.readers)?;
+    let spawn =
+        |name: &str, run: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.into()).spawn(run);
+    let writer = Writer { shared: shared.clone(), inbox: commits, blanks, segment: Some(segment) };
+    // The writer comes first: it is joined before the others are told to end.
+    threads.insert(0, spawn("store-write", Box::new(move || writer.run()))?);
+    let mine = shared.clone();
+    threads.push(spawn("store-prepare", Box::new(move || preparer::run(&mine, &prepared)))?);
+    let mine = shared.clone();
+    threads.push(spawn("store-index", Box::new(move || indexer::run(&mine)))?);
+    let mine = shared.clone();
+    threads.push(spawn("store-checkpoint", Box::new(move || checkpoint::run(&mine, &wanting)))?);
+    let mine = shared.clone();
+    threads.push(spawn("store-watch", Box::new(move || monitor::run(&mine, &head)))?);
+    let units = (shared.options.inbox_bytes / ROOM).max(crate::COMMIT_LIMIT / ROOM);
+    Ok(Embedded {
+        shared: shared.clone(),
+        inbox,
+        room: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))),
+        readers: Mutex::new(Some(Arc::new(readers))),
+        wanted: Mutex::new(Some(wanted)),
+        threads: Mutex::new(threads),
+    })
+}
+
+/// Ends the threads: the writer first, so that what it acknowledges last still reaches the index.
+pub(super) fn end(shared: &Arc<Shared>, course: Course, threads: Vec<JoinHandle<()>>) -> Result<(), Error> {
+    let mut panicked = false;
+    let mut threads = threads.into_iter();
+    if let Some(writer) = threads.next() {
+        panicked |= writer.join().is_err();
+    }
+    shared.steer(course);
+    for thread in threads {
+        panicked |= thread.join().is_err();
+    }
+    if course == Course::Drain {
+        let sequence = shared.overlay().last();
+        let written = head::Writer::open(&shared.dir)
+            .and_then(|head| head.write(head::Head { sequence, opens: shared.opens }));
+        if let Err(error) = written {
+            tracing::warn!("HEAD in {} could not be written: {error}", shared.dir.display());
+        }
+    }
+    drop(locked(&shared.deliveries));
+    if panicked {
+        return Err(Error::Unavailable { why: "a thread of the store ended in a panic".into() });
+    }
+    Ok(())
+}
+
+/// Length of all files under `folder`, in bytes.
+pub(super) fn folder_bytes(folder: &Path) -> u64 {
+    let Ok(files) = fs::read_dir(folder) else { return 0 };
+    files
+        .flatten()
+        .filter_map(|file| {
+            let metadata = file.metadata().ok()?;
+            Some(if metadata.is_dir() { folder_bytes(&file.path()) } else { metadata.len() })
+        })
+        .fold(0, u64::saturating_add)
+}

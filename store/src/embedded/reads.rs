@@ -1,0 +1,208 @@
+//! The reads of an embedded store, as they run on its reading threads.
+
+use super::{
+    codec,
+    decide::locked,
+    key,
+    shared::{Part, Shared},
+    tasks::Picked,
+};
+use crate::{
+    Document, Entry, Error, ExecutionId, Filter, Key, Lease, Page, Record, Sequence, Task, TaskId, Timestamp,
+};
+use std::ops::Bound;
+
+/// Collects one item more than asked for, to know whether there is more.
+struct Collect<T> {
+    items: Vec<T>,
+    limit: usize,
+    more: bool,
+}
+
+impl<T> Collect<T> {
+    fn new(limit: usize) -> Self {
+        Self { items: Vec::new(), limit, more: false }
+    }
+
+    /// Whether there may be more.
+    fn take(&mut self, item: T) -> bool {
+        if self.items.len() < self.limit {
+            self.items.push(item);
+            return true;
+        }
+        self.more = self.limit > 0;
+        false
+    }
+
+    fn page<C>(self, cursor: impl FnOnce(&T) -> C) -> Page<T, C> {
+        let next = if self.more { self.items.last().map(cursor) } else { None };
+        Page { items: self.items, next }
+    }
+}
+
+impl Shared {
+    pub(crate) fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
+        let key = key::record(id);
+        let value = self.get(&key)?;
+        value.map(|value| self.decode(id, &key, codec::record(&key, value.as_ref()))).transpose()
+    }
+
+    pub(crate) fn read_document(&self, name: &Key) -> Result<Option<Document>, Error> {
+        let key = key::document(&name.collection, &name.id);
+        let value = self.get(&key)?;
+        value.map(|value| super::decide::decoded(&key, codec::document(&key, value.as_ref()))).transpose()
+    }
+
+    pub(crate) fn read_journal(
+        &self,
+        id: ExecutionId,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
+        let from = after.map_or(Bound::Included(key::entry(id, Sequence(0), 0)), |(sequence, place)| {
+            Bound::Excluded(key::entry(id, sequence, place))
+        });
+        let mut to = key::entry(id, Sequence(u64::MAX), u32::MAX);
+        to.push(0);
+        let mut found = Collect::new(limit);
+        self.scan(from, &to, |key, value| {
+            let entry = super::decide::decoded(key, codec::entry(key, value.as_ref()))?;
+            Ok(found.take(entry))
+        })?;
+        let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
+        Ok(Page { items: items.into_iter().map(|(entry, _)| entry).collect(), next })
+    }
+
+    /// Goes by the mark of the open ones or by tenant where the filter names one, so that a list of few among many
+    /// reads few.
+    pub(crate) fn read_list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        let mut found = Collect::new(limit);
+        let tenant = filter.tenant.as_deref();
+        // A name that no record can have matches none.
+        if tenant.is_some_and(|tenant| tenant.contains('\0')) {
+            return Ok(found.page(|record: &Record| record.id));
+        }
+        let (first, to): (Vec<u8>, Vec<u8>) = match (tenant, filter.open) {
+            (_, Some(true)) => (open_start(), key::open_end()),
+            (Some(tenant), _) => (key::tenant_start(tenant), key::tenant_end(tenant)),
+            (None, _) => (record_start(), key::records_end()),
+        };
+        let from = match after {
+            Some(id) => {
+                let mut from = first;
+                from.extend_from_slice(id.as_bytes());
+                Bound::Excluded(from)
+            }
+            None => Bound::Included(first),
+        };
+        self.scan(from, &to, |key, _| {
+            let Some(id) = key::trailing_id(key) else { return Ok(true) };
+            match self.load(id) {
+                Ok(Some(record)) if filter.accepts(&record) => Ok(found.take(record)),
+                // An unreadable one has been noted, and must not hide the others.
+                Ok(_) | Err(Error::Corrupt { .. }) => Ok(true),
+                Err(error) => Err(error),
+            }
+        })?;
+        Ok(found.page(|record| record.id))
+    }
+
+    pub(crate) fn read_documents(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Document, String>, Error> {
+        let start = key::document(collection, prefix);
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(key::document(collection, after)),
+            None => Bound::Included(start.clone()),
+        };
+        let mut found = Collect::new(limit);
+        self.scan(from, &key::documents_end(collection), |key, value| {
+            if !key.starts_with(&start) {
+                return Ok(false);
+            }
+            let document = super::decide::decoded(key, codec::document(key, value.as_ref()))?;
+            Ok(found.take(document))
+        })?;
+        Ok(found.page(|document| document.key.id.clone()))
+    }
+
+    pub(crate) fn read_tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
+        let first = key::task(TaskId { execution: id, visit: 0, slot: 0 });
+        let mut to = key::task(TaskId { execution: id, visit: u32::MAX, slot: u32::MAX });
+        to.push(0);
+        let mut tasks = Vec::new();
+        self.scan(Bound::Included(first), &to, |key, value| {
+            if let Some(key::Name::Task(task)) = key::parse(key) {
+                tasks.push(self.decode(id, key, codec::task(task, key, value.as_ref()))?.0);
+            }
+            Ok(true)
+        })?;
+        let held = locked(&self.tasks);
+        // A release moves a task in memory alone; after a restart it is due when it was scheduled for.
+        for task in &mut tasks {
+            task.due = held.get(task.id).map_or(task.due, |held| held.due);
+        }
+        Ok(tasks)
+    }
+
+    pub(crate) fn hand_out(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Lease>, Error> {
+        let picked = locked(&self.tasks).pick(now, until, limit);
+        if picked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = picked.iter().map(|picked| (picked.id, picked.since, picked.deliveries));
+        let noted = locked(&self.deliveries).note(rows);
+        if let Err(error) = noted {
+            self.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
+        }
+        let mut leases = Vec::with_capacity(picked.len());
+        for picked in picked {
+            match self.body(picked.id) {
+                Ok(Some(body)) => leases.push(leased(holder, picked, body)),
+                // Removed between the pick and the read; its end has been acknowledged.
+                Ok(None) => {}
+                Err(Error::Corrupt { .. }) => locked(&self.tasks).set_aside(picked.id),
+                Err(error) => {
+                    tracing::error!("{} is due and cannot be read: {error}", picked.id);
+                    locked(&self.tasks).release(picked.id, picked.epoch, picked.due);
+                }
+            }
+        }
+        Ok(leases)
+    }
+
+    fn body(&self, id: TaskId) -> Result<Option<Vec<u8>>, Error> {
+        let key = key::task(id);
+        let value = self.get(&key)?;
+        let task = value.map(|value| self.decode(id.execution, &key, codec::task(id, &key, value.as_ref())));
+        Ok(task.transpose()?.map(|(task, _)| task.body))
+    }
+}
+
+fn open_start() -> Vec<u8> {
+    vec![super::envelope::Kind::Open as u8]
+}
+
+fn record_start() -> Vec<u8> {
+    vec![super::envelope::Kind::Record as u8]
+}
+
+fn leased(holder: &str, picked: Picked, body: Vec<u8>) -> Lease {
+    let Picked { id, due, epoch, deliveries, until, .. } = picked;
+    Lease { task: Task { id, due, body }, holder: holder.to_owned(), epoch, deliveries, until }
+}

@@ -1,0 +1,88 @@
+//! From which base the journal leads to the last commit without a gap.
+
+use super::survey::Evidence;
+use crate::{Error, Sequence, embedded::snapshot::Extent};
+use std::path::PathBuf;
+
+/// Where replaying begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    Index,
+    Snapshot(PathBuf, Extent),
+    Nothing,
+}
+
+/// A base, and the last commit that it leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) base: Base,
+    pub(crate) sequence: Sequence,
+}
+
+/// The best base there is.
+///
+/// # Errors
+/// [`Error::Refused`] if none leads to everything that was acknowledged, with what is wrong and what to do.
+pub(crate) fn choose(evidence: &Evidence) -> Result<Choice, Error> {
+    let acknowledged = evidence.acknowledged();
+    let index =
+        evidence.index.iter().map(|found| (Base::Index, found.account.applied, found.account.touched));
+    let snapshots = evidence
+        .snapshots
+        .iter()
+        .map(|(path, extent)| (Base::Snapshot(path.clone(), *extent), extent.applied, extent.touched));
+    let nothing = (Base::Nothing, Sequence(0), Sequence(0));
+    let mut best: Option<Sequence> = None;
+    for (base, applied, touched) in index.chain(snapshots).chain([nothing]) {
+        if let Some(sequence) = leads_to(evidence, applied, touched) {
+            if sequence >= acknowledged {
+                return Ok(Choice { base, sequence });
+            }
+            best = best.max(Some(sequence));
+        }
+    }
+    Err(Error::Refused { why: refusal(evidence, acknowledged, best) })
+}
+
+/// The last commit that can be reached from a base that holds everything up to `applied`, and parts up to `touched`.
+fn leads_to(evidence: &Evidence, applied: Sequence, touched: Sequence) -> Option<Sequence> {
+    let journal = &evidence.journal;
+    let end = journal.last.max(applied);
+    if touched > end {
+        return None;
+    }
+    if journal.last > applied {
+        let begins = journal.begins?;
+        let gap = journal.damage.iter().any(|damage| damage.to.0 > applied.0.saturating_add(1));
+        if begins.0 > applied.0.saturating_add(1) || gap {
+            return None;
+        }
+    }
+    Some(end)
+}
+
+fn refusal(evidence: &Evidence, acknowledged: Sequence, best: Option<Sequence>) -> String {
+    let mut why: Vec<String> = evidence.journal.damage.iter().map(ToString::to_string).collect();
+    why.extend(evidence.damaged_snapshots.iter().cloned());
+    if let Some(problem) = &evidence.index_problem {
+        why.push(format!("the index cannot stand in: {problem}"));
+    }
+    if let Some((path, offset, _)) = &evidence.journal.torn {
+        why.push(format!("{} ends in damage at byte {offset}", path.display()));
+    }
+    let readable = best.unwrap_or(evidence.journal.last);
+    if acknowledged > readable {
+        let from = readable.0.saturating_add(1);
+        why.push(format!("commits {from} to {} were acknowledged and cannot be found", acknowledged.0));
+    }
+    if let Some(begins) = evidence.journal.begins.filter(|begins| begins.0 > 1)
+        && evidence.snapshots.is_empty()
+    {
+        why.push(format!("there is no whole snapshot of commits 1 to {}", begins.0.saturating_sub(1)));
+    }
+    format!(
+        "the store is damaged and nothing was changed: {}; run `tenure store check` for all of it, then restore the \
+         folder from a backup or import an export into an empty one with `tenure store import`",
+        why.join("; ")
+    )
+}

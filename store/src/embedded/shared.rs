@@ -1,0 +1,187 @@
+//! What the threads of an embedded store share.
+
+use super::{
+    bell::Bell, codec, decide::locked, deliveries::Log, index::Index, lock::Lock, options::Options,
+    overlay::Overlay, overlay::Value, space::Space, tasks::Tasks,
+};
+use crate::{Error, ExecutionId};
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+};
+
+/// A part of the store that can be in trouble. The order is that in which problems are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Journal,
+    Index,
+    Space,
+    Checkpoint,
+    Deliveries,
+}
+
+/// How far the threads are meant to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Course {
+    /// Until told otherwise.
+    Run = 0,
+    /// Until everything acknowledged is in the index.
+    Drain = 1,
+    /// No further.
+    Stop = 2,
+}
+
+/// Sums since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) written: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    /// Journal bytes since the last checkpoint.
+    pub(crate) since_checkpoint: AtomicU64,
+    /// Length of the last snapshot, in bytes.
+    pub(crate) snapshot: AtomicU64,
+    /// Grows whenever the index thread gets something done.
+    pub(crate) index_progress: AtomicU64,
+}
+
+pub(crate) struct Shared {
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) overlay: RwLock<Overlay>,
+    pub(crate) tasks: Mutex<Tasks>,
+    pub(crate) index: RwLock<Arc<Index>>,
+    pub(crate) deliveries: Mutex<Log>,
+    pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
+    pub(crate) space: Space,
+    pub(crate) counters: Counters,
+    pub(crate) problems: Mutex<BTreeMap<Part, String>>,
+    pub(crate) opens: u64,
+    /// Rung when something was published, or the course changed.
+    pub(crate) published: Bell,
+    /// Rung when the index has taken something over.
+    pub(crate) applied: Bell,
+    /// Rung when the course changed.
+    pub(crate) steered: Bell,
+    /// Held while snapshots and segments are removed, or relied on.
+    pub(crate) files: Mutex<()>,
+    pub(crate) course: AtomicU8,
+    pub(crate) _lock: Lock,
+}
+
+impl Shared {
+    pub(crate) fn overlay(&self) -> RwLockReadGuard<'_, Overlay> {
+        self.overlay.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn overlay_mut(&self) -> RwLockWriteGuard<'_, Overlay> {
+        self.overlay.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn index(&self) -> Arc<Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn course(&self) -> Course {
+        match self.course.load(Ordering::Acquire) {
+            0 => Course::Run,
+            1 => Course::Drain,
+            _ => Course::Stop,
+        }
+    }
+
+    /// Sets a later course; an earlier one is not taken back.
+    pub(crate) fn steer(&self, course: Course) {
+        self.course.fetch_max(course as u8, Ordering::AcqRel);
+        self.steered.ring();
+        self.published.ring();
+        self.applied.ring();
+    }
+
+    pub(crate) fn report(&self, part: Part, why: String) {
+        let mut problems = locked(&self.problems);
+        if problems.get(&part) != Some(&why) {
+            tracing::error!(?part, "{why}");
+            problems.insert(part, why);
+        }
+    }
+
+    pub(crate) fn resolve(&self, part: Part) {
+        if locked(&self.problems).remove(&part).is_some() {
+            tracing::info!(?part, "the store has recovered");
+        }
+    }
+
+    pub(crate) fn problem(&self, part: Part) -> Option<String> {
+        locked(&self.problems).get(&part).cloned()
+    }
+
+    /// The acknowledged value of `key`.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        // In its own statement, so that no lock is held while sled reads.
+        let waiting = self.overlay().get(key);
+        match waiting {
+            Some(value) => Ok(value),
+            None => self.index().get(key),
+        }
+    }
+
+    /// Hands the acknowledged rows between `from` and `to` to `visit`, in order, until it says false.
+    pub(crate) fn scan(
+        &self,
+        from: Bound<Vec<u8>>,
+        to: &[u8],
+        mut visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        const STEP: usize = 256;
+        let mut from = from;
+        loop {
+            let start = from.as_ref().map(Vec::as_slice);
+            let waiting = self.overlay().range(start, to, STEP);
+            let indexed = self.index().range(start, to, STEP)?;
+            // Past the end of the shorter of two full pages, the other one says nothing yet.
+            let ends = [
+                waiting.last().filter(|_| waiting.len() == STEP).map(|(key, _)| key.clone()),
+                indexed.last().filter(|_| indexed.len() == STEP).map(|(key, _)| key.clone()),
+            ];
+            let end = ends.into_iter().flatten().min();
+            let mut rows: BTreeMap<Box<[u8]>, Option<Value>> =
+                indexed.into_iter().map(|(key, value)| (key, Some(value))).collect();
+            rows.extend(waiting);
+            for (key, value) in rows {
+                if end.as_ref().is_some_and(|end| key > *end) {
+                    break;
+                }
+                if let Some(value) = value
+                    && !visit(&key, value)?
+                {
+                    return Ok(());
+                }
+            }
+            match end {
+                Some(end) => from = Bound::Excluded(end.into_vec()),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Decodes a value, and remembers the execution of one that cannot be decoded.
+    pub(crate) fn decode<T>(
+        &self,
+        of: ExecutionId,
+        key: &[u8],
+        result: Result<T, String>,
+    ) -> Result<T, Error> {
+        result.map_err(|why| {
+            let what = codec::describe(key);
+            locked(&self.unreadable).insert(of, format!("{what} is unreadable: {why}"));
+            Error::Corrupt { what, why }
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! Which tasks there are, when each is due, and who holds it: all in memory, built on opening.
+//!
+//! Leases do not outlive the process. Epochs do grow over restarts: their upper half counts how often the store was
+//! opened. A task whose settling is on its way to the disk is not handed out meanwhile.
+
+use crate::{Epoch, Sequence, TaskId, Timestamp};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What is known of a task beside its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) due: Timestamp,
+    /// The commit that scheduled it anew; deliveries count from there.
+    pub(crate) since: Sequence,
+    pub(crate) deliveries: u32,
+    grip: Option<Grip>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Grip {
+    epoch: Epoch,
+    until: Timestamp,
+}
+
+impl Held {
+    fn available(&self) -> Timestamp {
+        self.grip.map_or(self.due, |grip| grip.until.max(self.due))
+    }
+}
+
+/// How a commit changes a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    Remove(TaskId),
+    Put { id: TaskId, due: Timestamp, since: Sequence },
+}
+
+/// A task just handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picked {
+    pub(crate) id: TaskId,
+    pub(crate) due: Timestamp,
+    pub(crate) since: Sequence,
+    pub(crate) epoch: Epoch,
+    pub(crate) deliveries: u32,
+    pub(crate) until: Timestamp,
+}
+
+/// The tasks of a store.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    held: HashMap<TaskId, Held>,
+    queue: BTreeSet<(Timestamp, TaskId)>,
+    settling: HashSet<TaskId>,
+    last_epoch: u64,
+}
+
+impl Tasks {
+    /// No tasks yet; epochs begin above all that earlier openings gave out.
+    pub(crate) fn new(opens: u64) -> Self {
+        Self { last_epoch: opens << 32, ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(crate) fn get(&self, id: TaskId) -> Option<&Held> {
+        self.held.get(&id)
+    }
+
+    pub(crate) fn is_held_under(&self, id: TaskId, epoch: Epoch) -> bool {
+        self.held.get(&id).and_then(|held| held.grip).is_some_and(|grip| grip.epoch == epoch)
+    }
+
+    /// Keeps `id` from being handed out until [`Tasks::apply`] or [`Tasks::unclaim`].
+    pub(crate) fn claim(&mut self, id: TaskId) {
+        self.settling.insert(id);
+    }
+
+    pub(crate) fn unclaim(&mut self, id: TaskId) {
+        self.settling.remove(&id);
+    }
+
+    /// Adds a task found on opening.
+    pub(crate) fn restore(&mut self, id: TaskId, due: Timestamp, since: Sequence, deliveries: u32) {
+        self.insert(id, Held { due, since, deliveries, grip: None });
+    }
+
+    fn insert(&mut self, id: TaskId, held: Held) {
+        let available = held.available();
+        if let Some(former) = self.held.insert(id, held) {
+            self.queue.remove(&(former.available(), id));
+        }
+        self.queue.insert((available, id));
+    }
+
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Remove(id) => {
+                self.settling.remove(&id);
+                if let Some(former) = self.held.remove(&id) {
+                    self.queue.remove(&(former.available(), id));
+                }
+            }
+            Change::Put { id, due, since } => {
+                let kept = self.held.get(&id).filter(|held| held.since == since);
+                let deliveries = kept.map_or(0, |held| held.deliveries);
+                let grip = kept.and_then(|held| held.grip);
+                self.insert(id, Held { due, since, deliveries, grip });
+            }
+        }
+    }
+
+    /// Hands out up to `limit` tasks available at `now`, until `until`.
+    pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<Picked> {
+        let due = self.queue.iter().take_while(|(available, _)| *available <= now).map(|(_, id)| *id);
+        let wanted: Vec<TaskId> = due.filter(|id| !self.settling.contains(id)).take(limit).collect();
+        wanted.into_iter().filter_map(|id| self.hand_out(id, until)).collect()
+    }
+
+    fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<Picked> {
+        let mut held = self.held.get(&id)?.clone();
+        self.last_epoch = self.last_epoch.saturating_add(1);
+        let epoch = Epoch(self.last_epoch);
+        held.deliveries = held.deliveries.saturating_add(1);
+        held.grip = Some(Grip { epoch, until });
+        let Held { due, since, deliveries, .. } = held;
+        self.insert(id, held);
+        Some(Picked { id, due, since, epoch, deliveries, until })
+    }
+
+    /// Whether the lease was there to prolong.
+    pub(crate) fn renew(&mut self, id: TaskId, epoch: Epoch, until: Timestamp) -> bool {
+        self.change(id, epoch, |held, grip| held.grip = Some(Grip { until: grip.until.max(until), ..grip }))
+    }
+
+    pub(crate) fn release(&mut self, id: TaskId, epoch: Epoch, due: Timestamp) {
+        self.change(id, epoch, |held, _| {
+            held.grip = None;
+            held.due = due;
+        });
+    }
+
+    /// Keeps a task whose body cannot be read from being offered again and again.
+    pub(crate) fn set_aside(&mut self, id: TaskId) {
+        if let Some(held) = self.held.get(&id) {
+            self.queue.remove(&(held.available(), id));
+        }
+    }
+
+    fn change(&mut self, id: TaskId, epoch: Epoch, change: impl FnOnce(&mut Held, Grip)) -> bool {
+        let Some(mut held) = self.held.get(&id).cloned() else { return false };
+        let Some(grip) = held.grip.filter(|grip| grip.epoch == epoch) else { return false };
+        change(&mut held, grip);
+        self.insert(id, held);
+        true
+    }
+
+    /// When the next task can be handed out.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.queue.first().map(|(available, _)| *available)
+    }
+
+    /// All tasks that have been delivered at least once.
+    pub(crate) fn delivered(&self) -> impl Iterator<Item = (TaskId, &Held)> {
+        self.held.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
+    }
+}

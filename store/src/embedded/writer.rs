@@ -1,0 +1,205 @@
+//! The one thread that commits: it decides on all that waits, writes one frame, syncs once, and answers.
+//!
+//! Invariant: nothing is acknowledged or shown to a reader before its frame is synced. After a failed write or sync
+//! the fate of the frame is unknown; its commits are told so, and nothing more goes into that file: the next segment
+//! begins at the same sequence and thereby voids the frame.
+
+use super::{
+    decide::{Group, locked},
+    segment::{Blank, Segment},
+    shared::{Part, Shared},
+};
+use crate::{Commit, Error, Receipt, Sequence};
+use std::{
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot};
+
+/// A frame is closed once it has taken commits of so many bytes, or so many commits.
+const GROUP_BYTES: usize = 1 << 20;
+const GROUP_COMMITS: u32 = 4096;
+
+/// A commit and who waits for it.
+pub(crate) struct Request {
+    pub(crate) commit: Commit,
+    pub(crate) bytes: usize,
+    pub(crate) reply: oneshot::Sender<Result<Receipt, Error>>,
+    /// Its share of the inbox, given back with the answer.
+    pub(crate) _room: OwnedSemaphorePermit,
+}
+
+/// What the writer is asked to do.
+pub(crate) enum Work {
+    Commit(Box<Request>),
+    /// Commit nothing until the other side of the channel is dropped.
+    Pause(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>),
+    /// Answer what came before, then end.
+    Stop,
+}
+
+type Answer = (Box<Request>, Result<Receipt, Error>);
+
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: UnboundedReceiver<Work>,
+    pub(crate) blanks: Receiver<Blank>,
+    /// `None` while the fate of the last write is unknown.
+    pub(crate) segment: Option<Segment>,
+}
+
+impl Writer {
+    /// Commits until told to stop, or until nobody can ask any more.
+    pub(crate) fn run(mut self) {
+        let mut next = self.inbox.blocking_recv();
+        while let Some(work) = next.take() {
+            match work {
+                Work::Stop => break,
+                Work::Pause(paused, until) => {
+                    let _ = paused.send(());
+                    // An error is the end of the pause.
+                    let _ = until.recv();
+                }
+                Work::Commit(request) => next = self.group(request),
+            }
+            if next.is_none() {
+                next = self.inbox.blocking_recv();
+            }
+        }
+    }
+
+    /// Commits `request` together with all that waits behind it; returns what is not a commit.
+    fn group(&mut self, request: Box<Request>) -> Option<Work> {
+        if let Err(error) = self.ready() {
+            let _ = request.reply.send(Err(error));
+            return None;
+        }
+        let first = Sequence(self.shared.overlay().last().0.saturating_add(1));
+        let mut group = Group::new(first);
+        let mut answers: Vec<Answer> = Vec::new();
+        let mut bytes = 0_usize;
+        let mut waiting = Some(Work::Commit(request));
+        while let Some(Work::Commit(request)) = waiting {
+            bytes = bytes.saturating_add(request.bytes);
+            let answer = self.decide(&mut group, &request.commit);
+            answers.push((request, answer));
+            let full = bytes >= GROUP_BYTES || group.builder.commits() >= GROUP_COMMITS;
+            waiting = if full { None } else { self.inbox.try_recv().ok() };
+        }
+        let written = if group.builder.is_empty() { Ok(()) } else { self.write(group) };
+        // Refusals wait for the sync too: they may be due to a commit of this very group, and whoever reads again
+        // after a refusal must see it.
+        for (request, answer) in answers {
+            let answer = match (&written, answer) {
+                (Ok(()), answer) | (Err(_), answer @ Err(_)) => answer,
+                (Err(error), Ok(_)) => Err(error.clone()),
+            };
+            let _ = request.reply.send(answer);
+        }
+        waiting
+    }
+
+    fn decide(&self, group: &mut Group, commit: &Commit) -> Result<Receipt, Error> {
+        let begins = commit.record.as_ref().is_some_and(|write| write.expected.is_none());
+        self.shared.space.admit(begins)?;
+        group.add(commit, &|key| self.shared.get(key), &self.shared.tasks)
+    }
+
+    /// Waits until there is a segment to write to and room in the backlog.
+    fn ready(&mut self) -> Result<(), Error> {
+        loop {
+            if let Some(why) = self.shared.problem(Part::Index) {
+                return Err(Error::Unavailable { why });
+            }
+            let seen = self.shared.applied.count();
+            if self.shared.overlay().bytes() <= self.shared.options.backlog_bytes {
+                break;
+            }
+            self.shared.published.ring();
+            self.shared.applied.wait(seen, Duration::from_millis(100));
+        }
+        if self.segment.is_none() {
+            self.begin_segment()?;
+            self.shared.resolve(Part::Journal);
+        }
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> Result<(), Error> {
+        let blank = self.blank()?;
+        let first = Sequence(self.shared.overlay().last().0.saturating_add(1));
+        let segment = Segment::begin(blank, &self.shared.dir, first, self.shared.opens).map_err(|error| {
+            let why = format!("no journal file can be begun in {}: {error}", self.shared.dir.display());
+            self.shared.report(Part::Journal, why.clone());
+            Error::Unavailable { why }
+        })?;
+        self.segment = Some(segment);
+        Ok(())
+    }
+
+    fn blank(&self) -> Result<Blank, Error> {
+        loop {
+            match self.blanks.recv_timeout(Duration::from_millis(5)) {
+                Ok(blank) => return Ok(blank),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(error) = self.shared.space.lacking() {
+                        return Err(error);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Unavailable { why: "no thread prepares journal files".into() });
+                }
+            }
+        }
+    }
+
+    /// Writes and syncs the frame, then shows it to readers.
+    fn write(&mut self, group: Group) -> Result<(), Error> {
+        let Group { builder, changed, changes, claimed, .. } = group;
+        let frame = builder.finish();
+        let written = self.append(&frame.bytes);
+        let mut tasks = locked(&self.shared.tasks);
+        if let Err(error) = written {
+            claimed.into_iter().for_each(|task| tasks.unclaim(task));
+            return Err(error);
+        }
+        let counters = &self.shared.counters;
+        counters.commits.fetch_add(u64::from(frame.header.commits), Ordering::Relaxed);
+        self.shared.overlay_mut().publish(frame, changed);
+        changes.into_iter().for_each(|change| tasks.apply(change));
+        drop(tasks);
+        self.shared.published.ring();
+        Ok(())
+    }
+
+    fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
+        let has_room = |segment: &Segment| segment.is_empty() || segment.has_room(frame.len());
+        if !self.segment.as_ref().is_some_and(has_room) {
+            self.begin_segment()?;
+        }
+        let Some(segment) = self.segment.as_mut() else {
+            return Err(Error::Unavailable { why: "there is no journal file to write to".into() });
+        };
+        let synced = segment
+            .append(frame)
+            .and_then(|()| self.shared.options.faults.sync())
+            .and_then(|()| segment.sync());
+        if let Err(error) = synced {
+            self.segment = None;
+            let why = format!("writing the journal in {} failed: {error}", self.shared.dir.display());
+            self.shared.report(Part::Journal, why.clone());
+            return Err(Error::Unavailable {
+                why: format!("{why}; whether the commit is durable is not known"),
+            });
+        }
+        let bytes = frame.len() as u64;
+        self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Opening, closing, killing and reopening.
+
+use super::kit::*;
+use crate::{Embedded, Error, Filter, Store, Timestamp};
+use std::time::Duration;
+
+const TTL: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_closing_and_after_a_kill() {
+    for tidy in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, report) = open(folder.path(), options());
+        assert_eq!(report.sequence.0, 0);
+        for n in 1..=200 {
+            store.commit(nth(n)).await.unwrap();
+        }
+        if tidy {
+            store.close().await.unwrap()
+        } else {
+            store.kill().await
+        }
+        drop(store);
+
+        let (store, report) = open(folder.path(), options());
+
+        assert_eq!(report.sequence.0, 200, "{report}");
+        assert_eq!(report.rebuilt_index, None);
+        assert!(!tidy || report.replayed == 0, "{report}");
+        assert_eq!(store.list(&Filter::default(), None, 1000).await.unwrap().items.len(), 200);
+        assert_eq!(body_of(&store, "head").await.unwrap(), b"200");
+        assert_eq!(store.documents("nodes", "", None, 1000).await.unwrap().items.len(), 8);
+        assert_eq!(store.holder("tenant/t-7").await.unwrap(), Some(id(7)));
+        assert_eq!(store.health().await.tasks, 200);
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_second_opening_names_the_process_that_holds_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), options());
+
+    let second = Embedded::open(folder.path(), options()).map(|opened| opened.report);
+
+    let Err(Error::Refused { why }) = second else { panic!("{second:?}") };
+    assert!(why.contains(&format!("is in use by process {}", std::process::id())), "{why}");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn deliveries_and_epochs_outlive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), options());
+    store.commit(nth(1)).await.unwrap();
+    let first = store.lease("a", Timestamp(1), TTL, 9).await.unwrap().remove(0);
+    store.kill().await;
+    drop(store);
+
+    let (store, _) = open(folder.path(), options());
+    let second = store.lease("b", Timestamp(1), TTL, 9).await.unwrap().remove(0);
+
+    assert_eq!((first.deliveries, second.deliveries), (1, 2));
+    assert!(second.epoch > first.epoch);
+    assert_eq!(store.renew(first.task.id, first.epoch, Timestamp(9)).await.ok(), None);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_index_is_made_anew_from_snapshot_and_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), unhurried());
+    for n in 1..=100 {
+        store.commit(nth(n)).await.unwrap();
+    }
+    store.commit(put("large", &vec![b'x'; 200 << 10])).await.unwrap();
+    assert_eq!(store.checkpoint().await.unwrap().0, 101);
+    for n in 102..=150 {
+        store.commit(nth(n)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    drop(store);
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+
+    let (store, report) = open(folder.path(), options());
+
+    assert_eq!(report.rebuilt_index.as_deref(), Some("there was none"));
+    assert_eq!((report.sequence.0, report.replayed), (150, 49));
+    assert_eq!(store.list(&Filter::default(), None, 1000).await.unwrap().items.len(), 149);
+    assert_eq!(body_of(&store, "large").await.unwrap().len(), 200 << 10);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_checkpoint_bounds_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), unhurried());
+    for n in 1..=400 {
+        store.commit(nth(n)).await.unwrap();
+    }
+    let segments = || std::fs::read_dir(folder.path().join("journal")).unwrap().count();
+    let before = segments();
+
+    store.checkpoint().await.unwrap();
+
+    assert!(before > 5 && segments() <= 2, "{before} files, then {}", segments());
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn long_values_leave_no_files_behind_when_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), options());
+    for n in 0..100_u32 {
+        store.commit(put("large", &vec![b'x'; 200_000 + usize::try_from(n).unwrap()])).await.unwrap();
+        if n % 10 == 0 {
+            store.checkpoint().await.unwrap();
+        }
+    }
+    store.commit(put("large", b"small")).await.unwrap();
+    store.close().await.unwrap();
+
+    let blobs = folder.path().join("index/blobs");
+    let files = std::fs::read_dir(blobs).map_or(0, Iterator::count);
+
+    assert!(files < 8, "{files} blob files");
+}
