@@ -1,5 +1,16 @@
-//! x
+//! The lifecycle of GPU tenants as durable state machines.
+//!
+//! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
+//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`actuators`], on a [`platform`] that the
+//! [`backends`] serve. [`fleet`] brings the inventory in. This crate knows no HTTP.
 
 pub mod actuators;
 pub mod backends;
+pub mod fleet;
+pub mod ledger;
+pub mod onboarding;
+pub mod placement;
 pub mod platform;
+pub mod policy;
+pub mod qualification;
+pub mod tenancy;

@@ -1,0 +1,367 @@
+//! Applying an inventory to the ledger, in one decision: all of a file or nothing.
+
+use super::{
+    nodes::NodeRow,
+    sites::{ClusterRow, RegionRow, SiteReport, Sites, presumed, regions_of},
+};
+use crate::{
+    ledger::shelves::Shelves,
+    tenancy::{
+        Atlas, Buffer, Chunk, Cluster, ClusterId, ClusterKind, Gpu, GpuModel, Node, NodeState, OwnerEpoch,
+        Pool, Region, RegionId, Tenancy,
+    },
+};
+use engine::{ActionError, Undecided, View};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Counts of one GPU model in an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ModelReport {
+    /// Nodes in the file.
+    pub nodes: u32,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// Nodes that are new.
+    pub added: u32,
+    /// Nodes that were as the file says.
+    pub unchanged: u32,
+    /// Nodes that were changed.
+    pub changed: u32,
+}
+
+/// What an import of nodes came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Import {
+    /// Into which cluster.
+    pub cluster: ClusterId,
+    /// In which region.
+    pub region: RegionId,
+    /// By GPU model.
+    pub models: BTreeMap<GpuModel, ModelReport>,
+    /// Nodes in the file.
+    pub nodes: u32,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// Nodes that are new.
+    pub added: u32,
+    /// Nodes that were as the file says.
+    pub unchanged: u32,
+    /// Nodes that were changed.
+    pub changed: u32,
+    /// Nodes that the cluster has and the file has not. They are left as they are.
+    pub missing: u32,
+    /// Whether nothing real is behind the cluster.
+    pub simulated: bool,
+    /// What was presumed, for people to check.
+    pub notes: Vec<String>,
+}
+
+/// Applies nodes to `cluster` in `region`, and makes both if they are unknown (a simulated Kubernetes cluster; a region
+/// under the law that its name begins with). Drive it with [`engine::decide`] and commit what it read and wrote.
+///
+/// # Errors
+/// What the view lacks. Permanent, with every row named: `fleet.region_differs`, `fleet.rows_refused` for rows of nodes
+/// that belong to another cluster or that would change a node that is in use.
+pub fn import_nodes(
+    view: &mut View,
+    rows: &[NodeRow],
+    cluster: &ClusterId,
+    region: &RegionId,
+) -> Result<Import, Undecided> {
+    let mut notes = Vec::new();
+    let mut home = site(view, cluster, region, &mut notes)?;
+    let existing = existing(view, rows, &home)?;
+    let mut report = Import {
+        cluster: cluster.clone(),
+        region: region.clone(),
+        models: BTreeMap::new(),
+        nodes: 0,
+        gpus: 0,
+        added: 0,
+        unchanged: 0,
+        changed: 0,
+        missing: 0,
+        simulated: home.simulated(),
+        notes,
+    };
+    let mut shelves = Shelves::default();
+    let mut refused = Vec::new();
+    for (row, old) in rows.iter().zip(existing) {
+        let fate = apply(view, &mut shelves, row, old, &home, &mut refused)?;
+        count(&mut report, row, fate);
+    }
+    if !refused.is_empty() {
+        return Err(ActionError::permanent("fleet.rows_refused", refused.join("\n")).into());
+    }
+    home.models.extend(rows.iter().map(|row| row.model.clone()));
+    let known = total(view, &shelves, &home)?;
+    report.missing = known.saturating_sub(report.nodes);
+    if report.added > 0 || report.changed > 0 {
+        shelves.save(view)?;
+    }
+    keep(view, &home)?;
+    Ok(report)
+}
+
+/// What becomes of one row.
+enum Fate {
+    Added,
+    Unchanged,
+    Changed,
+    Refused,
+}
+
+fn apply(
+    view: &mut View,
+    shelves: &mut Shelves,
+    row: &NodeRow,
+    old: Option<Node>,
+    home: &Cluster,
+    refused: &mut Vec<String>,
+) -> Result<Fate, Undecided> {
+    let Some(old) = old else {
+        let mut node = fresh(row, home);
+        shelves.enlist(view, &mut node)?;
+        view.put(&node)?;
+        return Ok(Fate::Added);
+    };
+    if old.cluster != home.id {
+        refused.push(format!("line {}: node {} belongs to cluster {}", row.line, row.node, old.cluster));
+        return Ok(Fate::Refused);
+    }
+    let mut node =
+        Node { gpu: gpu(row), cpu_milli: row.cpu_milli, memory_mib: row.memory_mib, ..old.clone() };
+    if node == old {
+        return Ok(Fate::Unchanged);
+    }
+    if old.state != NodeState::Free {
+        let (state, owner) =
+            (<&str>::from(old.state), old.owner.as_ref().map_or("nobody", |owner| owner.as_str()));
+        refused.push(format!(
+            "line {}: node {} is {state} and {owner}'s; it can be changed once it is free",
+            row.line, row.node
+        ));
+        return Ok(Fate::Refused);
+    }
+    shelves.delist(view, &old)?;
+    shelves.enlist(view, &mut node)?;
+    view.put(&node)?;
+    Ok(Fate::Changed)
+}
+
+fn count(report: &mut Import, row: &NodeRow, fate: Fate) {
+    let model = report.models.entry(row.model.clone()).or_default();
+    for (nodes, gpus) in [(&mut model.nodes, &mut model.gpus), (&mut report.nodes, &mut report.gpus)] {
+        *nodes = nodes.saturating_add(1);
+        *gpus = gpus.saturating_add(row.gpus.0);
+    }
+    let counters = match fate {
+        Fate::Added => [&mut model.added, &mut report.added],
+        Fate::Unchanged => [&mut model.unchanged, &mut report.unchanged],
+        Fate::Changed => [&mut model.changed, &mut report.changed],
+        Fate::Refused => return,
+    };
+    for counter in counters {
+        *counter = counter.saturating_add(1);
+    }
+}
+
+fn gpu(row: &NodeRow) -> Gpu {
+    Gpu { model: row.model.clone(), count: row.gpus }
+}
+
+fn fresh(row: &NodeRow, home: &Cluster) -> Node {
+    Node {
+        id: row.node.clone(),
+        cluster: home.id.clone(),
+        region: home.region.clone(),
+        gpu: gpu(row),
+        cpu_milli: row.cpu_milli,
+        memory_mib: row.memory_mib,
+        chunk: 0,
+        owner: None,
+        owner_epoch: OwnerEpoch::default(),
+        claimed_by: None,
+        state: NodeState::Free,
+        driver_version: None,
+    }
+}
+
+/// The nodes of the rows, where they exist; everything that the decision needs is asked for in two rounds.
+fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Option<Node>>, Undecided> {
+    view.want::<Node>(rows.iter().map(|row| row.node.to_string()))?;
+    let models: BTreeSet<&GpuModel> = home.models.iter().chain(rows.iter().map(|row| &row.model)).collect();
+    view.want::<Pool>(models.iter().map(|model| Pool::key(&home.id, model)))?;
+    let mut chunks = Vec::new();
+    for model in models {
+        let pool = view.get::<Pool>(&Pool::key(&home.id, model))?;
+        let have = pool.map_or(0, |pool| pool.chunks.len());
+        let coming = rows.iter().filter(|row| row.model == *model).count();
+        let most = have + coming.div_ceil(Pool::CHUNK_NODES as usize) + 1;
+        chunks.extend(
+            (0..u32::try_from(most).unwrap_or(u32::MAX)).map(|number| Chunk::key(&home.id, model, number)),
+        );
+    }
+    view.want::<Chunk>(chunks)?;
+    rows.iter().map(|row| view.get::<Node>(row.node.as_str())).collect()
+}
+
+/// Nodes of the cluster, once the import is applied.
+fn total(view: &mut View, shelves: &Shelves, home: &Cluster) -> Result<u32, Undecided> {
+    let mut sum = 0_u32;
+    for model in &home.models {
+        let key = Pool::key(&home.id, model);
+        let pool = match shelves.changed(&key) {
+            Some(pool) => Some(pool.clone()),
+            None => view.get::<Pool>(&key)?,
+        };
+        sum = sum.saturating_add(pool.map_or(0, |pool| pool.nodes()));
+    }
+    Ok(sum)
+}
+
+/// The cluster, made with its region if it is unknown.
+fn site(
+    view: &mut View,
+    cluster: &ClusterId,
+    region: &RegionId,
+    notes: &mut Vec<String>,
+) -> Result<Cluster, Undecided> {
+    if let Some(known) = view.get::<Cluster>(cluster.as_str())? {
+        if known.region != *region {
+            let problem = format!("cluster {cluster} is in region {}, not {region}", known.region);
+            return Err(ActionError::permanent("fleet.region_differs", problem).into());
+        }
+        return Ok(known);
+    }
+    if view.get::<Region>(region.as_str())?.is_none() {
+        let law = presumed(region).ok_or_else(|| {
+            ActionError::permanent(
+                "fleet.region_unknown",
+                format!("describe region {region} in a YAML file first"),
+            )
+        })?;
+        notes.push(format!("region {region} is new; presumed to be under the law of {law}"));
+        let row = RegionRow { id: region.clone(), jurisdiction: law, buffer: Buffer::default() };
+        keep_region(view, &row)?;
+    }
+    notes.push(format!("cluster {cluster} is new; presumed to be a shared Kubernetes cluster, simulated"));
+    let row = ClusterRow {
+        id: cluster.clone(),
+        region: region.clone(),
+        provider: "unknown".into(),
+        kind: ClusterKind::Kubernetes,
+        dedicated: false,
+        backend: Cluster::SIMULATED.into(),
+    };
+    join(view, &row)?;
+    Ok(made(&row, None))
+}
+
+/// Applies regions and clusters. A region that a cluster names must be in the file or known.
+///
+/// # Errors
+/// What the view lacks; permanent `fleet.region_unknown`, `fleet.cluster_in_use` when a cluster with claimed nodes
+/// would change its region, kind, tenancy or backend, `fleet.region_in_use` when a region with clusters would change
+/// its law.
+pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undecided> {
+    let mut report = SiteReport::default();
+    for row in &sites.regions {
+        let old = view.get::<Region>(row.id.as_str())?;
+        let name = format!("region {}", row.id);
+        let same = |old: &Region| old.jurisdiction == row.jurisdiction && old.buffer == row.buffer;
+        if old.as_ref().is_some_and(|old| !old.clusters.is_empty() && old.jurisdiction != row.jurisdiction) {
+            let problem = format!("{name} has clusters; its law cannot change under them");
+            return Err(ActionError::permanent("fleet.region_in_use", problem).into());
+        }
+        note(&mut report, name, old.as_ref().map(same));
+        keep_region(view, row)?;
+    }
+    for region in regions_of(sites) {
+        if view.get::<Region>(region.as_str())?.is_none() {
+            let problem = format!("region {region} is not known; describe it under `regions`");
+            return Err(ActionError::permanent("fleet.region_unknown", problem).into());
+        }
+    }
+    for row in &sites.clusters {
+        let old = view.get::<Cluster>(row.id.as_str())?;
+        let new = made(row, old.as_ref());
+        let name = format!("cluster {}", row.id);
+        if let Some(old) = old.as_ref().filter(|old| **old != new && !old.models.is_empty()) {
+            let moved = old.region != new.region || old.kind != new.kind || old.tenancy != new.tenancy;
+            if moved || old.backend != new.backend {
+                let problem =
+                    format!("{name} has nodes; its region, kind, tenancy and backend stay as they are");
+                return Err(ActionError::permanent("fleet.cluster_in_use", problem).into());
+            }
+        }
+        note(&mut report, name, old.as_ref().map(|old| *old == new));
+        if let Some(old) = old.filter(|old| old.region != new.region) {
+            let region = view.need::<Region>(old.region.as_str())?;
+            let clusters = region.clusters.iter().filter(|id| **id != old.id).cloned().collect();
+            view.put(&Region { clusters, ..region })?;
+        }
+        report.simulated.extend(new.simulated().then(|| new.id.clone()));
+        join(view, row)?;
+        keep(view, &new)?;
+    }
+    Ok(report)
+}
+
+fn note(report: &mut SiteReport, name: String, same: Option<bool>) {
+    match same {
+        None => report.added.push(name),
+        Some(true) => report.unchanged.push(name),
+        Some(false) => report.changed.push(name),
+    }
+}
+
+/// The cluster that a row describes; what is known of an old one, and not in the row, stays.
+fn made(row: &ClusterRow, old: Option<&Cluster>) -> Cluster {
+    let kept =
+        old.map(|old| old.tenancy.clone()).filter(|tenancy| matches!(tenancy, Tenancy::Dedicated { .. }));
+    let dedicated = || kept.unwrap_or(Tenancy::Dedicated { tenant: None });
+    Cluster {
+        id: row.id.clone(),
+        region: row.region.clone(),
+        provider: row.provider.clone(),
+        kind: row.kind,
+        tenancy: if row.dedicated { dedicated() } else { Tenancy::Shared },
+        backend: row.backend.clone(),
+        models: old.map(|old| old.models.clone()).unwrap_or_default(),
+    }
+}
+
+/// Writes a cluster, unless it stands as it is.
+fn keep(view: &mut View, cluster: &Cluster) -> Result<(), Undecided> {
+    if view.get::<Cluster>(cluster.id.as_str())?.as_ref() == Some(cluster) {
+        return Ok(());
+    }
+    view.put(cluster)
+}
+
+/// Writes a region and lists it, unless it stands as it is.
+fn keep_region(view: &mut View, row: &RegionRow) -> Result<(), Undecided> {
+    let old = view.get::<Region>(row.id.as_str())?;
+    let clusters = old.as_ref().map(|old| old.clusters.clone()).unwrap_or_default();
+    let (id, jurisdiction, buffer) = (row.id.clone(), row.jurisdiction.clone(), row.buffer.clone());
+    let new = Region { id, jurisdiction, buffer, clusters };
+    if old.as_ref() != Some(&new) {
+        view.put(&new)?;
+    }
+    let mut atlas = view.get::<Atlas>(Atlas::ID)?.unwrap_or_default();
+    if atlas.regions.insert(row.id.clone()) {
+        view.put(&atlas)?;
+    }
+    Ok(())
+}
+
+/// Lists a cluster in its region.
+fn join(view: &mut View, row: &ClusterRow) -> Result<(), Undecided> {
+    let mut region = view.need::<Region>(row.region.as_str())?;
+    if region.clusters.insert(row.id.clone()) {
+        view.put(&region)?;
+    }
+    Ok(())
+}

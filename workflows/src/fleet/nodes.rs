@@ -1,0 +1,151 @@
+//! Nodes as CSV.
+
+use crate::{
+    policy::{Finding, Invalid, Spot},
+    tenancy::{GpuModel, Gpus, Name, Naming, NodeId},
+};
+use std::collections::HashMap;
+
+/// The columns, in any order.
+const COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
+/// The most GPUs that a node can have.
+const MOST_GPUS: u64 = 1_024;
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The line of the file.
+    pub line: u64,
+    /// Its serial number.
+    pub node: NodeId,
+    /// Thousandths of CPU cores.
+    pub cpu_milli: u64,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Its GPUs.
+    pub gpus: Gpus,
+    /// Their model.
+    pub model: GpuModel,
+}
+
+/// The nodes of a file with the header `sn,cpu_milli,memory_mib,gpu,model`.
+///
+/// # Errors
+/// Everything that is wrong with it, by line and column.
+pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let places = columns(reader.headers())?;
+    let (mut rows, mut findings) = (Vec::new(), Vec::new());
+    for record in reader.records() {
+        match record {
+            Ok(record) => rows.extend(row(&record, &places, &mut findings)),
+            Err(error) => {
+                let line = error.position().map_or(0, csv::Position::line);
+                let problem = format!("the row cannot be read: {error}");
+                findings.push(finding(line, 1, "", problem, "write it as UTF-8, values separated by commas"));
+            }
+        }
+    }
+    if rows.is_empty() && findings.is_empty() {
+        findings.push(finding(2, 1, "", "there is no node in the file".into(), "add one row per node"));
+    }
+    twice(&rows, &mut findings);
+    if findings.is_empty() { Ok(rows) } else { Err(Invalid { findings }) }
+}
+
+fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -> Finding {
+    Finding::new(Some(Spot { line, column }), field, problem, remedy.into())
+}
+
+/// Where each column stands in a row.
+fn columns(headers: Result<&csv::StringRecord, csv::Error>) -> Result<[usize; 5], Invalid> {
+    let wanted = "begin the file with the line sn,cpu_milli,memory_mib,gpu,model";
+    let bad = |problem: String| Invalid::from(finding(1, 1, "", problem, wanted));
+    let headers = headers.map_err(|e| bad(format!("the header cannot be read: {e}")))?;
+    let mut places = [0; 5];
+    for (place, column) in places.iter_mut().zip(COLUMNS) {
+        let found = headers.iter().position(|header| header.trim() == column);
+        *place = found.ok_or_else(|| bad(format!("the header has no column {column}")))?;
+    }
+    match headers.iter().find(|header| !COLUMNS.contains(&header.trim())) {
+        Some(other) => Err(bad(format!("the header has an unknown column {other:?}"))),
+        None => Ok(places),
+    }
+}
+
+fn row(record: &csv::StringRecord, places: &[usize; 5], findings: &mut Vec<Finding>) -> Option<NodeRow> {
+    let line = record.position().map_or(0, csv::Position::line);
+    if record.len() != COLUMNS.len() {
+        let problem = format!("the row has {} values instead of {}", record.len(), COLUMNS.len());
+        findings.push(finding(line, 1, "", problem, "give one value for each column"));
+        return None;
+    }
+    let mut cells = Cells { record, line, findings };
+    let [sn, cpu, memory, gpu, model] = *places;
+    let node = cells.name(sn, "sn");
+    let cpu_milli = cells.number(cpu, "cpu_milli", 1, 1 << 40);
+    let memory_mib = cells.number(memory, "memory_mib", 1, 1 << 40);
+    let gpus = cells.number(gpu, "gpu", 1, MOST_GPUS).and_then(|gpus| u32::try_from(gpus).ok());
+    let model = cells.name(model, "model");
+    Some(NodeRow {
+        line,
+        node: node?,
+        cpu_milli: cpu_milli?,
+        memory_mib: memory_mib?,
+        gpus: Gpus(gpus?),
+        model: model?,
+    })
+}
+
+struct Cells<'a> {
+    record: &'a csv::StringRecord,
+    line: u64,
+    findings: &'a mut Vec<Finding>,
+}
+
+impl Cells<'_> {
+    fn text(&self, place: usize) -> &str {
+        self.record.get(place).unwrap_or_default().trim()
+    }
+
+    /// The column in characters at which a value begins. Quotes and spaces around values are not counted.
+    fn column(&self, place: usize) -> u64 {
+        let before: usize = self.record.iter().take(place).map(|value| value.chars().count() + 1).sum();
+        u64::try_from(before + 1).unwrap_or(u64::MAX)
+    }
+
+    fn note(&mut self, place: usize, field: &str, problem: String, remedy: &str) {
+        let found = finding(self.line, self.column(place), field, problem, remedy);
+        self.findings.push(found);
+    }
+
+    fn name<K: Naming>(&mut self, place: usize, field: &str) -> Option<Name<K>> {
+        let text = self.text(place).to_owned();
+        let name = text.parse().ok();
+        if name.is_none() {
+            self.note(place, field, format!("{text:?} cannot name a {}", K::WORD), &Name::<K>::rule());
+        }
+        name
+    }
+
+    fn number(&mut self, place: usize, field: &str, least: u64, most: u64) -> Option<u64> {
+        let text = self.text(place).to_owned();
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        if number.is_none() {
+            let remedy = format!("write a whole number from {least} to {most}");
+            self.note(place, field, format!("{text:?} is not a number that fits here"), &remedy);
+        }
+        number
+    }
+}
+
+fn twice(rows: &[NodeRow], findings: &mut Vec<Finding>) {
+    let mut seen: HashMap<&NodeId, u64> = HashMap::new();
+    for row in rows {
+        if let Some(first) = seen.insert(&row.node, row.line) {
+            let problem = format!("node {} stands on line {first} and again on line {}", row.node, row.line);
+            findings.push(finding(row.line, 1, "sn", problem, "keep one of the two rows"));
+            seen.insert(&row.node, first);
+        }
+    }
+}

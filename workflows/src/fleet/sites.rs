@@ -1,0 +1,169 @@
+//! Regions and clusters as YAML.
+
+use crate::{
+    policy::{Invalid, Item, Reader, Value, from_yaml},
+    tenancy::{Buffer, Cluster, ClusterId, ClusterKind, Gpus, Jurisdiction, RegionId},
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A region as handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionRow {
+    /// Its name.
+    pub id: RegionId,
+    /// Whose law holds.
+    pub jurisdiction: Jurisdiction,
+    /// What is kept back.
+    pub buffer: Buffer,
+}
+
+/// A cluster as handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRow {
+    /// Its name.
+    pub id: ClusterId,
+    /// Where it stands.
+    pub region: RegionId,
+    /// Who runs it.
+    pub provider: String,
+    /// What schedules its work.
+    pub kind: ClusterKind,
+    /// Whether one tenant at a time has it.
+    pub dedicated: bool,
+    /// Which backend reaches it.
+    pub backend: String,
+}
+
+/// Regions and clusters of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sites {
+    /// The regions.
+    pub regions: Vec<RegionRow>,
+    /// The clusters.
+    pub clusters: Vec<ClusterRow>,
+}
+
+/// What an import of sites came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteReport {
+    /// Regions and clusters that are new.
+    pub added: Vec<String>,
+    /// Those that were as the file says.
+    pub unchanged: Vec<String>,
+    /// Those that were changed.
+    pub changed: Vec<String>,
+    /// Clusters without a real backend: nothing real is changed there.
+    pub simulated: Vec<ClusterId>,
+}
+
+/// The regions and clusters of a file with the fields `regions` and `clusters`.
+///
+/// # Errors
+/// Everything that is wrong with it, by line and column.
+pub fn parse_sites(text: &str) -> Result<Sites, Invalid> {
+    let root = from_yaml(text)?;
+    let reader = Reader::default();
+    let read = sites(&reader, &root);
+    reader.done(read)
+}
+
+fn sites(reader: &Reader, root: &Item) -> Option<Sites> {
+    let top = reader.fields(root, &["regions", "clusters"])?;
+    let items = |name| top.may(name).map(|item| reader.list(item)).unwrap_or_default();
+    let regions: Vec<_> = items("regions").iter().map(|item| region(reader, item)).collect();
+    let clusters: Vec<_> = items("clusters").iter().map(|item| cluster(reader, item)).collect();
+    let regions: Vec<RegionRow> = regions.into_iter().collect::<Option<_>>()?;
+    let clusters: Vec<ClusterRow> = clusters.into_iter().collect::<Option<_>>()?;
+    let place = |item: &Item| item.at.map_or(0, |spot| spot.line);
+    let mut lines = BTreeMap::new();
+    for (row, item) in regions.iter().zip(items("regions")) {
+        if let Some(first) = lines.insert(row.id.to_string(), place(item)) {
+            twice(reader, item, row.id.as_str(), first);
+        }
+    }
+    let mut lines = BTreeMap::new();
+    for (row, item) in clusters.iter().zip(items("clusters")) {
+        if let Some(first) = lines.insert(row.id.to_string(), place(item)) {
+            twice(reader, item, row.id.as_str(), first);
+        }
+    }
+    Some(Sites { regions, clusters })
+}
+
+fn twice(reader: &Reader, item: &Item, id: &str, first: u64) {
+    let again = item.at.map_or(0, |spot| spot.line);
+    reader.note(
+        item,
+        format!("{id} stands on line {first} and again on line {again}"),
+        "keep one of the two",
+    );
+}
+
+fn region(reader: &Reader, item: &Item) -> Option<RegionRow> {
+    let fields = reader.fields(item, &["id", "jurisdiction", "buffer_gpus"])?;
+    let id = fields.must("id").and_then(|item| reader.name(item));
+    let jurisdiction = fields.must("jurisdiction").and_then(|item| reader.name(item));
+    let buffer =
+        fields.may("buffer_gpus").map_or_else(|| Some(Buffer::default()), |item| buffer(reader, item));
+    Some(RegionRow { id: id?, jurisdiction: jurisdiction?, buffer: buffer? })
+}
+
+/// One number for every model, or a number by model.
+fn buffer(reader: &Reader, item: &Item) -> Option<Buffer> {
+    let Value::Map(fields) = &item.value else {
+        let each = reader.whole(item, 0..=100_000_u32).map(Gpus)?;
+        return Some(Buffer { each, by_model: BTreeMap::new() });
+    };
+    let mut by_model = BTreeMap::new();
+    for (model, _, inner) in fields {
+        match model.parse() {
+            Ok(model) => {
+                by_model.extend(reader.whole(inner, 0..=100_000_u32).map(|gpus| (model, Gpus(gpus))))
+            }
+            Err(error) => reader.note(inner, format!("{error}"), "mend the model's name"),
+        }
+    }
+    Some(Buffer { each: Gpus::ZERO, by_model })
+}
+
+fn cluster(reader: &Reader, item: &Item) -> Option<ClusterRow> {
+    let fields = reader.fields(item, &["id", "region", "provider", "kind", "tenancy", "backend"])?;
+    let id = fields.must("id").and_then(|item| reader.name(item));
+    let region = fields.must("region").and_then(|item| reader.name(item));
+    let text = |name, default: &str| {
+        fields.may(name).map_or_else(|| Some(default.to_owned()), |item| reader.text(item).map(str::to_owned))
+    };
+    let (provider, backend) = (text("provider", "unknown"), text("backend", Cluster::SIMULATED));
+    let kind = fields.may("kind").map_or(Some(ClusterKind::Kubernetes), |item| reader.one_of(item));
+    let dedicated = fields.may("tenancy").map_or(Some(false), |item| dedicated(reader, item));
+    Some(ClusterRow {
+        id: id?,
+        region: region?,
+        provider: provider?,
+        kind: kind?,
+        dedicated: dedicated?,
+        backend: backend?,
+    })
+}
+
+fn dedicated(reader: &Reader, item: &Item) -> Option<bool> {
+    match reader.text(item)? {
+        "shared" => Some(false),
+        "dedicated" => Some(true),
+        other => {
+            reader.note(item, format!("{other:?} is no tenancy"), "write `shared` or `dedicated`");
+            None
+        }
+    }
+}
+
+/// The jurisdiction of a region that nobody described: what its name begins with, so `eu` for `eu-west-1`.
+pub(super) fn presumed(region: &RegionId) -> Option<Jurisdiction> {
+    region.as_str().split('-').next()?.parse().ok()
+}
+
+/// All regions that clusters of the file stand in.
+pub(super) fn regions_of(sites: &Sites) -> BTreeSet<RegionId> {
+    sites.clusters.iter().map(|cluster| cluster.region.clone()).collect()
+}

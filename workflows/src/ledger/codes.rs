@@ -1,0 +1,36 @@
+//! Every code with which a ledger action can fail, and what to do about it. Compared with `docs/operations.md`.
+
+/// Not enough GPUs of the model are free in any allowed cluster.
+pub const SHORT: &str = "capacity.short";
+/// The tenant holds nodes that another execution claimed.
+pub const CLAIM_EXISTS: &str = "claim.exists";
+/// The tenant holds no nodes.
+pub const CLAIM_MISSING: &str = "claim.missing";
+/// The cluster's key is another tenant's.
+pub const KEY_TAKEN: &str = "cluster_key.taken";
+/// A node is not where the ledger's books say.
+pub const BOOKS_DIFFER: &str = "ledger.books_differ";
+/// A node does not allow the change.
+pub const NODE_STATE: &str = "node.state";
+/// Quotas would exceed what the tenant owns.
+pub const OVER_OWNED: &str = "quota.over_owned";
+/// The tenant is closed for good.
+pub const TENANT_CLOSED: &str = "tenant.closed";
+/// Another tenant has the name.
+pub const NAME_TAKEN: &str = "tenant.name_taken";
+
+/// Code and remedy, in alphabetical order.
+pub const ALL: &[(&str, &str)] = &[
+    (SHORT, "nothing: the execution joins the waitlist; add nodes or release some to end the wait"),
+    (CLAIM_EXISTS, "look at the tenant's other execution: it holds nodes; finish or cancel it first"),
+    (CLAIM_MISSING, "the claim was released: cancel the execution and ask again"),
+    (
+        KEY_TAKEN,
+        "the cluster still has another tenant's key: revoke it by finishing that tenant's offboarding",
+    ),
+    (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
+    (NODE_STATE, "read the message: the node is elsewhere in its life; sanitise or repair it first"),
+    (OVER_OWNED, "lower the quotas to what the tenant owns, or allow overcommit in the platform policy"),
+    (TENANT_CLOSED, "nothing: a closed tenant does not come back; onboard it anew"),
+    (NAME_TAKEN, "choose another name, or offboard the tenant that has it"),
+];

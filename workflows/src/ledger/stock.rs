@@ -1,0 +1,88 @@
+//! What the ledger knows of capacity, as placement wants it.
+
+use crate::{
+    placement::{Ask, Candidate, Constraints, Placement, Short, Stock, eligible, place, usable},
+    tenancy::{Atlas, Chunk, Cluster, GpuModel, Node, Pool, Region},
+};
+use engine::{Undecided, View};
+
+/// All clusters that have or had `model`, with their counts.
+///
+/// # Errors
+/// What the view lacks.
+pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, Undecided> {
+    let atlas = view.get::<Atlas>(Atlas::ID)?.unwrap_or_default();
+    view.want::<Region>(atlas.regions.iter().map(ToString::to_string))?;
+    let mut regions = Vec::new();
+    for id in &atlas.regions {
+        regions.push(view.need::<Region>(id.as_str())?);
+    }
+    view.want::<Cluster>(regions.iter().flat_map(|region| &region.clusters).map(ToString::to_string))?;
+    let mut found = Vec::new();
+    for region in regions {
+        for id in &region.clusters {
+            let cluster = view.need::<Cluster>(id.as_str())?;
+            if cluster.models.contains(model) {
+                found.push((region.clone(), cluster));
+            }
+        }
+    }
+    view.want::<Pool>(found.iter().map(|(_, cluster)| Pool::key(&cluster.id, model)))?;
+    let mut candidates = Vec::new();
+    for (region, cluster) in found {
+        let Some(pool) = view.get::<Pool>(&Pool::key(&cluster.id, model))? else { continue };
+        candidates.push(Candidate {
+            simulated: cluster.simulated(),
+            cluster: cluster.id,
+            jurisdiction: region.jurisdiction.clone(),
+            kind: cluster.kind,
+            tenancy: cluster.tenancy,
+            total: pool.gpus(),
+            free: pool.free(),
+            buffer: region.buffer.of(model),
+            region: region.id,
+        });
+    }
+    Ok(candidates)
+}
+
+/// Chooses nodes for `ask` among `candidates`, reading the lists of those clusters alone that have enough. Nodes known
+/// to have another driver than is allowed are passed over.
+///
+/// # Errors
+/// What the view lacks.
+pub fn choose(
+    view: &mut View,
+    candidates: &[Candidate],
+    ask: &Ask,
+    constraints: &Constraints,
+) -> Result<Result<Placement, Short>, Undecided> {
+    let (allowed, _) = eligible(candidates, constraints);
+    let mut keys = Vec::new();
+    for candidate in allowed.iter().filter(|c| usable(c, candidates, constraints) >= ask.gpus) {
+        let pool = view.need::<Pool>(&Pool::key(&candidate.cluster, &ask.model))?;
+        keys.extend(pool.stocked().into_iter().map(|key| (candidate.cluster.clone(), key)));
+    }
+    view.want::<Chunk>(keys.iter().map(|(_, key)| key.clone()))?;
+    let mut stock = Stock::new();
+    for (cluster, key) in keys {
+        let chunk = view.need::<Chunk>(&key)?;
+        stock.entry(cluster).or_default().extend(chunk.free);
+    }
+    loop {
+        let placement = match place(candidates, &stock, ask, constraints) {
+            Ok(placement) => placement,
+            Err(short) => return Ok(Err(short)),
+        };
+        view.want::<Node>(placement.nodes.keys().map(ToString::to_string))?;
+        let mut unfit = Vec::new();
+        for id in placement.nodes.keys() {
+            let node = view.need::<Node>(id.as_str())?;
+            unfit.extend((!constraints.allows_driver(node.driver_version.as_deref())).then_some(node.id));
+        }
+        let Some(free) = stock.get_mut(&placement.cluster).filter(|_| !unfit.is_empty()) else {
+            return Ok(Ok(placement));
+        };
+        free.retain(|id, _| !unfit.contains(id));
+    }
+}

@@ -1,0 +1,103 @@
+//! Waiting for capacity, oldest first.
+
+use super::stock;
+use crate::{
+    placement::{Ask, Constraints},
+    tenancy::{GpuModel, Pool, Region, RegionId, TenantId, Waiter, Waitlist},
+};
+use engine::{Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use store::ExecutionId;
+
+/// Joins the queues of every region that would do; who waits already keeps the place.
+///
+/// Safe to run twice. It looks at what is free in the same decision, so that capacity freed just before is not
+/// missed, and capacity freed just after finds the waiter listed. Its undo is [`LeaveWaitlist`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JoinWaitlist {
+    /// For whom.
+    pub tenant: TenantId,
+    /// How many of what.
+    pub ask: Ask,
+    /// Within what was approved.
+    pub constraints: Constraints,
+}
+
+/// What joining came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Whether enough is free by now, so that there is no need to wait.
+    pub ready: bool,
+}
+
+impl LedgerAction for JoinWaitlist {
+    type Output = Joined;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Joined, Undecided> {
+        let candidates = stock::candidates(view, &self.ask.model)?;
+        let ready = stock::choose(view, &candidates, &self.ask, &self.constraints)?.is_ok();
+        let (execution, since) = (call.execution, view.now());
+        let waiter = Waiter { execution, tenant: self.tenant.clone(), gpus: self.ask.gpus, since };
+        for region in self.constraints.regions.iter().flatten() {
+            let (region, model) = (region.clone(), self.ask.model.clone());
+            let found = view.get::<Waitlist>(&Waitlist::key(&region, &model))?;
+            let list = found.unwrap_or(Waitlist { region, model, waiters: Vec::new() });
+            view.put(&list.with(waiter.clone()))?;
+        }
+        Ok(Joined { ready })
+    }
+}
+
+/// Leaves the queues. Safe to run twice, and tolerates that nobody joined.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeaveWaitlist {
+    /// How many of what was waited for.
+    pub ask: Ask,
+    /// Within what was approved.
+    pub constraints: Constraints,
+}
+
+impl LedgerAction for LeaveWaitlist {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        leave(view, &self.constraints, &self.ask.model, call.execution)
+    }
+}
+
+/// Takes `execution` out of every queue that it can stand in.
+pub(super) fn leave(
+    view: &mut View,
+    constraints: &Constraints,
+    model: &GpuModel,
+    execution: ExecutionId,
+) -> Result<(), Undecided> {
+    for region in constraints.regions.iter().flatten() {
+        let Some(list) = view.get::<Waitlist>(&Waitlist::key(region, model))? else { continue };
+        if list.waiters.iter().any(|waits| waits.execution == execution) {
+            view.put(&list.without(execution))?;
+        }
+    }
+    Ok(())
+}
+
+/// Who is to be woken by `capacity.freed`: the oldest who waits for `model` in `region` and would find enough in one
+/// of its clusters.
+///
+/// # Errors
+/// What the view lacks.
+pub fn waiting(
+    view: &mut View,
+    region: &RegionId,
+    model: &GpuModel,
+) -> Result<Option<ExecutionId>, Undecided> {
+    let Some(list) = view.get::<Waitlist>(&Waitlist::key(region, model))? else { return Ok(None) };
+    let Some(place) = view.get::<Region>(region.as_str())? else { return Ok(None) };
+    view.want::<Pool>(place.clusters.iter().map(|cluster| Pool::key(cluster, model)))?;
+    let mut most = crate::tenancy::Gpus::ZERO;
+    for cluster in &place.clusters {
+        let pool = view.get::<Pool>(&Pool::key(cluster, model))?;
+        most = most.max(pool.map(|pool| pool.free()).unwrap_or_default());
+    }
+    Ok(list.waiters.iter().find(|waits| waits.gpus <= most).map(|waits| waits.execution))
+}

@@ -1,0 +1,399 @@
+//! Tenant onboarding: from a request for GPUs to a tenant that can run jobs.
+//!
+//! A failure in any state before `HandingOver` takes the trail back and leaves the platform and the ledger as they were.
+//! Nothing of the tenant runs before that: queues stay on hold and credentials unpublished. The page with the diagram
+//! and who acts when is `docs/workflows/onboarding.md`.
+
+mod examples;
+mod plan;
+mod preview;
+mod resources;
+
+pub use preview::{Preview, preview};
+
+use crate::{
+    actuators::{
+        ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
+        DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
+        DestroyTenantKey, GpuLayout, HoldQueue, PublishCredentials, RestoreNetwork, ReturnNode,
+    },
+    ledger::{
+        ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, Evaluated,
+        JoinWaitlist, Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim,
+        RevokeClusterKey, SetQuotas, UnregisterTenant, codes,
+    },
+    placement::{Placement, Short},
+    platform::Platform,
+    policy::{Reason, Request, Terms, Verdict},
+    qualification::Qualified,
+    tenancy::NodeId,
+};
+use engine::{
+    HOUR, MINUTE, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval, await_signal, end, when,
+};
+use serde::{Deserialize, Serialize};
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Onboarding {
+    /// What is asked for.
+    pub request: Request,
+    /// Hash of the secret for a cluster of its own, if one was drawn when the request came in.
+    pub cluster_key_hash: Option<String>,
+    /// What policy said. Filled by `Evaluating`, with the three that follow.
+    pub verdict: Option<Verdict>,
+    /// Rules that did not pass.
+    pub reasons: Vec<Reason>,
+    /// The terms that follow from it.
+    pub terms: Option<Terms>,
+    /// The nodes proposed then.
+    pub proposal: Option<Placement>,
+    /// What was missing then.
+    pub short: Option<Short>,
+    /// Whether capacity was freed while joining the waitlist.
+    pub ready: bool,
+    /// What was claimed. Filled by `Claiming`, and by `Replacing`.
+    pub claim: Option<Claim>,
+    /// Nodes of the claim that have not been made ready yet.
+    pub fresh: Vec<ClaimedNode>,
+    /// How the GPUs of each fresh node were cut up before.
+    pub layouts: Vec<String>,
+    /// Nodes found unfit by the last `Qualifying`.
+    pub unfit: Vec<NodeId>,
+    /// Nodes found unfit so far.
+    pub quarantined: Vec<NodeId>,
+    /// Where the credentials can be fetched, once: a reference, never the secret. Filled by `HandingOver`.
+    pub credentials: Option<String>,
+}
+
+/// Where an onboarding stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/onboarding.md"
+)]
+pub enum State {
+    Evaluating,
+    Deciding,
+    AwaitingApproval,
+    Registering,
+    Claiming,
+    JoiningWaitlist,
+    CheckingAgain,
+    Waitlisted,
+    AwaitingPatience,
+    CreatingKey,
+    CreatingIdentity,
+    CreatingAccount,
+    CreatingNamespaces,
+    PreparingNodes,
+    TakingNodes,
+    ReadingLayouts,
+    ShapingGpus,
+    CheckingQueues,
+    CreatingCohort,
+    CreatingFlavor,
+    CreatingQueues,
+    SettingQuotas,
+    LimitingResources,
+    IsolatingNetwork,
+    CreatingBucket,
+    IssuingClusterKey,
+    Qualifying,
+    Judging,
+    Quarantining,
+    CountingUnfit,
+    Replacing,
+    Probing,
+    OpeningQueues,
+    HandingOver,
+    Activating,
+    Active,
+    Rejected,
+    Declined,
+    Lapsed,
+    OutOfNodes,
+}
+
+/// The signal that wakes an onboarding on the waitlist.
+pub const CAPACITY_FREED: &str = "capacity.freed";
+
+impl Workflow for Onboarding {
+    const NAME: &'static str = "onboarding";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Evaluating;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let tenant = self.request.name.clone();
+        let of = tenant.to_string();
+        let (ask, constraints) = (self.ask(), self.constraints());
+        match state {
+            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            Evaluating => act(Evaluate { request: self.request.clone() })
+                .nothing_to_undo()
+                .record(Self::evaluated)
+                .then(Deciding),
+            Deciding => when(self.rejected(), "policy refuses", Rejected)
+                .or_when(self.waived(), "self-service", Registering)
+                .waived_by(self.rule())
+                .otherwise("people decide", AwaitingApproval),
+            AwaitingApproval => approval(self.seats())
+                .within(self.waits().approve)
+                .granted(Registering)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // The name and the nodes, on our own books.
+            Registering => act(RegisterTenant { request: self.request.clone(), policy: self.policy() })
+                .undo(UnregisterTenant { tenant })
+                .then(Claiming),
+            Claiming => act(ClaimNodes { tenant: tenant.clone(), ask, constraints })
+                .undo(ReleaseClaim { tenant })
+                .record(Self::claimed)
+                .on_failure(codes::SHORT, JoiningWaitlist)
+                .then(CreatingKey),
+            JoiningWaitlist => {
+                act(JoinWaitlist { tenant, ask: ask.clone(), constraints: constraints.clone() })
+                    .undo(LeaveWaitlist { ask, constraints })
+                    .record(|me: &mut Self, joined: Joined| me.ready = joined.ready)
+                    .then(CheckingAgain)
+            }
+            CheckingAgain => when(self.ready, "freed meanwhile", Claiming).otherwise("wait", Waitlisted),
+            Waitlisted => await_signal(CAPACITY_FREED)
+                .within(self.waits().waitlist)
+                .then(Claiming)
+                .expired(AwaitingPatience),
+            AwaitingPatience => approval(self.patience_seats())
+                .within(self.waits().patience)
+                .granted(JoiningWaitlist)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // What the tenant is called outside, and where it lives.
+            CreatingKey => act(CreateTenantKey { tenant: of.clone() })
+                .undo(DestroyTenantKey { tenant: of })
+                .then(CreatingIdentity),
+            CreatingIdentity => act(CreateIdentity { tenant: of.clone(), groups: self.groups() })
+                .undo(DeleteIdentity { tenant: of })
+                .then(CreatingAccount),
+            CreatingAccount => act_each(self.accounts())
+                .undo_each(|account| DeleteAccount {
+                    cluster: account.cluster.clone(),
+                    tenant: account.tenant.clone(),
+                })
+                .then(CreatingNamespaces),
+            CreatingNamespaces => act_each(self.namespaces())
+                .undo_each(|namespace| DeleteNamespace {
+                    cluster: namespace.cluster.clone(),
+                    tenant: namespace.tenant.clone(),
+                    workspace: namespace.workspace.clone(),
+                })
+                .within(15 * MINUTE)
+                .then(PreparingNodes),
+
+            // The nodes: labelled, tainted, their GPUs cut as agreed. Replacements come through here again.
+            PreparingNodes => act(PrepareNodes { tenant }).nothing_to_undo().then(TakingNodes),
+            TakingNodes => act_each(self.takings())
+                .undo_each(|taking| ReturnNode {
+                    cluster: taking.cluster.clone(),
+                    node: taking.node.clone(),
+                    tenant: taking.tenant.clone(),
+                    owner_epoch: taking.owner_epoch,
+                })
+                .then(ReadingLayouts),
+            ReadingLayouts => act_each(self.layout_readings())
+                .nothing_to_undo()
+                .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
+                .then(ShapingGpus),
+            ShapingGpus => act_each(self.layout_settings())
+                .undo_each(|setting| self.layout_before(setting))
+                .then(CheckingQueues),
+            CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
+                .otherwise("queues are to be made", CreatingCohort),
+
+            // Queues on hold, quotas, and the walls around them; parent before child.
+            CreatingCohort => act_each(self.cohorts())
+                .undo_each(|cohort| DeleteCohort {
+                    cluster: cohort.cluster.clone(),
+                    tenant: cohort.tenant.clone(),
+                })
+                .then(CreatingFlavor),
+            CreatingFlavor => act_each(self.flavors())
+                .undo_each(|flavor| DeleteFlavor {
+                    cluster: flavor.cluster.clone(),
+                    tenant: flavor.tenant.clone(),
+                    model: flavor.model.clone(),
+                })
+                .then(CreatingQueues),
+            CreatingQueues => act_each(self.queues())
+                .undo_each(|queue| DeleteQueue {
+                    cluster: queue.cluster.clone(),
+                    tenant: queue.tenant.clone(),
+                    workspace: queue.workspace.clone(),
+                })
+                .then(SettingQuotas),
+            SettingQuotas => act(SetQuotas {
+                tenant: tenant.clone(),
+                model: self.request.entitlement.gpu_model.clone(),
+                limits: self.limits(),
+                overcommit: self.overcommit(),
+            })
+            .undo(ClearQuotas { tenant, workspaces: self.workspace_names() })
+            .then(LimitingResources),
+            LimitingResources => act_each(self.resource_quotas())
+                .undo_each(|quota| ClearResourceQuota {
+                    cluster: quota.cluster.clone(),
+                    tenant: quota.tenant.clone(),
+                    workspace: quota.workspace.clone(),
+                })
+                .then(IsolatingNetwork),
+            IsolatingNetwork => act_each(self.isolations())
+                .undo_each(|isolation| RestoreNetwork {
+                    cluster: isolation.cluster.clone(),
+                    tenant: isolation.tenant.clone(),
+                    workspace: isolation.workspace.clone(),
+                })
+                .then(CreatingBucket),
+            CreatingBucket => act_each(self.buckets())
+                .undo_each(|bucket| DeleteBucket {
+                    tenant: bucket.tenant.clone(),
+                    region: bucket.region.clone(),
+                })
+                .then(IssuingClusterKey),
+            IssuingClusterKey => act_each(self.cluster_keys())
+                .undo_each(|key| RevokeClusterKey {
+                    cluster: key.cluster.clone(),
+                    tenant: key.tenant.clone(),
+                })
+                .then(Qualifying),
+
+            // Whether it holds: the nodes, then the walls.
+            Qualifying => act_each(self.qualifications())
+                .nothing_to_undo()
+                .record(Self::qualified)
+                .attempt_within(20 * MINUTE)
+                .within(45 * MINUTE)
+                .then(Judging),
+            Judging => when(self.unfit.is_empty(), "all fit", Probing).otherwise("some unfit", Quarantining),
+            Quarantining => act(QuarantineNodes { tenant, unfit: self.unfit.clone() })
+                .nothing_to_undo()
+                .record(Self::quarantined)
+                .then(CountingUnfit),
+            CountingUnfit => {
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+            }
+            Replacing => act(ClaimReplacements { tenant, ask, constraints })
+                .nothing_to_undo()
+                .record(Self::claimed)
+                .then(PreparingNodes),
+            Probing => act_each(self.probes()).nothing_to_undo().within(10 * MINUTE).then(OpeningQueues),
+
+            // The hand-over. Undoing what comes after is offboarding.
+            OpeningQueues => act_each(self.openings())
+                .undo_each(|queue| HoldQueue {
+                    cluster: queue.cluster.clone(),
+                    tenant: queue.tenant.clone(),
+                    workspace: queue.workspace.clone(),
+                })
+                .then(HandingOver),
+            HandingOver => act(PublishCredentials { tenant: of })
+                .forward_only()
+                .record(|me: &mut Self, published: CredentialReference| {
+                    me.credentials = Some(published.reference)
+                })
+                .within(HOUR)
+                .then(Activating),
+            Activating => act(ActivateTenant { tenant }).forward_only().then(Active),
+
+            Active => end(Outcome::Completed),
+            Rejected => end(Outcome::Rejected),
+            Declined => end(Outcome::Refused),
+            Lapsed => end(Outcome::Expired),
+            OutOfNodes => end(Outcome::RolledBack),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = format!("tenant/{}", self.request.name);
+        Subject { tenant: self.request.name.to_string(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        plan::of(self)
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl Onboarding {
+    /// An onboarding that begins. For a cluster of its own, `cluster_key_hash` is the hash of a secret that was drawn when
+    /// the request came in, and shown to nobody else.
+    #[must_use]
+    pub fn new(request: Request, cluster_key_hash: Option<String>) -> Self {
+        Self {
+            request,
+            cluster_key_hash,
+            verdict: None,
+            reasons: Vec::new(),
+            terms: None,
+            proposal: None,
+            short: None,
+            ready: false,
+            claim: None,
+            fresh: Vec::new(),
+            layouts: Vec::new(),
+            unfit: Vec::new(),
+            quarantined: Vec::new(),
+            credentials: None,
+        }
+    }
+
+    /// Keeps what `Evaluating` learnt; how clusters were left out is in the decision, and not carried along.
+    fn evaluated(&mut self, evaluated: Evaluated) {
+        let Evaluated { verdict, reasons, terms, proposal, short } = evaluated;
+        self.verdict = Some(verdict);
+        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
+        self.terms = terms;
+        self.proposal = proposal.map(|placement| Placement { considered: Vec::new(), ..placement });
+        self.short = short.map(|short| Short { considered: Vec::new(), ..short });
+    }
+
+    /// Keeps the claim; nodes that were not in the one before are still to be made ready.
+    fn claimed(&mut self, claim: Claim) {
+        let known =
+            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
+        self.fresh = claim.nodes.iter().filter(|node| !known(node)).cloned().collect();
+        self.layouts.clear();
+        self.claim = Some(claim);
+    }
+
+    fn qualified(&mut self, found: Qualified) {
+        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
+        self.unfit.extend(unfit.map(|node| node.node.clone()));
+    }
+
+    fn quarantined(&mut self, all: Vec<NodeId>) {
+        self.quarantined = all;
+        self.unfit.clear();
+    }
+
+    fn rejected(&self) -> bool {
+        self.terms.is_none()
+    }
+
+    fn waived(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.waived)
+    }
+
+    /// Whether policy lets as many nodes be replaced as have proved unfit.
+    fn replaceable(&self) -> bool {
+        let most = self.terms.as_ref().map_or(0, |terms| terms.max_replacements);
+        u32::try_from(self.quarantined.len()).is_ok_and(|unfit| unfit <= most)
+    }
+}

@@ -1,0 +1,305 @@
+//! What an onboarding makes, from the one set of data that plan and steps share.
+
+use super::Onboarding;
+use crate::{
+    actuators::{
+        CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue, FlavorQuota,
+        IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout, RestoreGpuLayout,
+        SetGpuLayout, SetResourceQuota, TakeNode,
+    },
+    ledger::IssueClusterKey,
+    placement::{Ask, Constraints},
+    policy::{PolicyRef, WorkspaceTerms},
+    qualification::QualifyNode,
+    tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, WorkspaceName},
+};
+use engine::{DAY, Rule, Seat};
+use std::{collections::BTreeMap, time::Duration};
+use strum::VariantArray;
+
+/// How long people and capacity are waited for.
+pub(super) struct Waits {
+    pub(super) approve: Duration,
+    pub(super) waitlist: Duration,
+    pub(super) patience: Duration,
+}
+
+impl Onboarding {
+    pub(super) fn ask(&self) -> Ask {
+        let bought = &self.request.entitlement;
+        Ask { model: bought.gpu_model.clone(), gpus: bought.gpus }
+    }
+
+    /// What the decision allows; before there is one, nothing more than the request.
+    pub(super) fn constraints(&self) -> Constraints {
+        let request = &self.request;
+        let plain = || Constraints {
+            tenant: request.name.clone(),
+            residency: request.tenant.data_residency.clone(),
+            regions: request.entitlement.region.clone().map(|region| [region].into()),
+            cluster: None,
+            isolation: request.tenant.isolation,
+            kind: None,
+            simulated: None,
+            buffer: Gpus::ZERO,
+            buffers: BTreeMap::new(),
+            drivers: Vec::new(),
+        };
+        self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
+    }
+
+    pub(super) fn policy(&self) -> PolicyRef {
+        let none = || PolicyRef { name: String::new(), version: 0, digest: String::new() };
+        self.terms.as_ref().map_or_else(none, |terms| terms.policy.clone())
+    }
+
+    /// The rule that stands for people when the request is small.
+    pub(super) fn rule(&self) -> Rule {
+        let policy = self.policy();
+        Rule {
+            name: format!("{}/approval.self_service", policy.name),
+            version: format!("{} {}", policy.version, policy.digest),
+        }
+    }
+
+    pub(super) fn seats(&self) -> Vec<Seat> {
+        let none = || vec![Seat::of("platform_ops", 1)];
+        self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
+    }
+
+    pub(super) fn patience_seats(&self) -> Vec<Seat> {
+        let none = || vec![Seat::of("platform_ops", 1)];
+        self.terms.as_ref().map_or_else(none, |terms| terms.patience_seats.clone())
+    }
+
+    pub(super) fn waits(&self) -> Waits {
+        let none = || Waits { approve: 5 * DAY, waitlist: 30 * DAY, patience: 5 * DAY };
+        self.terms.as_ref().map_or_else(none, |terms| Waits {
+            approve: terms.approve_within,
+            waitlist: terms.waitlist,
+            patience: terms.patience,
+        })
+    }
+
+    pub(super) fn overcommit(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.overcommit)
+    }
+
+    pub(super) fn groups(&self) -> Vec<String> {
+        vec![format!("{}-admins", self.request.name), format!("{}-members", self.request.name)]
+    }
+
+    fn tenant(&self) -> String {
+        self.request.name.to_string()
+    }
+
+    fn model(&self) -> String {
+        self.request.entitlement.gpu_model.to_string()
+    }
+
+    /// The claimed cluster; empty in a plan, whose decided part names no cluster.
+    fn cluster(&self) -> String {
+        self.claim.as_ref().map(|claim| claim.cluster.to_string()).unwrap_or_default()
+    }
+
+    fn kind(&self) -> Option<ClusterKind> {
+        self.terms.as_ref().and_then(|terms| terms.constraints.kind)
+    }
+
+    /// One `T` for a cluster of `kind`, none otherwise.
+    fn on<T>(&self, kind: ClusterKind, make: impl FnOnce() -> T) -> Vec<T> {
+        if self.kind() == Some(kind) { vec![make()] } else { Vec::new() }
+    }
+
+    /// One `T` for each workspace in a Kubernetes cluster.
+    fn each<T>(&self, make: impl Fn(&WorkspaceTerms) -> T) -> Vec<T> {
+        let terms = self.terms.iter().filter(|_| self.kind() == Some(ClusterKind::Kubernetes));
+        terms.flat_map(|terms| &terms.workspaces).map(make).collect()
+    }
+
+    pub(super) fn workspace_names(&self) -> Vec<WorkspaceName> {
+        self.request.workspaces.iter().map(|workspace| workspace.name.clone()).collect()
+    }
+
+    pub(super) fn limits(&self) -> BTreeMap<WorkspaceName, Limits> {
+        let workspaces = self.terms.iter().flat_map(|terms| &terms.workspaces);
+        workspaces.map(|workspace| (workspace.name.clone(), workspace.limits.clone())).collect()
+    }
+
+    pub(super) fn accounts(&self) -> Vec<CreateAccount> {
+        self.on(ClusterKind::Slurm, || CreateAccount { cluster: self.cluster(), tenant: self.tenant() })
+    }
+
+    pub(super) fn namespaces(&self) -> Vec<CreateNamespace> {
+        let Some(terms) = &self.terms else { return Vec::new() };
+        let preemption = if terms.preemptible { "allowed" } else { "never" };
+        self.each(|workspace| CreateNamespace {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.name.to_string(),
+            labels: BTreeMap::from([
+                ("class".into(), <&str>::from(workspace.class).into()),
+                ("preemption".into(), preemption.into()),
+                ("priority".into(), terms.priority.to_string()),
+            ]),
+        })
+    }
+
+    pub(super) fn takings(&self) -> Vec<TakeNode> {
+        let taking = |node: &crate::ledger::ClaimedNode| TakeNode {
+            cluster: self.cluster(),
+            node: node.node.to_string(),
+            tenant: self.tenant(),
+            owner_epoch: node.epoch.0,
+        };
+        self.fresh.iter().map(taking).collect()
+    }
+
+    fn fresh_nodes(&self) -> impl Iterator<Item = String> {
+        self.fresh.iter().map(|node| node.node.to_string())
+    }
+
+    pub(super) fn layout_readings(&self) -> Vec<ReadGpuLayout> {
+        self.fresh_nodes().map(|node| ReadGpuLayout { cluster: self.cluster(), node }).collect()
+    }
+
+    /// How the GPUs are cut up, by the name that nodes know.
+    pub(super) fn profile(&self) -> String {
+        let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
+        layout.profile(&self.request.entitlement.gpu_model).into()
+    }
+
+    pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
+        let profile = self.profile();
+        self.fresh_nodes()
+            .map(|node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.clone() })
+            .collect()
+    }
+
+    /// The layout that was read before; a node that was not read has been left as it was.
+    pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
+        let place = self.fresh_nodes().position(|node| node == setting.node);
+        let previous = place.and_then(|place| self.layouts.get(place)).cloned();
+        RestoreGpuLayout {
+            cluster: setting.cluster.clone(),
+            node: setting.node.clone(),
+            previous: previous.unwrap_or_else(|| setting.profile.clone()),
+        }
+    }
+
+    pub(super) fn cohorts(&self) -> Vec<CreateCohort> {
+        self.on(ClusterKind::Kubernetes, || CreateCohort { cluster: self.cluster(), tenant: self.tenant() })
+    }
+
+    pub(super) fn flavors(&self) -> Vec<CreateFlavor> {
+        self.on(ClusterKind::Kubernetes, || CreateFlavor {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            model: self.model(),
+        })
+    }
+
+    pub(super) fn queues(&self) -> Vec<CreateQueue> {
+        let whole = |gpus: Gpus| u64::from(gpus.0);
+        self.each(|workspace| CreateQueue {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.name.to_string(),
+            quotas: vec![FlavorQuota {
+                model: self.model(),
+                nominal: whole(workspace.limits.nominal),
+                borrowing_limit: workspace.limits.borrowing_limit.map(whole),
+                lending_limit: workspace.limits.lending_limit.map(whole),
+            }],
+            hold: true,
+        })
+    }
+
+    pub(super) fn resource_quotas(&self) -> Vec<SetResourceQuota> {
+        self.each(|workspace| SetResourceQuota {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.name.to_string(),
+            hard: hard(&workspace.limits, self.request.entitlement.gpus),
+        })
+    }
+
+    pub(super) fn isolations(&self) -> Vec<IsolateNetwork> {
+        let registries = self.terms.as_ref().map(|terms| terms.registries.clone()).unwrap_or_default();
+        self.each(|workspace| IsolateNetwork {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.name.to_string(),
+            groups: self.groups(),
+            registries: registries.clone(),
+        })
+    }
+
+    pub(super) fn buckets(&self) -> Vec<CreateBucket> {
+        let region = self.claim.as_ref().map(|claim| claim.region.to_string()).unwrap_or_default();
+        vec![CreateBucket { tenant: self.tenant(), region }]
+    }
+
+    /// A key for a cluster of its own, to be used for nothing else.
+    pub(super) fn cluster_keys(&self) -> Vec<IssueClusterKey> {
+        match self.request.tenant.isolation {
+            Isolation::DedicatedCluster => {
+                self.claim.iter().map(|claim| self.key_for(&claim.cluster)).collect()
+            }
+            Isolation::DedicatedNodes | Isolation::SharedSlices => Vec::new(),
+        }
+    }
+
+    fn key_for(&self, cluster: &ClusterId) -> IssueClusterKey {
+        let (tenant, hash) = (self.request.name.clone(), self.cluster_key_hash.clone());
+        IssueClusterKey { cluster: cluster.clone(), tenant, hash }
+    }
+
+    pub(super) fn qualifications(&self) -> Vec<QualifyNode> {
+        let one = |node| QualifyNode { cluster: self.cluster(), node, level: Level::Medium };
+        self.fresh_nodes().map(one).collect()
+    }
+
+    /// All six probes in each workspace of a Kubernetes cluster; elsewhere the one that needs no namespace.
+    pub(super) fn probes(&self) -> Vec<ProbeIsolation> {
+        let probe = |workspace: &WorkspaceName, kind| ProbeIsolation {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.to_string(),
+            kind,
+        };
+        let Some(kind) = self.kind() else { return Vec::new() };
+        match kind {
+            ClusterKind::Kubernetes => {
+                let all = |workspace| IsolationKind::VARIANTS.iter().map(move |kind| probe(workspace, *kind));
+                self.request.workspaces.iter().flat_map(|workspace| all(&workspace.name)).collect()
+            }
+            ClusterKind::Slurm | ClusterKind::BareMetal => {
+                let one = self.request.workspaces.iter().take(1);
+                one.map(|workspace| probe(&workspace.name, IsolationKind::ForeignKey)).collect()
+            }
+        }
+    }
+
+    pub(super) fn openings(&self) -> Vec<OpenQueue> {
+        self.each(|workspace| OpenQueue {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            workspace: workspace.name.to_string(),
+        })
+    }
+}
+
+/// Hard limits as Kubernetes names them; GPUs up to what may be borrowed on top, and never beyond what was bought.
+fn hard(limits: &Limits, bought: Gpus) -> BTreeMap<String, u64> {
+    let most = limits.borrowing_limit.map_or(bought, |more| limits.nominal.plus(more).min(bought));
+    let others = [
+        ("requests.cpu", limits.cpu_milli.map(|milli| milli.div_ceil(1_000))),
+        ("requests.memory", limits.memory_mib.map(|mib| mib.saturating_mul(1 << 20))),
+        ("requests.storage", limits.storage_gib.map(|gib| gib.saturating_mul(1 << 30))),
+        ("pods", limits.pods),
+    ];
+    let mut hard = BTreeMap::from([("requests.nvidia.com/gpu".to_owned(), u64::from(most.0))]);
+    hard.extend(others.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))));
+    hard
+}

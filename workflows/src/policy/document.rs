@@ -1,0 +1,221 @@
+//! Documents as people write them: every value with the place it stands at, from YAML or JSON alike.
+//!
+//! Decoding collects all findings instead of stopping at the first, so that a document is mended in one go.
+
+use super::finding::{Finding, Spot};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use std::fmt;
+
+/// The largest document that is read, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// A value, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Item {
+    /// The place, if the document has lines.
+    pub(crate) at: Option<Spot>,
+    /// The way to it: `workspaces[0].name`.
+    pub(crate) path: String,
+    /// The value.
+    pub(crate) value: Value,
+}
+
+/// What a document can hold.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// Nothing.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Whole(i128),
+    /// Any other number.
+    Fraction(f64),
+    /// Text.
+    Text(String),
+    /// Items in order.
+    List(Vec<Item>),
+    /// Fields in order, each name with its own place.
+    Map(Vec<(String, Option<Spot>, Item)>),
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::Null => "nothing".into(),
+            Self::Bool(value) => format!("the truth value {value}"),
+            Self::Whole(value) => format!("the number {value}"),
+            Self::Fraction(value) => format!("the number {value}"),
+            Self::Text(value) => format!("the text {:?}", value.chars().take(64).collect::<String>()),
+            Self::List(_) => "a list".into(),
+            Self::Map(_) => "a group of fields".into(),
+        }
+    }
+}
+
+/// The value of a YAML document.
+pub(crate) fn from_yaml(text: &str) -> Result<Item, Finding> {
+    if text.len() > LARGEST {
+        let problem = format!("the document has {} bytes", text.len());
+        return Err(Finding::new(None, "", problem, format!("keep documents under {LARGEST} bytes")));
+    }
+    let options = serde_saphyr::options! { with_snippet: false };
+    match serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options) {
+        Ok(root) => Ok(placed(root, String::new())),
+        Err(error) => {
+            let at = error.location().map(|l| Spot { line: l.line(), column: l.column() });
+            Err(Finding::new(
+                at,
+                "",
+                reworded(&error.to_string()),
+                "write it as YAML, each field once".into(),
+            ))
+        }
+    }
+}
+
+/// The value of a JSON document; its findings name the path instead of a line.
+pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
+    use serde_json::Value as Json;
+    let value = match value {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => match (number.as_i128(), number.as_f64()) {
+            (Some(whole), _) => Value::Whole(whole),
+            (None, fraction) => Value::Fraction(fraction.unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(items) => {
+            let items = items.iter().enumerate();
+            Value::List(items.map(|(i, item)| from_json(item, format!("{path}[{i}]"))).collect())
+        }
+        Json::Object(fields) => Value::Map(
+            fields
+                .iter()
+                .map(|(name, item)| (name.clone(), None, from_json(item, joined(&path, name))))
+                .collect(),
+        ),
+    };
+    Item { at: None, path, value }
+}
+
+/// `path.name`, or `name` at the top.
+pub(crate) fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// The parser's words without the place, which the finding names itself.
+fn reworded(message: &str) -> String {
+    let end = message.find(" at line ").unwrap_or(message.len());
+    message.get(..end).unwrap_or(message).trim_end_matches(['.', ':', ' ']).to_owned()
+}
+
+fn spot<T>(spanned: &Spanned<T>) -> Option<Spot> {
+    let place = spanned.referenced;
+    (place.line() > 0).then(|| Spot { line: place.line(), column: place.column() })
+}
+
+fn placed(tree: Spanned<Tree>, path: String) -> Item {
+    let at = spot(&tree);
+    let value = match tree.value {
+        Tree::Null => Value::Null,
+        Tree::Bool(value) => Value::Bool(value),
+        Tree::Whole(value) => Value::Whole(value),
+        Tree::Fraction(value) => Value::Fraction(value),
+        Tree::Text(value) => Value::Text(value),
+        Tree::List(items) => {
+            let items = items.into_iter().enumerate();
+            Value::List(items.map(|(i, item)| placed(item, format!("{path}[{i}]"))).collect())
+        }
+        Tree::Map(fields) => Value::Map(
+            fields
+                .into_iter()
+                .map(|(name, item)| {
+                    let inner = joined(&path, &name.value);
+                    (name.value.clone(), spot(&name), placed(item, inner))
+                })
+                .collect(),
+        ),
+    };
+    Item { at, path, value }
+}
+
+/// A YAML value before its paths are known.
+enum Tree {
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Fraction(f64),
+    Text(String),
+    List(Vec<Spanned<Tree>>),
+    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Planter)
+    }
+}
+
+struct Planter;
+
+impl<'de> Visitor<'de> for Planter {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Whole(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Whole(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Fraction(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut fields: Vec<(Spanned<String>, Spanned<Tree>)> = Vec::new();
+        while let Some((name, item)) = map.next_entry::<Spanned<String>, Spanned<Tree>>()? {
+            if fields.iter().any(|(earlier, _)| earlier.value == name.value) {
+                return Err(A::Error::custom(format!("field `{}` stands twice", name.value)));
+            }
+            fields.push((name, item));
+        }
+        Ok(Tree::Map(fields))
+    }
+}

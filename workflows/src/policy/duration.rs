@@ -1,0 +1,62 @@
+//! Spans of time as people write them: `5d`, `15m`, `1h30m`.
+
+use std::time::Duration;
+
+/// The span that `text` says, if it is one: numbers with the units `s`, `m`, `h`, `d`, largest first.
+#[must_use]
+pub fn parse(text: &str) -> Option<Duration> {
+    let (mut seconds, mut digits, mut last) = (0_u64, String::new(), u64::MAX);
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = seconds_of(c).filter(|unit| *unit < last)?;
+        let count: u64 = digits.parse().ok()?;
+        seconds = seconds.checked_add(count.checked_mul(unit)?)?;
+        digits.clear();
+        last = unit;
+    }
+    (digits.is_empty() && last != u64::MAX).then(|| Duration::from_secs(seconds))
+}
+
+/// `span` as people write it, to the second.
+#[must_use]
+pub fn show(span: Duration) -> String {
+    let mut left = span.as_secs();
+    let mut text = String::new();
+    for unit in ['d', 'h', 'm', 's'] {
+        let Some(seconds) = seconds_of(unit) else { continue };
+        let (count, rest) = (left.checked_div(seconds), left.checked_rem(seconds));
+        if let (Some(count @ 1..), Some(rest)) = (count, rest) {
+            text.push_str(&format!("{count}{unit}"));
+            left = rest;
+        }
+    }
+    if text.is_empty() { "0s".into() } else { text }
+}
+
+fn seconds_of(unit: char) -> Option<u64> {
+    match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3_600),
+        'd' => Some(86_400),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_read_as_it_is_shown() {
+        for text in ["5d", "15m", "1h30m", "2d12h", "45s"] {
+            assert_eq!(show(parse(text).unwrap()), text);
+        }
+        for text in ["", "5", "d", "5x", "1m1h", "1.5h", "-1d", "99999999999999999999d"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What is wrong with a document: where, in which field, and how to mend it.
+
+use serde::Serialize;
+use std::fmt;
+
+/// A place in a text, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Spot {
+    /// The line.
+    pub line: u64,
+    /// The column, in characters.
+    pub column: u64,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Where; `None` for documents without lines (JSON).
+    pub at: Option<Spot>,
+    /// Which field, as `tenant.tier`; empty for the document itself.
+    pub field: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn new(at: Option<Spot>, field: &str, problem: String, remedy: String) -> Self {
+        Self { at, field: field.to_owned(), problem, remedy }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Spot { line, column }) = self.at {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "`{}`: ", self.field)?;
+        }
+        write!(f, "{}; {}", self.problem, self.remedy)
+    }
+}
+
+/// A document that cannot be used, with all that is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, thiserror::Error)]
+pub struct Invalid {
+    /// At least one, by place.
+    pub findings: Vec<Finding>,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, finding) in self.findings.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            finding.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Finding> for Invalid {
+    fn from(finding: Finding) -> Self {
+        Self { findings: vec![finding] }
+    }
+}

@@ -1,0 +1,182 @@
+//! What policy makes of a request: the conditions that an execution then keeps to.
+
+use super::{Facts, PlatformPolicy, PolicyRef};
+use crate::{
+    placement::{Candidate, Constraints},
+    tenancy::{Cents, Gpu, Gpus, Isolation, Layout, Limits, RegionId, Tier, WorkspaceClass, WorkspaceName},
+};
+use engine::Seat;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+
+/// A workspace as it will be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceTerms {
+    /// Its name.
+    pub name: WorkspaceName,
+    /// What it is for.
+    pub class: WorkspaceClass,
+    /// Its quota.
+    pub limits: Limits,
+}
+
+/// What sort of sum the list price is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum PriceClass {
+    /// Up to the threshold.
+    Usual,
+    /// Above it: finance is asked.
+    AboveThreshold,
+}
+
+/// The conditions of one onboarding, fixed by the decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The policy that they come from.
+    pub policy: PolicyRef,
+    /// Whether policy stands for people.
+    pub waived: bool,
+    /// Who must agree otherwise; never empty.
+    pub seats: Vec<Seat>,
+    /// How long they have.
+    pub approve_within: Duration,
+    /// How long capacity is waited for before people are asked.
+    pub waitlist: Duration,
+    /// Who is asked then.
+    pub patience_seats: Vec<Seat>,
+    /// How long they have.
+    pub patience: Duration,
+    /// How many unfit nodes are replaced.
+    pub max_replacements: u32,
+    /// List price of a month.
+    pub monthly: Cents,
+    /// What sort of sum that is.
+    pub price_class: PriceClass,
+    /// What a placement keeps to.
+    pub constraints: Constraints,
+    /// How the GPUs are cut up.
+    pub layout: Layout,
+    /// Registries from which the tenant's images may come.
+    pub registries: Vec<String>,
+    /// Whether the tenant's work may be preempted.
+    pub preemptible: bool,
+    /// Rank of the tenant's work among its own: higher goes first.
+    pub priority: u32,
+    /// Whether quotas may exceed what the tenant owns.
+    pub overcommit: bool,
+    /// The workspaces.
+    pub workspaces: Vec<WorkspaceTerms>,
+}
+
+/// Which clusters the decision is about.
+pub(super) struct Chosen<'a> {
+    /// One of them: its kind says which objects are made.
+    pub(super) shape: &'a Candidate,
+    /// Where they are.
+    pub(super) regions: BTreeSet<RegionId>,
+}
+
+impl Terms {
+    /// The terms of `facts` under `policy`, on the clusters `chosen`, with `seats` asked.
+    pub(super) fn of(facts: &Facts, policy: &PlatformPolicy, chosen: &Chosen<'_>, seats: Vec<Seat>) -> Self {
+        let request = &facts.request;
+        let waived = seats.is_empty();
+        let seats = if waived { policy.onboarding.seats.clone() } else { seats };
+        let monthly = policy.monthly(&request.entitlement.gpu_model, request.entitlement.gpus);
+        let above = monthly > policy.onboarding.finance_above;
+        Self {
+            policy: policy.reference.clone(),
+            waived,
+            seats,
+            approve_within: policy.onboarding.within,
+            waitlist: policy.waitlist,
+            patience_seats: policy.onboarding.seats.clone(),
+            patience: policy.patience,
+            max_replacements: policy.max_replacements,
+            monthly,
+            price_class: if above { PriceClass::AboveThreshold } else { PriceClass::Usual },
+            constraints: Constraints {
+                regions: Some(chosen.regions.clone()),
+                kind: Some(chosen.shape.kind),
+                simulated: Some(chosen.shape.simulated),
+                ..constraints(facts, policy)
+            },
+            layout: layout(facts),
+            registries: policy.registries.clone(),
+            preemptible: request.tenant.allow_preemption,
+            priority: priority(request.tenant.tier),
+            overcommit: policy.overcommit,
+            workspaces: workspaces(facts, policy),
+        }
+    }
+}
+
+/// What a placement for `facts` keeps to, before a kind of cluster is fixed.
+#[must_use]
+pub fn constraints(facts: &Facts, policy: &PlatformPolicy) -> Constraints {
+    let request = &facts.request;
+    Constraints {
+        tenant: request.name.clone(),
+        residency: request.tenant.data_residency.clone(),
+        regions: request.entitlement.region.clone().map(|region| BTreeSet::from([region])),
+        cluster: None,
+        isolation: request.tenant.isolation,
+        kind: None,
+        simulated: None,
+        buffer: policy.buffer,
+        buffers: policy.buffers.clone(),
+        drivers: policy.drivers.clone(),
+    }
+}
+
+/// Slices only where the tenant shares its GPUs among its workspaces; whole GPUs otherwise.
+fn layout(facts: &Facts) -> Layout {
+    let tenant = &facts.request.tenant;
+    match tenant.isolation {
+        Isolation::SharedSlices => Gpu::sliced(&facts.request.entitlement.gpu_model),
+        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
+    }
+}
+
+fn priority(tier: Tier) -> u32 {
+    match tier {
+        Tier::Enterprise => 300,
+        Tier::Standard => 200,
+        Tier::Research => 100,
+    }
+}
+
+/// The quotas: those named, and an equal share of what they leave for the others, the first ones one more.
+fn workspaces(facts: &Facts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
+    let request = &facts.request;
+    let open = request.workspaces.iter().filter(|w| w.nominal.is_none()).count();
+    let open = u32::try_from(open).unwrap_or(u32::MAX);
+    let left = request.entitlement.gpus.less_or_none(request.nominal()).0;
+    let share = left.checked_div(open).unwrap_or(0);
+    let mut extra = left.checked_rem(open).unwrap_or(0);
+    let mut shared = || {
+        let one = u32::from(extra > 0);
+        extra = extra.saturating_sub(one);
+        Gpus(share.saturating_add(one))
+    };
+    // Work that may not be preempted could not give back what it borrowed (I-11), so it borrows nothing.
+    let borrows = request.tenant.allow_preemption;
+    let limits = |limits: &Limits, nominal: Gpus| Limits {
+        nominal,
+        borrowing_limit: if borrows {
+            limits.borrowing_limit.or(policy.borrowing_limit)
+        } else {
+            Some(Gpus::ZERO)
+        },
+        lending_limit: limits.lending_limit.or(policy.lending_limit).map(|limit| limit.min(nominal)),
+        ..limits.clone()
+    };
+    let terms = request.workspaces.iter().map(|workspace| WorkspaceTerms {
+        name: workspace.name.clone(),
+        class: workspace.class,
+        limits: limits(&workspace.limits, workspace.nominal.unwrap_or_else(&mut shared)),
+    });
+    terms.collect()
+}

@@ -1,0 +1,162 @@
+//! Names: tenants, workspaces, regions, clusters, nodes and GPU models, each a type of its own.
+//!
+//! People choose these names, and they become part of namespaces, queues and labels; so a name that is held has been
+//! checked, whether it came from a document or from the store.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, hash::Hash, marker::PhantomData, str::FromStr};
+
+/// What a name is the name of.
+pub trait Naming: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
+    /// The thing, for messages: `tenant`.
+    const WORD: &'static str;
+    /// The longest name, in characters.
+    const LONGEST: usize;
+    /// True when capitals, `_` and `.` are allowed too, as makers of hardware use them.
+    const LOOSE: bool;
+}
+
+/// A checked name of a `K`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String", bound = "K: Naming")]
+pub struct Name<K: Naming> {
+    text: String,
+    kind: PhantomData<K>,
+}
+
+/// A text that cannot be a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} cannot name a {word}: {rule}")]
+pub struct NameError {
+    /// The text, cut to 64 characters.
+    pub text: String,
+    /// What it should have named.
+    pub word: &'static str,
+    /// The rule for such names.
+    pub rule: String,
+}
+
+impl<K: Naming> Name<K> {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The rule for such names, for messages.
+    #[must_use]
+    pub fn rule() -> String {
+        let set =
+            if K::LOOSE { "letters, digits, '-', '_' and '.'" } else { "lower-case letters, digits and '-'" };
+        format!("use 1 to {} {set}, beginning and ending with a letter or digit, and no '--'", K::LONGEST)
+    }
+
+    fn allows(text: &str) -> bool {
+        let plain = |c: char| {
+            if K::LOOSE { c.is_ascii_alphanumeric() } else { c.is_ascii_lowercase() || c.is_ascii_digit() }
+        };
+        let inner = |c: char| plain(c) || c == '-' || (K::LOOSE && matches!(c, '_' | '.'));
+        text.len() <= K::LONGEST
+            && text.chars().all(inner)
+            && !text.contains("--")
+            && text.chars().next().is_some_and(plain)
+            && text.chars().next_back().is_some_and(plain)
+    }
+}
+
+impl<K: Naming> FromStr for Name<K> {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::try_from(text.to_owned())
+    }
+}
+
+impl<K: Naming> TryFrom<String> for Name<K> {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        if Self::allows(&text) {
+            return Ok(Self { text, kind: PhantomData });
+        }
+        Err(NameError { text: text.chars().take(64).collect(), word: K::WORD, rule: Self::rule() })
+    }
+}
+
+impl<K: Naming> From<Name<K>> for String {
+    fn from(name: Name<K>) -> Self {
+        name.text
+    }
+}
+
+impl<K: Naming> fmt::Display for Name<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Marks names of tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfTenant;
+impl Naming for OfTenant {
+    const WORD: &'static str = "tenant";
+    const LONGEST: usize = 32;
+    const LOOSE: bool = false;
+}
+/// A tenant's name, unique while the tenant is in use.
+pub type TenantId = Name<OfTenant>;
+
+/// Marks names of workspaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfWorkspace;
+impl Naming for OfWorkspace {
+    const WORD: &'static str = "workspace";
+    const LONGEST: usize = 27;
+    const LOOSE: bool = false;
+}
+/// A workspace's name, unique within its tenant. A namespace is `t-TENANT--WORKSPACE`, of 63 characters at most.
+pub type WorkspaceName = Name<OfWorkspace>;
+
+/// Marks names of regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfRegion;
+impl Naming for OfRegion {
+    const WORD: &'static str = "region";
+    const LONGEST: usize = 27;
+    const LOOSE: bool = false;
+}
+/// A region's name.
+pub type RegionId = Name<OfRegion>;
+
+/// Marks names of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfCluster;
+impl Naming for OfCluster {
+    const WORD: &'static str = "cluster";
+    const LONGEST: usize = 40;
+    const LOOSE: bool = false;
+}
+/// A cluster's name.
+pub type ClusterId = Name<OfCluster>;
+
+/// Marks names of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfNode;
+impl Naming for OfNode {
+    const WORD: &'static str = "node";
+    const LONGEST: usize = 63;
+    const LOOSE: bool = true;
+}
+/// A node's serial number, unique in the fleet.
+pub type NodeId = Name<OfNode>;
+
+/// Marks names of GPU models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfModel;
+impl Naming for OfModel {
+    const WORD: &'static str = "GPU model";
+    const LONGEST: usize = 27;
+    const LOOSE: bool = true;
+}
+/// A GPU model as the inventory spells it, such as `H100` or `V100M32`.
+pub type GpuModel = Name<OfModel>;

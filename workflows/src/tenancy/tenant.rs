@@ -1,0 +1,172 @@
+//! A tenant: the boundary of isolation, contract, keys and destruction.
+
+use super::{ClusterId, Residency, TenantId, WorkspaceName};
+use crate::policy::PolicyRef;
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// What service was sold.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Tier {
+    /// The highest.
+    Enterprise,
+    /// The usual.
+    Standard,
+    /// Small and cheap; served without people inside the policy's limits.
+    Research,
+}
+
+/// How far the tenant is kept apart from others. Nodes are never shared, on any level.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Isolation {
+    /// A cluster of its own.
+    DedicatedCluster,
+    /// Nodes of its own in a shared cluster. `dedicated` in documents.
+    DedicatedNodes,
+    /// Nodes of its own, whose GPUs its workspaces share in slices.
+    SharedSlices,
+}
+
+/// Rules of law or contract that select further rules.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Compliance {
+    /// US health data.
+    Hipaa,
+    /// EU personal data.
+    Gdpr,
+    /// Payment cards.
+    Pci,
+    /// Service organisation controls.
+    Soc2,
+    /// FDA electronic records.
+    #[serde(rename = "21cfr11")]
+    #[strum(serialize = "21cfr11")]
+    Cfr11,
+}
+
+/// Where a tenant stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum TenantState {
+    /// The name is reserved; nothing can run yet.
+    Onboarding,
+    /// In use.
+    Active,
+    /// Gone for good; the name may be used again by another.
+    Closed,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Its name.
+    pub id: TenantId,
+    /// What service was sold.
+    pub tier: Tier,
+    /// How far it is kept apart.
+    pub isolation: Isolation,
+    /// Where its work and data may be.
+    pub data_residency: Residency,
+    /// Whether its work may be preempted, and so may borrow.
+    pub allow_preemption: bool,
+    /// Whether its workspaces may share one GPU.
+    pub allow_gpu_sharing: bool,
+    /// What further rules hold.
+    pub compliance: BTreeSet<Compliance>,
+    /// The policy that it was admitted under.
+    pub policy: PolicyRef,
+    /// Where it stands.
+    pub state: TenantState,
+    /// Its workspaces; never empty.
+    pub workspaces: Vec<WorkspaceName>,
+    /// The cluster that its nodes lie in, once claimed.
+    pub cluster: Option<ClusterId>,
+    /// The execution that made it, and alone may unmake it.
+    pub onboarded_by: ExecutionId,
+    /// When its name was reserved.
+    pub created_at: Timestamp,
+    /// When it became active.
+    pub activated_at: Option<Timestamp>,
+}
+
+impl Entity for Tenant {
+    const COLLECTION: &'static str = "tenants";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+impl Tenant {
+    /// True while nobody else may have the name.
+    #[must_use]
+    pub fn in_use(&self) -> bool {
+        match self.state {
+            TenantState::Onboarding | TenantState::Active => true,
+            TenantState::Closed => false,
+        }
+    }
+
+    /// The tenant in use from `at` on; an active one stays as it is, a closed one has no way back.
+    #[must_use]
+    pub fn activate(&self, at: Timestamp) -> Option<Self> {
+        match self.state {
+            TenantState::Onboarding => {
+                Some(Self { state: TenantState::Active, activated_at: Some(at), ..self.clone() })
+            }
+            TenantState::Active => Some(self.clone()),
+            TenantState::Closed => None,
+        }
+    }
+}

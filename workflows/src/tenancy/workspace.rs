@@ -1,0 +1,64 @@
+//! A workspace: the boundary of allocation inside a tenant.
+
+use super::{TenantId, WorkspaceName};
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+
+/// What a workspace is for.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum WorkspaceClass {
+    /// Serves users.
+    Production,
+    /// Explores.
+    Research,
+    /// Works through queues.
+    Batch,
+    /// Is developed in.
+    Dev,
+}
+
+/// A workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its name within the tenant.
+    pub name: WorkspaceName,
+    /// What it is for.
+    pub class: WorkspaceClass,
+}
+
+impl Workspace {
+    /// The name of the workspace that a tenant gets who asked for none.
+    pub const DEFAULT: &'static str = "default";
+}
+
+impl Entity for Workspace {
+    const COLLECTION: &'static str = "workspaces";
+
+    fn id(&self) -> String {
+        workspace_key(&self.tenant, &self.name)
+    }
+}
+
+/// The id of documents kept per workspace: `acme/research`.
+#[must_use]
+pub fn workspace_key(tenant: &TenantId, workspace: &WorkspaceName) -> String {
+    format!("{tenant}/{workspace}")
+}
