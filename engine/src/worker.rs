@@ -239,7 +239,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn forget(&self, task: TaskId, epoch: Epoch) {
         let commit = Commit { settle: Some(Settle { task, epoch }), ..Commit::default() };
         match self.inner.store.commit(commit).await {
-            Ok(_) | Err(store::Error::Fenced { .. }) => {}
+            Ok(_) => {}
+            Err(store::Error::Fenced { .. }) => {
+                self.inner.metrics.fenced();
+                self.note_fenced(task, epoch).await;
+            }
             Err(error) => {
                 tracing::warn!(%task, %error, "a stale task could not be removed; it will be delivered again")
             }

@@ -6,6 +6,7 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
+mod engine;
 mod hello;
 mod world;
 mod world_kept;

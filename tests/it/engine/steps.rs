@@ -1,0 +1,265 @@
+//! Retries, time-outs, unknown outcomes, fan-out and the way back.
+
+use super::job::{Bench, Reply, Spec, does, permanent, transient};
+use engine::{ActionError, DAY, HOUR, MINUTE, Order, Probe, SECOND};
+use serde_json::Value;
+
+fn order() -> Order {
+    Order { by: "olga".into(), reason: "because".into() }
+}
+
+#[tokio::test]
+async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_included() {
+    let bench = Bench::new();
+    bench.stage.on("do c", [permanent()]);
+    let job = bench.start([does(&["a"]), does(&["b"]), does(&["c"])]).await;
+
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stage.log(), ["do a", "do b", "undo c 2", "undo b 1", "undo a 0"]);
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
+}
+
+/// S45: what was learnt after an action started must not change how it is undone.
+#[tokio::test]
+async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
+    let bench = Bench::new();
+    bench.stage.on("do d", [permanent()]);
+    bench.start([does(&["a"]), does(&["b"]), does(&["c"]), does(&["d"])]).await;
+
+    bench.settle(DAY).await;
+
+    let undone: Vec<_> = bench.stage.log().into_iter().filter(|line| line.starts_with("undo")).collect();
+    assert_eq!(undone, ["undo d 3", "undo c 2", "undo b 1", "undo a 0"]);
+}
+
+/// S18, S20: the counter survives in the record, and the last failure is not followed by a wait.
+#[tokio::test]
+async fn a_transient_failure_is_retried_with_the_same_key_until_its_attempts_are_used_up() {
+    let bench = Bench::new();
+    bench.stage.on("do a", [transient(), transient(), transient()]);
+    let job = bench.start([does(&["a"])]).await;
+
+    bench.settle(DAY).await;
+
+    let keys = bench.stage.keys.lock().unwrap().clone();
+    let (undo, tries): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(key, _)| key.ends_with("/undo"));
+    assert_eq!(tries.iter().map(|(_, attempt)| *attempt).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(tries.iter().all(|(key, _)| *key == tries[0].0));
+    assert_eq!(undo.len(), 1);
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
+}
+
+/// S28.
+#[tokio::test]
+async fn a_step_turns_back_only_when_every_sibling_has_settled() {
+    let bench = Bench::new();
+    bench.stage.on("do a", [permanent()]);
+    bench.stage.on("do b", [transient()]);
+    bench.start([does(&["a", "b"])]).await;
+
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(
+        bench.stage.log(),
+        Vec::<String>::new(),
+        "b waits for its retry, and a is not undone meanwhile"
+    );
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stage.log()[0], "do b");
+    assert_eq!(bench.stage.log().len(), 3);
+}
+
+#[tokio::test]
+async fn a_fan_out_works_on_no_more_than_its_bound_at_once() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
+    let job = bench.start([Spec::Do(names)]).await;
+
+    assert_eq!(
+        bench.engine.store().tasks(job.id).await.unwrap().len(),
+        16 + 1,
+        "sixteen slots and the deadline"
+    );
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stage.log().len(), 40);
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_pending_answer_is_asked_again_and_costs_no_attempt() {
+    let bench = Bench::new();
+    let pending = || Reply::Fail(ActionError::pending("stage.working", 30 * SECOND));
+    bench.stage.on("do a", (0..20).map(|_| pending()));
+    let job = bench.start([does(&["a"])]).await;
+
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_answer_is_probed_and_its_effect_is_not_repeated() {
+    let bench = Bench::new();
+    bench.stage.on("do a", [Reply::Hang]);
+    bench.stage.probes.lock().unwrap().entry("a".into()).or_default().push_back(Probe::Done("a".into()));
+    let job = bench.start([does(&["a"])]).await;
+
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.stage.log(), ["do a"]);
+    assert!(bench.events(job).await.contains(&"probed".to_owned()));
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_panic_is_a_permanent_error_of_its_action_alone() {
+    let bench = Bench::new();
+    bench.stage.on("do b", [Reply::Panic]);
+    let job = bench.start([does(&["a"]), does(&["b"])]).await;
+
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
+    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    assert_eq!(shown.body["phase"]["finished"]["cause"]["code"], "action.panicked");
+}
+
+#[tokio::test]
+async fn a_state_that_takes_too_long_turns_back_without_waiting_for_the_next_attempt() {
+    let bench = Bench::new();
+    bench.stage.on("do b", (0..500).map(|_| Reply::Fail(ActionError::pending("stage.working", 5 * HOUR))));
+    let job = bench.start([does(&["a"]), does(&["b"])]).await;
+
+    bench.settle(7 * HOUR).await;
+
+    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    assert_eq!(shown.body["phase"]["finished"]["cause"]["code"], "step.deadline");
+    assert_eq!(bench.stage.log(), ["do a", "undo b 1", "undo a 0"]);
+}
+
+#[tokio::test]
+async fn an_undo_that_fails_for_ever_parks_with_every_error_and_goes_on_after_a_retry() {
+    let bench = Bench::new();
+    bench.stage.on("do c", [permanent()]);
+    bench.stage.on("undo a 0", [permanent()]);
+    bench.stage.on("undo b 0", [permanent()]);
+    let job = bench.start([does(&["a", "b", "x"]), does(&["c"])]).await;
+
+    bench.settle(DAY).await;
+
+    assert_eq!(
+        bench.stands(job).await,
+        ("Second".into(), "parked".into(), Some("compensation_blocked".into()))
+    );
+    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    assert_eq!(
+        shown.body["phase"]["parked"]["errors"].as_array().unwrap().len(),
+        2,
+        "no error hides another"
+    );
+    assert!(bench.stage.log().contains(&"undo x 0".to_owned()), "independent siblings are undone");
+
+    bench.engine.deliver(job.id, engine::Event::RetryRequested(order())).await.unwrap();
+    bench.settle(DAY).await;
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
+}
+
+#[tokio::test]
+async fn past_the_pivot_a_cancel_is_refused_and_a_failure_parks() {
+    let bench = Bench::new();
+    bench.stage.on("do c", [permanent()]);
+    let job = bench.start([does(&["a"]), Spec::Commit("b".into()), Spec::Commit("c".into())]).await;
+
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stands(job).await, ("Third".into(), "parked".into(), Some("past_pivot_failure".into())));
+    let refused = bench.engine.cancel(job.id, order()).await.unwrap_err().to_string();
+    assert_eq!(refused, "the execution is past its point of no return (Second) and can only go forward");
+    bench.engine.deliver(job.id, engine::Event::RetryRequested(order())).await.unwrap();
+    bench.settle(DAY).await;
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+    assert!(!bench.stage.log().iter().any(|line| line.starts_with("undo")));
+}
+
+/// S32.
+#[tokio::test]
+async fn a_termination_lists_what_was_done_and_not_undone() {
+    let bench = Bench::new();
+    let job = bench.start([does(&["a"]), Spec::Listen]).await;
+    bench.settle(MINUTE).await;
+
+    bench.engine.deliver(job.id, engine::Event::TerminateRequested(order())).await.unwrap();
+
+    let (record, shown) = bench.engine.show(job.id).await.unwrap();
+    assert_eq!(record.reason.as_deref(), Some("terminated"));
+    let leaks = shown.body["phase"]["finished"]["leaks"].as_array().unwrap().clone();
+    assert_eq!(
+        (leaks.len(), &leaks[0]["action"], &leaks[0]["output"]),
+        (1, &Value::from("Do"), &Value::from("a"))
+    );
+}
+
+/// S41: what is in flight ends and is kept, and nothing new starts; S42, S43 by the way.
+#[tokio::test]
+async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
+    let bench = Bench::new();
+    bench.stage.on("do a", [transient()]);
+    let job = bench.start([does(&["a"]), does(&["b"])]).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    let pause = || engine::Event::PauseRequested(order());
+    bench.engine.deliver(job.id, pause()).await.unwrap();
+    assert_eq!(
+        bench.engine.deliver(job.id, pause()).await.unwrap_err().to_string(),
+        "the execution is already paused"
+    );
+    bench.settle(HOUR).await;
+    assert_eq!(bench.stage.log(), Vec::<String>::new());
+    assert_eq!(bench.stands(job).await.1, "paused");
+
+    bench.engine.deliver(job.id, engine::Event::ResumeRequested(order())).await.unwrap();
+    bench.settle(DAY).await;
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_cancel_lifts_a_pause_and_turns_back() {
+    let bench = Bench::new();
+    let job = bench.start([does(&["a"]), Spec::Listen]).await;
+    bench.settle(MINUTE).await;
+    bench.engine.deliver(job.id, engine::Event::PauseRequested(order())).await.unwrap();
+
+    bench.engine.cancel(job.id, order()).await.unwrap();
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("cancelled"));
+    assert_eq!(bench.stage.log(), ["do a", "undo a 0"]);
+}
+
+/// S39, S40.
+#[tokio::test]
+async fn a_signal_that_comes_early_is_not_lost_and_counts_once() {
+    let bench = Bench::new();
+    let job = bench.start([Spec::Sleep, Spec::Listen, Spec::Listen]).await;
+    bench.engine.signal(job.id, "go").await.unwrap();
+    bench.engine.signal(job.id, "go").await.unwrap();
+
+    bench.settle(2 * HOUR).await;
+
+    assert_eq!(bench.stands(job).await.0, "Third", "one wait is over, the next still waits");
+}
+
+#[tokio::test]
+async fn a_retry_of_what_waits_for_its_next_attempt_does_not_wait() {
+    let bench = Bench::new();
+    bench.stage.on("do a", [Reply::Fail(ActionError::pending("stage.working", HOUR))]);
+    let job = bench.start([does(&["a"])]).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    bench.engine.deliver(job.id, engine::Event::RetryRequested(order())).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
