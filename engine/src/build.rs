@@ -11,10 +11,61 @@ use std::{marker::PhantomData, time::Duration};
 
 /// One action that does not say yet how it is undone; it cannot become a step until it does.
 ///
+/// ```
+/// # use engine::*;
+/// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Hello;
+/// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum State { Greeting, Done }
+/// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Greet;
+/// # impl Action for Greet {
+/// #     type Platform = ();
+/// #     type Output = ();
+/// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }
+/// # }
+/// # impl Workflow for Hello {
+/// #     const NAME: &'static str = "hello";
+/// #     const SCHEMA: u32 = 1;
+/// #     const INITIAL: State = State::Greeting;
+/// #     type State = State;
+/// #     type Platform = ();
+/// #     fn subject(&self) -> Subject { Subject::default() }
+/// #     fn plan(&self) -> Plan { Plan::default() }
+/// #     fn examples() -> Vec<Self> { vec![Self] }
+/// fn step(&self, state: State) -> Step<Self> {
+///     match state {
+///         State::Greeting => act(Greet).nothing_to_undo().then(State::Done),
+///         State::Done => end(Outcome::Completed),
+///     }
+/// }
+/// # }
+/// ```
+///
+/// Without those two words the same does not compile:
+///
 /// ```compile_fail
-/// # use engine::*; use engine::testing::doc::{Greet, Hello, State};
-/// # fn step() -> Step<Hello> {
-/// act(Greet { name: "ada".into() }).then(State::Done) // no `.undo(..)`: does not compile
+/// # use engine::*;
+/// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Hello;
+/// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum State { Greeting, Done }
+/// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Greet;
+/// # impl Action for Greet {
+/// #     type Platform = ();
+/// #     type Output = ();
+/// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }
+/// # }
+/// # impl Workflow for Hello {
+/// #     const NAME: &'static str = "hello";
+/// #     const SCHEMA: u32 = 1;
+/// #     const INITIAL: State = State::Greeting;
+/// #     type State = State;
+/// #     type Platform = ();
+/// #     fn subject(&self) -> Subject { Subject::default() }
+/// #     fn plan(&self) -> Plan { Plan::default() }
+/// #     fn examples() -> Vec<Self> { vec![Self] }
+/// fn step(&self, state: State) -> Step<Self> {
+///     match state {
+///         State::Greeting => act(Greet).then(State::Done),
+///         State::Done => end(Outcome::Completed),
+///     }
+/// }
 /// # }
 /// ```
 #[must_use = "say .undo(..), .nothing_to_undo() or .forward_only()"]

@@ -26,6 +26,7 @@ mod people;
 mod plan;
 mod query;
 mod retry;
+mod schedule;
 mod settle;
 mod step;
 #[cfg(feature = "testing")]
@@ -54,6 +55,7 @@ pub use machine::{ApprovalCase, Shown};
 pub use metrics::Metrics;
 pub use plan::{Plan, PlanDigest};
 pub use retry::RetryPolicy;
+pub use schedule::{Gap, Occurrence, Overlap, Schedule, ScheduleError};
 pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
 pub use transition::{Transition, transition};
 pub use unwind::pending_undos;
