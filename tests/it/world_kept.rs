@@ -73,6 +73,28 @@ async fn a_key_takes_effect_once_over_restarts_too() {
     assert_eq!(world.effects(&call.key()), 1);
 }
 
+/// That a namespace is gone is seen by a read, and what is made after it stands on that.
+#[tokio::test]
+async fn what_only_time_finished_is_kept_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("world.log");
+    let mut calls = Calls::new().await;
+    let world = Arc::new(LocalWorld::persistent(&path).unwrap());
+    let platform = Platform::simulated(world.clone());
+    let (cluster, tenant, workspace) = (|| "eu-1".to_owned(), || "acme".to_owned(), || "prod".to_owned());
+    let make =
+        CreateNamespace { cluster: cluster(), tenant: tenant(), workspace: workspace(), labels: [].into() };
+    let delete = DeleteNamespace { cluster: cluster(), tenant: tenant(), workspace: workspace() };
+    make.run(&platform, &calls.next("first", false)).await.unwrap();
+    while delete.run(&platform, &calls.next("first", true)).await.is_err() {}
+    make.run(&platform, &calls.next("second", false)).await.unwrap();
+
+    let again = LocalWorld::persistent(&path).unwrap();
+
+    assert_eq!(again.snapshot(), world.snapshot());
+    assert_eq!(again.snapshot().len(), 1);
+}
+
 #[tokio::test]
 async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -92,3 +92,42 @@ pub(super) fn owners(state: &State) -> BTreeMap<String, Owner> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(key: &str, step: &str, epoch: u64, owner: Option<(Option<&str>, u64)>) -> Effect {
+        let owner =
+            owner.map(|(tenant, owner_epoch)| Owner { tenant: tenant.map(ToOwned::to_owned), owner_epoch });
+        Effect { key: key.into(), step: step.into(), epoch, address: "n".into(), owner }
+    }
+
+    fn judged(trace: Vec<Effect>) -> Vec<String> {
+        let mut state = State::default();
+        state.trace = trace;
+        violations(&state)
+    }
+
+    /// No code that accepts calls is asked, so a fault of that code is seen.
+    #[test]
+    fn what_must_never_happen_is_seen_in_the_record_alone() {
+        let free = |epoch| Some((None, epoch));
+        let of = |tenant, epoch| Some((Some(tenant), epoch));
+
+        assert_eq!(judged(vec![effect("a", "s", 1, of("x", 1)), effect("b", "s", 2, free(1))]), [""; 0]);
+        for wrong in [
+            vec![effect("a", "s", 1, None), effect("a", "s", 1, None)],
+            vec![effect("a", "s", 2, None), effect("b", "s", 1, None)],
+            vec![effect("a", "s", 1, of("x", 1)), effect("b", "t", 1, of("y", 2))],
+            vec![effect("a", "s", 1, of("x", 1)), effect("b", "t", 1, of("x", 2))],
+            vec![
+                effect("a", "s", 1, of("x", 5)),
+                effect("b", "t", 1, free(5)),
+                effect("c", "u", 1, of("y", 5)),
+            ],
+        ] {
+            assert_eq!(judged(wrong.clone()).len(), 1, "{wrong:?}");
+        }
+    }
+}
