@@ -12,7 +12,7 @@ pub struct Faults {
     pub stall_index: AtomicBool,
     /// The index fails as if sled had met an input or output error.
     pub fail_index: AtomicBool,
-    /// Opening the index never ends.
+    /// Opening the index never ends, the next time.
     pub hang_open: AtomicBool,
     /// Journal syncs fail.
     pub fail_sync: AtomicBool,
@@ -22,7 +22,7 @@ pub struct Faults {
 
 impl Faults {
     pub(crate) fn hang_open(&self) -> bool {
-        self.hang_open.load(Ordering::Relaxed)
+        self.hang_open.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn stalls_index(&self) -> bool {

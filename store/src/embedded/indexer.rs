@@ -38,6 +38,9 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             Course::Run if waiting < HURRY_BYTES => linger(shared),
             Course::Run | Course::Drain => {}
         }
+        if shared.course() == Course::Stop {
+            return;
+        }
         if let Err(error) = step(shared) {
             shared.report(
                 Part::Index,

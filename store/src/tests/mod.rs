@@ -1,5 +1,11 @@
 //! Tests that need more than one module, or the inside of the embedded store.
 
 mod conforming;
+mod crash;
+mod damage;
+mod differential;
+mod dump;
+mod faults;
 mod kit;
 mod lifecycle;
+mod random;

@@ -1,0 +1,197 @@
+//! The embedded store does what the reference does, operation by operation, over restarts.
+
+use super::{dump::dump, kit::*, random::Random};
+use crate::{
+    Commit, Embedded, Error, Key, Lease, Memory, Page, Put, Read, Record, Revision, Sequence, Settle, Store,
+    Task, TaskId, Timestamp, Write,
+};
+use std::time::Duration;
+
+const EXECUTIONS: u64 = 12;
+const TENANTS: &[&str] = &["t-0", "t-1", "t-2"];
+const TTL: Duration = Duration::from_millis(20);
+
+struct Pair {
+    memory: Memory,
+    embedded: Embedded,
+    random: Random,
+    now: u64,
+    /// Leases of the two stores, of the same tasks, with their own epochs.
+    leases: Vec<(Lease, Lease)>,
+}
+
+/// An error without the epoch, which is each store's own.
+fn told<T>(result: Result<T, Error>) -> Result<T, Error> {
+    result.map_err(|error| match error {
+        Error::Fenced { task, .. } => Error::Fenced { task, epoch: crate::Epoch(0) },
+        other => other,
+    })
+}
+
+fn without_epoch(lease: &Lease) -> Lease {
+    Lease { epoch: crate::Epoch(0), ..lease.clone() }
+}
+
+impl Pair {
+    async fn step(&mut self) {
+        match self.random.below(10) {
+            0 => self.lease().await,
+            1 => self.touch_lease().await,
+            _ => self.commit().await,
+        }
+    }
+
+    async fn lease(&mut self) {
+        self.now += self.random.below(15);
+        let limit = usize::try_from(self.random.below(4)).unwrap();
+        let mine = self.memory.lease("w", Timestamp(self.now), TTL, limit).await.unwrap();
+        let theirs = self.embedded.lease("w", Timestamp(self.now), TTL, limit).await.unwrap();
+        let bare = |leases: &[Lease]| leases.iter().map(without_epoch).collect::<Vec<_>>();
+        assert_eq!(bare(&mine), bare(&theirs));
+        self.leases.extend(mine.into_iter().zip(theirs));
+    }
+
+    async fn touch_lease(&mut self) {
+        if self.leases.is_empty() {
+            return;
+        }
+        let (mine, theirs) = self.random.pick(&self.leases).clone();
+        let until = Timestamp(self.now + self.random.below(60));
+        if self.random.one_in(2) {
+            let renewed = told(self.memory.renew(mine.task.id, mine.epoch, until).await);
+            assert_eq!(renewed, told(self.embedded.renew(theirs.task.id, theirs.epoch, until).await));
+        } else {
+            self.memory.release(mine.task.id, mine.epoch, until).await.unwrap();
+            self.embedded.release(theirs.task.id, theirs.epoch, until).await.unwrap();
+        }
+    }
+
+    async fn commit(&mut self) {
+        let mut mine = self.random_commit().await;
+        let mut theirs = mine.clone();
+        if !self.leases.is_empty() && self.random.one_in(3) {
+            let at = usize::try_from(self.random.below(self.leases.len() as u64)).unwrap();
+            let (a, b) = self.leases[at].clone();
+            mine.settle = Some(Settle { task: a.task.id, epoch: a.epoch });
+            theirs.settle = Some(Settle { task: b.task.id, epoch: b.epoch });
+            if self.random.one_in(3) {
+                mine.schedule.push(a.task.clone());
+                theirs.schedule.push(a.task);
+            }
+        }
+        assert_eq!(
+            told(self.memory.commit(mine.clone()).await),
+            told(self.embedded.commit(theirs).await),
+            "{mine:?}"
+        );
+    }
+
+    async fn random_commit(&mut self) -> Commit {
+        let mut commit = Commit::default();
+        if self.random.one_in(2) {
+            commit.record = Some(self.write().await);
+        }
+        for _ in 0..self.random.below(3) {
+            let key = self.key();
+            let seen = self.memory.document(&key).await.unwrap().map(|document| document.version);
+            let version = if self.random.one_in(6) { Some(Sequence(self.random.below(40))) } else { seen };
+            commit.reads.push(Read { key, version });
+        }
+        for _ in 0..self.random.below(4) {
+            let size = if self.random.one_in(20) { 130_000 } else { self.random.below(300) };
+            let body = vec![b'a' + (size % 26) as u8; usize::try_from(size).unwrap()];
+            commit.documents.push(Put { key: self.key(), body: (!self.random.one_in(3)).then_some(body) });
+        }
+        for _ in 0..self.random.below(3) {
+            commit.journal.push(entry(self.random.below(EXECUTIONS)));
+        }
+        for _ in 0..self.random.below(3) {
+            let id = self.task_id();
+            let body = self.random.next().to_string().into_bytes();
+            commit.schedule.push(Task { id, due: Timestamp(self.now + self.random.below(50)), body });
+        }
+        if self.random.one_in(5) {
+            commit.retire.push(self.task_id());
+        }
+        commit
+    }
+
+    async fn write(&mut self) -> Write {
+        let n = self.random.below(EXECUTIONS);
+        let found = self.memory.load(id(n)).await.unwrap().map(|record| record.revision);
+        let expected = if self.random.one_in(6) { Some(Revision(self.random.below(5))) } else { found };
+        let record = Record {
+            tenant: (*self.random.pick(TENANTS)).to_owned(),
+            guard: (!self.random.one_in(4)).then(|| format!("g-{}", self.random.below(6))),
+            open: !self.random.one_in(3),
+            state: format!("S{}", self.random.below(4)),
+            ..record(n)
+        };
+        Write { record, expected }
+    }
+
+    fn key(&mut self) -> Key {
+        Key::new("nodes", format!("n-{}", self.random.below(15)))
+    }
+
+    fn task_id(&mut self) -> TaskId {
+        let execution = id(self.random.below(EXECUTIONS));
+        TaskId { execution, visit: 1, slot: u32::try_from(self.random.below(3)).unwrap() }
+    }
+
+    async fn compare(&self) {
+        let ids: Vec<_> = (0..EXECUTIONS).map(id).collect();
+        let (mine, theirs) =
+            (dump(&self.memory, &ids, TENANTS).await, dump(&self.embedded, &ids, TENANTS).await);
+        assert_eq!(mine, theirs);
+        assert_eq!(self.memory.next_due().await, self.embedded.next_due().await);
+        let Page { items, next } = self.embedded.documents("nodes", "n-1", None, 2).await.unwrap();
+        assert_eq!(self.memory.documents("nodes", "n-1", None, 2).await.unwrap(), Page { items, next });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_does_what_memory_does() {
+    for seed in 1..=6 {
+        let folder = tempfile::tempdir().unwrap();
+        let (embedded, _) = open(folder.path(), options());
+        let random = Random::new(seed);
+        let mut pair = Pair { memory: Memory::new(), embedded, random, now: 1, leases: Vec::new() };
+        for _ in 0..4 {
+            for _ in 0..120 {
+                pair.step().await;
+            }
+            pair.compare().await;
+        }
+        pair.embedded.close().await.unwrap();
+    }
+}
+
+/// Leases end with the process, so each of the two stores begins its own series without any.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_does_what_memory_does_over_restarts() {
+    for seed in 100..=104 {
+        let folder = tempfile::tempdir().unwrap();
+        let (embedded, _) = open(folder.path(), options());
+        let random = Random::new(seed);
+        let mut pair = Pair { memory: Memory::new(), embedded, random, now: 1, leases: Vec::new() };
+        for round in 0..6 {
+            for _ in 0..60 {
+                pair.commit().await;
+            }
+            pair.compare().await;
+            if round % 2 == 0 {
+                pair.embedded.close().await.unwrap()
+            } else {
+                pair.embedded.kill().await
+            }
+            drop(pair.embedded);
+            if round % 3 == 2 {
+                std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+            }
+            pair.embedded = open(folder.path(), options()).0;
+            pair.compare().await;
+        }
+        pair.embedded.close().await.unwrap();
+    }
+}

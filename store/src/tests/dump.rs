@@ -1,0 +1,41 @@
+//! Everything a store holds, for comparing two of them.
+
+use crate::{Document, Entry, ExecutionId, Filter, Record, Store, Task};
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Dump {
+    pub(super) records: Vec<Record>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) tasks: Vec<Task>,
+    pub(super) documents: Vec<Document>,
+    pub(super) holders: Vec<Option<ExecutionId>>,
+    pub(super) open: Vec<ExecutionId>,
+    pub(super) of_tenants: Vec<Vec<ExecutionId>>,
+}
+
+/// Reads all of `store`, by every way of reading. History and tasks are looked for under `ids` too.
+pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str]) -> Dump {
+    let all = usize::MAX;
+    let list = async |filter: Filter| store.list(&filter, None, all).await.unwrap().items;
+    let names = |records: Vec<Record>| records.into_iter().map(|record| record.id).collect::<Vec<_>>();
+    let mut dump = Dump { records: list(Filter::default()).await, ..Dump::default() };
+    for id in ids {
+        dump.entries.extend(store.journal(*id, None, all).await.unwrap().items);
+        dump.tasks.extend(store.tasks(*id).await.unwrap());
+    }
+    dump.documents = store.documents("nodes", "", None, all).await.unwrap().items;
+    for record in &dump.records {
+        assert_eq!(store.load(record.id).await.unwrap().as_ref(), Some(record));
+        let guard = record.guard.as_deref().unwrap_or("none");
+        dump.holders.push(store.holder(guard).await.unwrap());
+    }
+    for document in &dump.documents {
+        assert_eq!(store.document(&document.key).await.unwrap().as_ref(), Some(document));
+    }
+    dump.open = names(list(Filter { open: Some(true), ..Filter::default() }).await);
+    for tenant in tenants {
+        let filter = Filter { tenant: Some((*tenant).to_owned()), ..Filter::default() };
+        dump.of_tenants.push(names(list(filter).await));
+    }
+    dump
+}
