@@ -17,6 +17,7 @@ mod record;
 mod store;
 #[cfg(test)]
 mod tests;
+pub mod transfer;
 
 pub use embedded::{Embedded, Faults, FreeSpace, OnStall, Opened, Options, Report};
 pub use error::Error;

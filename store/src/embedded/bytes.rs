@@ -47,10 +47,6 @@ impl<'a> Cursor<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// A length as it stands in our formats; none of them holds 4 GiB, so the cap is never reached.

@@ -51,6 +51,19 @@ pub(crate) fn read(dir: &Path) -> HashMap<(TaskId, Sequence), u32> {
     bytes.chunks(ROW).filter_map(decode).collect()
 }
 
+/// Writes the file anew with `rows`; returns it open at its end, and its length in bytes.
+pub(crate) fn write(
+    dir: &Path,
+    rows: impl Iterator<Item = (TaskId, Sequence, u32)>,
+) -> io::Result<(File, usize)> {
+    let rows: Vec<[u8; ROW]> = rows.map(|(id, since, deliveries)| encode(id, since, deliveries)).collect();
+    let temporary = dir.join("deliveries.partial");
+    fs::write(&temporary, rows.concat())?;
+    let file = OpenOptions::new().append(true).open(&temporary)?;
+    fs::rename(temporary, path(dir))?;
+    Ok((file, rows.len().saturating_mul(ROW)))
+}
+
 /// The open file.
 pub(crate) struct Log {
     file: File,
@@ -61,13 +74,9 @@ pub(crate) struct Log {
 impl Log {
     /// Rewrites the file to what `tasks` know, and opens it.
     pub(crate) fn open(dir: &Path, tasks: &Tasks) -> io::Result<Self> {
-        let rows: Vec<[u8; ROW]> =
-            tasks.delivered().map(|(id, held)| encode(id, held.since, held.deliveries)).collect();
-        let temporary = dir.join("deliveries.partial");
-        fs::write(&temporary, rows.concat())?;
-        let file = OpenOptions::new().append(true).open(&temporary)?;
-        fs::rename(temporary, path(dir))?;
-        Ok(Self { file, dir: dir.to_owned(), bytes: rows.len().saturating_mul(ROW) })
+        let rows = tasks.delivered().map(|(id, held)| (id, held.since, held.deliveries));
+        let (file, bytes) = write(dir, rows)?;
+        Ok(Self { file, dir: dir.to_owned(), bytes })
     }
 
     pub(crate) fn note(&mut self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) -> io::Result<()> {

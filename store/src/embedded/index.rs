@@ -8,7 +8,7 @@ mod account;
 mod verify;
 
 pub(crate) use account::Account;
-pub(crate) use verify::{Found, Verdict, open_verified};
+pub(crate) use verify::{Verdict, Verified, open_verified};
 
 use super::{bytes::Cursor, bytes::length, key, overlay::Value};
 use crate::{Error, Sequence};
@@ -29,6 +29,9 @@ const PIECES: u8 = 0xC5;
 
 /// What a batch does to the rows it names.
 pub(crate) type Rows<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
+
+/// A key and its whole value.
+pub(crate) type Found = (Box<[u8]>, Value);
 
 /// An open index.
 pub(crate) struct Index {
@@ -192,12 +195,7 @@ impl Index {
     }
 
     /// Up to `limit` rows between `from` and `to`, in order, without the pieces of long values.
-    pub(crate) fn range(
-        &self,
-        from: Bound<&[u8]>,
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<(Box<[u8]>, Value)>, Error> {
+    pub(crate) fn range(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Result<Vec<Found>, Error> {
         let rows = guarded(|| {
             self.db.range::<&[u8], _>((from, Bound::Excluded(to))).take(limit).collect::<Result<Vec<_>, _>>()
         })?;

@@ -10,7 +10,7 @@ mod bytes;
 mod checkpoint;
 pub(crate) mod codec;
 mod decide;
-mod deliveries;
+pub(crate) mod deliveries;
 pub(crate) mod envelope;
 mod faults;
 pub(crate) mod frame;
@@ -60,6 +60,8 @@ use std::{
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender, oneshot};
 
+/// Stands in a folder into which an import was begun and not ended.
+pub(crate) const IMPORTING: &str = "IMPORTING";
 /// The inbox counts in units of so many bytes.
 const ROOM: usize = 1 << 10;
 

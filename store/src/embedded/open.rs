@@ -33,6 +33,10 @@ type Unreadable = BTreeMap<ExecutionId, String>;
 pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
     let lock = Lock::take(dir)?;
+    if dir.join(super::IMPORTING).exists() {
+        let why = format!("an import into {} was cut short; run `tenure store import` again", dir.display());
+        return Err(Error::Refused { why });
+    }
     let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options)?;
     let (tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;

@@ -186,6 +186,11 @@ impl Shared {
         Ok(leases)
     }
 
+    /// When a task is due, and how often it has been handed out.
+    pub(crate) fn standing(&self, id: TaskId) -> Option<(Timestamp, u32)> {
+        locked(&self.tasks).get(id).map(|held| (held.due, held.deliveries))
+    }
+
     fn body(&self, id: TaskId) -> Result<Option<Vec<u8>>, Error> {
         let key = key::task(id);
         let value = self.get(&key)?;

@@ -107,7 +107,8 @@ fn open_within(dir: &Path, limit: Duration) -> Option<Result<(Embedded, Report),
     let dir = dir.to_owned();
     thread::spawn(move || {
         let options = Options { open_stall: Duration::from_secs(3), ..unhurried() };
-        done.send(Embedded::open(&dir, options).map(|opened| (opened.store, opened.report)))
+        let opened = Embedded::open(&dir, options).map(|opened| (opened.store, opened.report));
+        done.send(opened).is_ok()
     });
     match opened.recv_timeout(limit) {
         Ok(result) => Some(result),

@@ -6,6 +6,8 @@ mod damage;
 mod differential;
 mod dump;
 mod faults;
+mod format;
 mod kit;
 mod lifecycle;
 mod random;
+mod transferring;

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// An index found on opening.
-pub(crate) struct Found {
+pub(crate) struct Verified {
     pub(crate) index: Index,
     pub(crate) account: Account,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 /// What became of opening an index.
 pub(crate) enum Verdict {
     /// Its rows are exactly those of its account; or it is empty and without one.
-    Whole(Found),
+    Whole(Verified),
     /// It must be thrown away, and why.
     Unusable(String),
 }
@@ -65,7 +65,7 @@ pub(crate) fn open_verified(folder: &Path, options: &Options) -> Verdict {
     }
 }
 
-fn open(folder: &Path, options: &Options, progress: &AtomicU64) -> Result<Found, Error> {
+fn open(folder: &Path, options: &Options, progress: &AtomicU64) -> Result<Verified, Error> {
     if options.faults.hang_open() {
         thread::sleep(Duration::from_secs(3600));
     }
@@ -97,5 +97,5 @@ fn open(folder: &Path, options: &Options, progress: &AtomicU64) -> Result<Found,
     }
     let account = account.unwrap_or_default();
     let index = Index { db, account: Mutex::new(account), folder: folder.to_owned() };
-    Ok(Found { index, account })
+    Ok(Verified { index, account })
 }

@@ -6,7 +6,7 @@ use crate::{
     embedded::{
         codec,
         head::Head,
-        index::{Found, Verdict, open_verified},
+        index::{Verdict, Verified, open_verified},
         journal::{self, Survey},
         options::Options,
         snapshot::{self, Extent},
@@ -23,7 +23,7 @@ pub(crate) struct Evidence {
     /// Damaged ones, and what is wrong with each.
     pub(crate) damaged_snapshots: Vec<String>,
     /// The index, if its scan proved it whole and it is not empty.
-    pub(crate) index: Option<Found>,
+    pub(crate) index: Option<Verified>,
     /// Why there is no index to go by.
     pub(crate) index_problem: Option<String>,
     pub(crate) head: Option<Head>,
@@ -42,7 +42,7 @@ pub(crate) fn snapshots(dir: &Path, evidence: &mut Evidence) -> Result<(), Error
     let folder = snapshot::folder(dir);
     let found = snapshot::list(dir).map_err(|error| failed("list", &folder, &error))?;
     for (named, path) in found.into_iter().rev() {
-        match snapshot::read(&path, |key, value| codec::check(key, value)) {
+        match snapshot::read(&path, codec::check) {
             Ok(extent) if extent.applied == named => evidence.snapshots.push((path, extent)),
             Ok(extent) => {
                 let why = format!("{} is the snapshot of commit {}", path.display(), extent.applied.0);

@@ -1,0 +1,105 @@
+//! Writing a store out.
+
+use super::{
+    Counts,
+    line::{DocumentLine, EntryLine, FORMAT, Line, RecordLine, TaskLine, VERSION, hex},
+};
+use crate::{
+    Embedded, Error, Options,
+    embedded::{
+        codec,
+        key::{self, Name},
+        shared::Shared,
+    },
+};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::{
+    io::{self, Write},
+    ops::Bound,
+    path::Path,
+};
+
+/// Writes all of `store` to `out`, as of one commit; commits wait meanwhile. Counts what was written.
+///
+/// # Errors
+/// [`Error::Corrupt`] naming what cannot be read, [`Error::Unavailable`] when `out` cannot be written.
+pub async fn export(store: &Embedded, out: impl Write + Send + 'static) -> Result<Counts, Error> {
+    store.paused(move |shared| write_all(shared, out)).await
+}
+
+/// Opens the store in `dir`, writes all of it to `out` and closes it.
+///
+/// # Errors
+/// Those of [`Embedded::open`] and of [`export`].
+pub async fn export_folder(dir: &Path, out: impl Write + Send + 'static) -> Result<Counts, Error> {
+    let opened = Embedded::open(dir, Options::default())?;
+    let exported = export(&opened.store, out).await;
+    opened.store.close().await?;
+    exported
+}
+
+/// A writer of lines that keeps the digest of all it wrote.
+struct Lines<W> {
+    out: W,
+    sha: Sha256,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Lines<W> {
+    fn write(&mut self, line: &impl Serialize) -> Result<(), Error> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line).map_err(|error| failed(&error.into()))?;
+        self.line.push(b'\n');
+        self.sha.update(&self.line);
+        self.out.write_all(&self.line).map_err(|error| failed(&error))
+    }
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::Unavailable { why: format!("the export cannot be written: {error}") }
+}
+
+fn write_all(shared: &Shared, out: impl Write) -> Result<Counts, Error> {
+    let mut lines = Lines { out: io::BufWriter::new(out), sha: Sha256::new(), line: Vec::new() };
+    let sequence = shared.overlay().last().0;
+    lines.write(&Line::Header { format: FORMAT.into(), version: VERSION, sequence })?;
+    let mut counts = Counts::default();
+    shared.scan(Bound::Unbounded, &[key::CHUNK], |key, value| {
+        let corrupt = |why| Error::Corrupt { what: codec::describe(key), why };
+        if let Some(item) = item(shared, key, value.as_ref(), &mut counts).map_err(corrupt)? {
+            lines.write(&item)?;
+        }
+        Ok(true)
+    })?;
+    let sha256 = hex(&lines.sha.clone().finalize());
+    lines.write(&Line::Trailer { counts, sha256 })?;
+    lines.out.flush().map_err(|error| failed(&error))?;
+    Ok(counts)
+}
+
+/// The line of a row; `None` for rows by which others are found, which an import makes anew.
+fn item(shared: &Shared, key: &[u8], value: &[u8], counts: &mut Counts) -> Result<Option<Line>, String> {
+    let name = key::parse(key).ok_or("its key is none of ours")?;
+    let (count, item) = match name {
+        Name::Record(_) => {
+            (&mut counts.records, Line::Record(Box::new(RecordLine::of(codec::record(key, value)?))))
+        }
+        Name::Entry(..) => {
+            let (entry, place) = codec::entry(key, value)?;
+            (&mut counts.entries, Line::Entry(EntryLine::of(entry, place)))
+        }
+        Name::Task(id) => {
+            let (mut task, since) = codec::task(id, key, value)?;
+            let (due, deliveries) = shared.standing(id).unwrap_or((task.due, 0));
+            task.due = due;
+            (&mut counts.tasks, Line::Task(TaskLine::of(&task, since, deliveries)))
+        }
+        Name::Document(_) => {
+            (&mut counts.documents, Line::Document(DocumentLine::of(codec::document(key, value)?)))
+        }
+        Name::Guard(_) | Name::Open(_) | Name::Tenant(..) => return Ok(None),
+    };
+    *count = count.saturating_add(1);
+    Ok(Some(item))
+}

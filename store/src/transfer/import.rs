@@ -1,0 +1,230 @@
+//! Reading an export into an empty folder.
+
+use super::{
+    Counts,
+    line::{FORMAT, LINE_LIMIT, Line, VERSION, hex},
+};
+use crate::{
+    BODY_LIMIT, Error, Record, Sequence, TaskId,
+    embedded::{
+        IMPORTING, codec, deliveries,
+        envelope::Kind,
+        key,
+        lock::Lock,
+        segment,
+        snapshot::{self, Extent},
+    },
+    limits,
+};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::HashSet,
+    fs,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+/// Makes a store in `dir` from an export. The store appears only once the export's digest has been found right.
+///
+/// # Errors
+/// [`Error::Refused`] when the folder is not empty, or the export is cut off, changed, or of a newer format, with the
+/// line; [`Error::Unavailable`] when the folder cannot be written. The folder then holds no store.
+pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
+    let unwritable =
+        |error: io::Error| Error::Unavailable { why: format!("cannot write {}: {error}", dir.display()) };
+    fs::create_dir_all(dir).map_err(unwritable)?;
+    let _lock = Lock::take(dir)?;
+    let marker = dir.join(IMPORTING);
+    if marker.exists() {
+        // An import that was killed left this behind, and nothing else that anybody needs.
+        clear(dir).map_err(unwritable)?;
+    }
+    let is_ours = |name: &std::ffi::OsStr| name == "LOCK" || name == IMPORTING;
+    if fs::read_dir(dir).map_err(unwritable)?.flatten().any(|file| !is_ours(&file.file_name())) {
+        let why = format!("{} is not empty; an import needs a folder without a store", dir.display());
+        return Err(Error::Refused { why });
+    }
+    fs::write(&marker, "an import was begun here\n").map_err(unwritable)?;
+    for folder in [segment::folder(dir), snapshot::folder(dir)] {
+        fs::create_dir(folder).map_err(unwritable)?;
+    }
+    let mut import = Import::new(dir).map_err(unwritable)?;
+    let imported = match import.read(from) {
+        Ok(()) => import.finish(dir).map_err(unwritable),
+        Err(error) => clear(dir).map_err(unwritable).and(Err(error)),
+    };
+    if imported.is_ok() {
+        fs::remove_file(&marker).map_err(unwritable)?;
+        segment::sync_folder(dir).map_err(unwritable)?;
+    }
+    imported
+}
+
+/// Takes away what an import has made, the marker last.
+fn clear(dir: &Path) -> io::Result<()> {
+    for folder in [segment::folder(dir), snapshot::folder(dir)] {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+    }
+    fs::remove_file(dir.join(IMPORTING))
+}
+
+struct Import {
+    writer: snapshot::Writer,
+    counts: Counts,
+    sequence: Sequence,
+    guards: HashSet<String>,
+    deliveries: Vec<(TaskId, Sequence, u32)>,
+    row: Vec<u8>,
+}
+
+fn refused(line: u64, why: &str) -> Error {
+    Error::Refused { why: format!("line {line} of the export: {why}; nothing was imported") }
+}
+
+impl Import {
+    fn new(dir: &Path) -> io::Result<Self> {
+        Ok(Self {
+            writer: snapshot::Writer::create(dir)?,
+            counts: Counts::default(),
+            sequence: Sequence(0),
+            guards: HashSet::new(),
+            deliveries: Vec::new(),
+            row: Vec::new(),
+        })
+    }
+
+    fn read(&mut self, from: impl Read) -> Result<(), Error> {
+        let mut from = BufReader::new(from);
+        let mut sha = Sha256::new();
+        let mut line = Vec::new();
+        let mut number = 0;
+        loop {
+            number += 1;
+            line.clear();
+            let read = from.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| refused(number, &format!("it cannot be read: {error}")))?;
+            if read == 0 || line.last() != Some(&b'\n') {
+                return Err(refused(number, "the export ends here, without its trailer"));
+            }
+            let found: Line =
+                serde_json::from_slice(&line).map_err(|error| refused(number, &error.to_string()))?;
+            if let Line::Trailer { counts, sha256 } = found {
+                return self.trailer(counts, &sha256, sha, &mut from).map_err(|why| refused(number, &why));
+            }
+            self.line(number, found).map_err(|why| refused(number, &why))?;
+            sha.update(&line);
+        }
+    }
+
+    fn trailer(
+        &self,
+        counts: Counts,
+        sha256: &str,
+        sha: Sha256,
+        rest: &mut impl BufRead,
+    ) -> Result<(), String> {
+        if hex(&sha.finalize()) != sha256 {
+            return Err("the digest does not match: the export was changed".into());
+        }
+        if counts != self.counts {
+            return Err(format!("it should hold {counts} and holds {}", self.counts));
+        }
+        match rest.fill_buf() {
+            Ok([]) => Ok(()),
+            Ok(_) => Err("something follows the trailer".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn line(&mut self, number: u64, line: Line) -> Result<(), String> {
+        if (number == 1) != matches!(line, Line::Header { .. }) {
+            return Err("an export has one header, and begins with it".into());
+        }
+        match line {
+            Line::Header { format, version, .. } if format != FORMAT || version > VERSION => {
+                return Err(format!("{format} {version} is no export, or one of a newer version of Tenure"));
+            }
+            Line::Header { sequence, .. } => self.sequence = Sequence(sequence),
+            Line::Trailer { .. } => return Err("the trailer comes last".into()),
+            Line::Record(line) => self.record(&line.record()?)?,
+            Line::Entry(line) => {
+                let (entry, place) = line.entry()?;
+                fits(entry.detail.len())?;
+                self.up_to(entry.sequence)?;
+                let key = key::entry(entry.execution, entry.sequence, place);
+                self.put(key, |out, key| codec::put_entry(out, key, &entry))?;
+                self.counts.entries += 1;
+            }
+            Line::Task(line) => {
+                let (task, since, deliveries) = line.task()?;
+                fits(task.body.len())?;
+                self.up_to(since)?;
+                if deliveries > 0 {
+                    self.deliveries.push((task.id, since, deliveries));
+                }
+                self.put(key::task(task.id), |out, key| codec::put_task(out, key, &task, since))?;
+                self.counts.tasks += 1;
+            }
+            Line::Document(line) => {
+                let document = line.document()?;
+                fits(document.body.len())?;
+                limits::check_key(&document.key).map_err(|error| error.to_string())?;
+                self.up_to(document.version)?;
+                let key = key::document(&document.key.collection, &document.key.id);
+                self.put(key, |out, key| codec::put_document(out, key, document.version, &document.body))?;
+                self.counts.documents += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A record, and the rows by which it is found.
+    fn record(&mut self, record: &Record) -> Result<(), String> {
+        let write = crate::Write { record: record.clone(), expected: None };
+        let as_commit = crate::Commit { record: Some(write), ..crate::Commit::default() };
+        limits::check(&as_commit).map_err(|error| error.to_string())?;
+        self.put(key::record(record.id), |out, key| codec::put_record(out, key, record, record.revision))?;
+        self.put(key::tenant(&record.tenant, record.id), |out, key| codec::put_mark(out, key, Kind::Tenant))?;
+        if record.open {
+            self.put(key::open(record.id), |out, key| codec::put_mark(out, key, Kind::Open))?;
+        }
+        if let Some(guard) = record.guard.as_ref().filter(|_| record.open) {
+            if !self.guards.insert(guard.clone()) {
+                return Err(format!("guard {guard} is held by two open records"));
+            }
+            self.put(key::guard(guard), |out, key| codec::put_guard(out, key, record.id))?;
+        }
+        self.counts.records += 1;
+        Ok(())
+    }
+
+    fn up_to(&self, sequence: Sequence) -> Result<(), String> {
+        if sequence > self.sequence {
+            return Err(format!("commit {} is after the export's last, {}", sequence.0, self.sequence.0));
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        key: Vec<u8>,
+        value: impl FnOnce(&mut Vec<u8>, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), String> {
+        self.row.clear();
+        value(&mut self.row, &key).map_err(|error| error.to_string())?;
+        self.writer.put(&key, &self.row).map_err(|error| error.to_string())
+    }
+
+    fn finish(self, dir: &Path) -> io::Result<Counts> {
+        deliveries::write(dir, self.deliveries.into_iter())?;
+        let extent = Extent { applied: self.sequence, touched: self.sequence, opens: 0, rows: 0 };
+        self.writer.finish(dir, extent)?;
+        Ok(self.counts)
+    }
+}
+
+fn fits(bytes: usize) -> Result<(), String> {
+    if bytes > BODY_LIMIT { Err(format!("a body of {bytes} bytes exceeds {BODY_LIMIT}")) } else { Ok(()) }
+}

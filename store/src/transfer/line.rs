@@ -1,0 +1,244 @@
+//! The lines of an export.
+
+use super::Counts;
+use crate::{Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What the header calls the format.
+pub(super) const FORMAT: &str = "tenure-store";
+/// The version written today; an import reads this and earlier ones.
+pub(super) const VERSION: u32 = 1;
+/// The longest line an import takes, in bytes: a body at its limit in hexadecimal, with texts at their limits.
+pub(super) const LINE_LIMIT: u64 = 2 << 20;
+
+/// One line: an object with one field, named for its kind.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Line {
+    /// The first.
+    Header {
+        format: String,
+        version: u32,
+        sequence: u64,
+    },
+    Record(Box<RecordLine>),
+    Entry(EntryLine),
+    Task(TaskLine),
+    Document(DocumentLine),
+    /// The last; the digest is that of all lines before it.
+    Trailer {
+        counts: Counts,
+        sha256: String,
+    },
+}
+
+/// A body: as the JSON it is, or else as text or in hexadecimal.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Body {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+impl Body {
+    /// The form that gives back the same bytes: JSON only if it stands on one line and begins and ends without space.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let none = Self { json: None, text: None, hex: None };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Self { hex: Some(hex(bytes)), ..none };
+        };
+        let one_line = !text.contains(['\n', '\r']) && text.trim() == text;
+        match RawValue::from_string(text.to_owned()) {
+            Ok(json) if one_line && json.get() == text => Self { json: Some(json), ..none },
+            Ok(_) | Err(_) => Self { text: Some(text.to_owned()), ..none },
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Result<Vec<u8>, String> {
+        match (self.json, self.text, self.hex) {
+            (Some(json), None, None) => Ok(String::from(Box::<str>::from(json)).into_bytes()),
+            (None, Some(text), None) => Ok(text.into_bytes()),
+            (None, None, Some(hex)) => unhex(&hex).ok_or_else(|| "a body is not hexadecimal".into()),
+            _ => Err("a body must be one of json, text and hex".into()),
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut out, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4) | digit(*low)?));
+    rest.is_empty().then(|| bytes.collect())?
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RecordLine {
+    id: String,
+    revision: u64,
+    workflow: String,
+    schema: u32,
+    tenant: String,
+    subject: String,
+    guard: Option<String>,
+    state: String,
+    phase: String,
+    reason: Option<String>,
+    open: bool,
+    requested_by: String,
+    created_at: u64,
+    updated_at: u64,
+    body: Body,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct EntryLine {
+    execution: String,
+    sequence: u64,
+    place: u32,
+    at: u64,
+    actor: String,
+    event: String,
+    from: String,
+    to: String,
+    detail: Body,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct TaskLine {
+    execution: String,
+    visit: u32,
+    slot: u32,
+    due: u64,
+    since: u64,
+    deliveries: u32,
+    body: Body,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DocumentLine {
+    collection: String,
+    id: String,
+    version: u64,
+    body: Body,
+}
+
+fn id(text: &str) -> Result<ExecutionId, String> {
+    text.parse().map_err(|error: crate::ParseIdError| error.to_string())
+}
+
+impl RecordLine {
+    pub(super) fn of(record: Record) -> Self {
+        Self {
+            id: record.id.to_string(),
+            revision: record.revision.0,
+            workflow: record.workflow,
+            schema: record.schema,
+            tenant: record.tenant,
+            subject: record.subject,
+            guard: record.guard,
+            state: record.state,
+            phase: record.phase,
+            reason: record.reason,
+            open: record.open,
+            requested_by: record.requested_by,
+            created_at: record.created_at.0,
+            updated_at: record.updated_at.0,
+            body: Body::of(&record.body),
+        }
+    }
+
+    pub(super) fn record(self) -> Result<Record, String> {
+        Ok(Record {
+            id: id(&self.id)?,
+            revision: Revision(self.revision),
+            workflow: self.workflow,
+            schema: self.schema,
+            tenant: self.tenant,
+            subject: self.subject,
+            guard: self.guard,
+            state: self.state,
+            phase: self.phase,
+            reason: self.reason,
+            open: self.open,
+            requested_by: self.requested_by,
+            created_at: Timestamp(self.created_at),
+            updated_at: Timestamp(self.updated_at),
+            body: self.body.into_bytes()?,
+        })
+    }
+}
+
+impl EntryLine {
+    pub(super) fn of(entry: Entry, place: u32) -> Self {
+        Self {
+            execution: entry.execution.to_string(),
+            sequence: entry.sequence.0,
+            place,
+            at: entry.at.0,
+            actor: entry.actor,
+            event: entry.event,
+            from: entry.from,
+            to: entry.to,
+            detail: Body::of(&entry.detail),
+        }
+    }
+
+    pub(super) fn entry(self) -> Result<(Entry, u32), String> {
+        let entry = Entry {
+            sequence: Sequence(self.sequence),
+            execution: id(&self.execution)?,
+            at: Timestamp(self.at),
+            actor: self.actor,
+            event: self.event,
+            from: self.from,
+            to: self.to,
+            detail: self.detail.into_bytes()?,
+        };
+        Ok((entry, self.place))
+    }
+}
+
+impl TaskLine {
+    pub(super) fn of(task: &Task, since: Sequence, deliveries: u32) -> Self {
+        Self {
+            execution: task.id.execution.to_string(),
+            visit: task.id.visit,
+            slot: task.id.slot,
+            due: task.due.0,
+            since: since.0,
+            deliveries,
+            body: Body::of(&task.body),
+        }
+    }
+
+    pub(super) fn task(self) -> Result<(Task, Sequence, u32), String> {
+        let id = TaskId { execution: id(&self.execution)?, visit: self.visit, slot: self.slot };
+        let task = Task { id, due: Timestamp(self.due), body: self.body.into_bytes()? };
+        Ok((task, Sequence(self.since), self.deliveries))
+    }
+}
+
+impl DocumentLine {
+    pub(super) fn of(document: Document) -> Self {
+        let Key { collection, id } = document.key;
+        Self { collection, id, version: document.version.0, body: Body::of(&document.body) }
+    }
+
+    pub(super) fn document(self) -> Result<Document, String> {
+        let body = self.body.into_bytes()?;
+        Ok(Document { key: Key::new(self.collection, self.id), version: Sequence(self.version), body })
+    }
+}

@@ -1,0 +1,37 @@
+//! A store on its way to another place: export, import, and the check of one in its folder.
+//!
+//! An export is text, one JSON object per line, readable from front to back in one go and closed by a digest: a
+//! header, one line per record, history entry, task and document in the order of their keys, and a trailer with counts and the
+//! SHA-256 of everything before it. Versions, revisions and sequences are kept. Leases are not exported: tasks in
+//! flight arrive as due, with their deliveries. The format is told in `docs/store.md`.
+
+mod check;
+mod export;
+mod import;
+mod line;
+
+pub use check::{CheckReport, check};
+pub use export::{export, export_folder};
+pub use import::import;
+
+use std::fmt;
+
+/// How much of each kind was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// Execution records.
+    pub records: u64,
+    /// History entries.
+    pub entries: u64,
+    /// Tasks.
+    pub tasks: u64,
+    /// Documents.
+    pub documents: u64,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { records, entries, tasks, documents } = self;
+        write!(f, "{records} records, {entries} history entries, {tasks} tasks, {documents} documents")
+    }
+}
