@@ -1,1 +1,31 @@
-//! x
+//! What people touch: the server, its HTTP interface, and the command line, which is one program, `tenure`.
+//!
+//! [`main`] reads the command line. Without a command it serves: the embedded store, the engine with its workflows, and
+//! HTTP `/v1`. Every other command speaks to a server over HTTP, or works on files. Nothing is decided here that the
+//! core decides; this crate says who may ask, and turns answers into words.
+
+mod app;
+mod auth;
+mod cli;
+mod config;
+mod demo;
+mod exit;
+mod hex;
+mod housekeeping;
+mod http;
+mod logs;
+mod metrics;
+mod server;
+
+pub use auth::{Role, Verb};
+pub use http::{Access, Rule, codes, rules};
+
+use std::process::ExitCode;
+
+/// The program.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Fails only when a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    cli::run().into()
+}

@@ -1,1 +1,5 @@
-fn main(){}
+//! The program `tenure`.
+
+fn main() -> std::process::ExitCode {
+    api::main()
+}

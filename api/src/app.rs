@@ -1,0 +1,34 @@
+//! What every answer of the server rests on.
+
+use crate::{config::Config, metrics::Requests};
+use engine::Engine;
+use prometheus_client::registry::Registry;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, atomic::AtomicBool},
+};
+use tokio::sync::Notify;
+use workflows::platform::Platform;
+
+/// The server's parts. Shared by all requests.
+pub(crate) struct App {
+    /// The engine, its store and its platform.
+    pub(crate) engine: Engine<Platform>,
+    /// The settings in force.
+    pub(crate) config: Config,
+    /// Names every metric.
+    pub(crate) registry: Registry,
+    /// Counts requests.
+    pub(crate) requests: Requests,
+    /// Set once the server has been asked to stop.
+    pub(crate) stopping: AtomicBool,
+    /// Set while the engine works.
+    pub(crate) working: AtomicBool,
+    /// Idempotency keys whose first request is being answered.
+    pub(crate) keys: Mutex<BTreeSet<String>>,
+    /// Rung whenever capacity may have become free.
+    pub(crate) freed: Arc<Notify>,
+}
+
+/// A handle on the parts.
+pub(crate) type Shared = Arc<App>;

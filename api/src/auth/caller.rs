@@ -1,0 +1,67 @@
+//! Who is calling, proved by a bearer token.
+
+use super::{Role, Token, User, Verb, user::Kept};
+use engine::{Entity, Person};
+use serde::de::DeserializeOwned;
+use store::{Key, Store};
+
+/// Someone whose token was right.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The user.
+    pub(crate) name: String,
+    /// Their roles.
+    pub(crate) roles: Vec<Role>,
+    /// The only tenant whose things they see; `None` sees all.
+    pub(crate) tenant: Option<String>,
+}
+
+/// Why a call is not let in.
+#[derive(Clone, Debug)]
+pub(crate) enum Denied {
+    /// It carries no token.
+    NoToken,
+    /// Its token is not, or no longer, known.
+    BadToken,
+    /// The store could not be asked.
+    Store(store::Error),
+}
+
+impl Caller {
+    /// The caller as approvals and orders name them.
+    pub(crate) fn person(&self) -> Person {
+        Person::new(self.name.clone(), Role::seats(&self.roles))
+    }
+
+    /// Whether any of the caller's roles may do `verb`.
+    pub(crate) fn may(&self, verb: Verb) -> bool {
+        self.roles.iter().any(|role| verb.roles().contains(role))
+    }
+
+    /// Whether things of `tenant` exist for the caller. The platform's own (an empty name) are for its staff alone.
+    pub(crate) fn sees(&self, tenant: &str) -> bool {
+        self.tenant.as_deref().is_none_or(|own| own == tenant)
+    }
+}
+
+/// The user whose token the `Authorization` header carries.
+pub(crate) async fn authenticate(store: &dyn Store, header: Option<&str>) -> Result<Caller, Denied> {
+    let presented = header.and_then(|text| text.split_once(' '));
+    let Some((scheme, text)) = presented else { return Err(Denied::NoToken) };
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Denied::NoToken);
+    }
+    let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
+    let kept: Option<Kept> = read(store, &token.id).await?;
+    let Some(kept) = kept.filter(|kept| token.matches(&kept.hash)) else { return Err(Denied::BadToken) };
+    let user: Option<User> = read(store, &kept.user).await?;
+    let Some(user) = user.filter(|user| user.token == token.id) else { return Err(Denied::BadToken) };
+    Ok(Caller { name: user.name, roles: user.roles, tenant: user.tenant })
+}
+
+async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {
+    let key = Key::new(T::COLLECTION, id);
+    let Some(found) = store.document(&key).await.map_err(Denied::Store)? else { return Ok(None) };
+    let corrupt = |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+    serde_json::from_slice(&found.body).map(Some).map_err(|e| Denied::Store(corrupt(e)))
+}

@@ -1,0 +1,15 @@
+//! Who calls, and what they may do. Default deny: a verb that no role of the caller has is refused.
+//!
+//! Invariant: no secret is kept; a token is stored as its SHA-256 and compared in constant time.
+
+mod caller;
+mod role;
+mod token;
+mod user;
+mod verb;
+
+pub(crate) use caller::{Caller, Denied, authenticate};
+pub use role::Role;
+pub(crate) use token::Token;
+pub(crate) use user::{NewUser, User, add_user, ensure_admin, remove_user};
+pub use verb::Verb;

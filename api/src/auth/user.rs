@@ -1,0 +1,221 @@
+//! Users and their tokens, as documents of the store.
+
+use super::{Role, Token};
+use engine::{ActionError, Engine, Entity, Error, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+use store::Timestamp;
+
+/// The name of the user that exists from the first start.
+const ADMIN: &str = "admin";
+
+/// Someone who may use the service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct User {
+    /// The name, unique in the service.
+    pub(crate) name: String,
+    /// What they may do.
+    pub(crate) roles: Vec<Role>,
+    /// The only tenant whose things they see; `None` sees all.
+    pub(crate) tenant: Option<String>,
+    /// Names the token that is theirs.
+    pub(crate) token: String,
+    /// When they were added.
+    pub(crate) created_at: Timestamp,
+    /// By whom.
+    pub(crate) created_by: String,
+}
+
+impl Entity for User {
+    const COLLECTION: &'static str = "users";
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+}
+
+/// A token as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Names it.
+    pub(crate) id: String,
+    /// SHA-256 of the secret.
+    pub(crate) hash: String,
+    /// Whose it is.
+    pub(crate) user: String,
+}
+
+impl Entity for Kept {
+    const COLLECTION: &'static str = "tokens";
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+}
+
+/// A user to be added.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewUser {
+    /// The name: 1 to 64 letters, digits, `.`, `-`, `_` and `@`.
+    pub(crate) name: String,
+    /// What they may do; at least one.
+    pub(crate) roles: Vec<Role>,
+    /// The only tenant whose things they see.
+    #[serde(default)]
+    pub(crate) tenant: Option<String>,
+}
+
+/// Adds a user, and draws the token that is theirs.
+///
+/// # Errors
+/// `user.exists`, `user.invalid`, or the store's.
+pub(crate) async fn add_user<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    new: NewUser,
+    by: &str,
+) -> Result<(User, Token), Error> {
+    check(&new).map_err(Error::Undecided)?;
+    let token = draw()?;
+    let user = User {
+        name: new.name,
+        roles: new.roles,
+        tenant: new.tenant,
+        token: token.id.clone(),
+        created_at: engine.clock().now(),
+        created_by: by.into(),
+    };
+    engine
+        .ledger(true, |view| {
+            if view.get::<User>(&user.name)?.is_some() {
+                let why = format!("there is a user {} already", user.name);
+                return Err(ActionError::permanent("user.exists", why).into());
+            }
+            write(view, &user, &token)
+        })
+        .await?;
+    Ok((user, token))
+}
+
+/// Removes a user and the token; a user who is not there is no error.
+///
+/// # Errors
+/// `user.is_admin` for the first user, or the store's.
+pub(crate) async fn remove_user<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    name: &str,
+) -> Result<bool, Error> {
+    if name == ADMIN {
+        let why =
+            "the first admin cannot be removed; delete the file admin.token and restart to replace the token";
+        return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
+    }
+    engine
+        .ledger(true, |view| {
+            let Some(user) = view.get::<User>(name)? else { return Ok(false) };
+            view.get::<Kept>(&user.token)?;
+            view.delete::<Kept>(&user.token)?;
+            view.delete::<User>(name)?;
+            Ok(true)
+        })
+        .await
+}
+
+/// Sees to it that the first admin exists and that `file` holds the token; returns the token if it was drawn just now.
+///
+/// # Errors
+/// When the file or the store cannot be written.
+pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    file: &Path,
+) -> Result<Option<Token>, Error> {
+    let unwritable = |error: io::Error| {
+        let why = format!("{}: {error}; the admin token is kept there", file.display());
+        Error::Undecided(ActionError::permanent("admin_token.unwritable", why))
+    };
+    let kept = match fs::read_to_string(file) {
+        Ok(text) => Token::parse(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(unwritable(error)),
+    };
+    let is_new = kept.is_none();
+    let token = match kept {
+        Some(token) => token,
+        None => draw()?,
+    };
+    if is_new {
+        keep(file, &token).map_err(unwritable)?;
+    }
+    let user = User {
+        name: ADMIN.into(),
+        roles: vec![Role::Admin],
+        tenant: None,
+        token: token.id.clone(),
+        created_at: engine.clock().now(),
+        created_by: "first start".into(),
+    };
+    engine
+        .ledger(true, |view| {
+            let before = view.get::<User>(ADMIN)?;
+            let same = before.as_ref().is_some_and(|before| before.token == token.id);
+            if same && view.get::<Kept>(&token.id)?.is_some() {
+                return Ok(());
+            }
+            if let Some(before) = before {
+                view.get::<Kept>(&before.token)?;
+                view.delete::<Kept>(&before.token)?;
+            }
+            write(view, &user, &token)
+        })
+        .await?;
+    Ok(is_new.then_some(token))
+}
+
+fn write(view: &mut View, user: &User, token: &Token) -> Result<(), Undecided> {
+    view.put(&Kept { id: token.id.clone(), hash: token.hash(), user: user.name.clone() })?;
+    view.put(user)
+}
+
+fn draw() -> Result<Token, Error> {
+    let none = |error| ActionError::transient("token.no_randomness", error);
+    Token::draw().map_err(|error| Error::Undecided(none(error)))
+}
+
+/// Writes the token where only the owner of the process can read it, whole or not at all.
+fn keep(file: &Path, token: &Token) -> io::Result<()> {
+    let part = file.with_extension("token.part");
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+    writeln!(out, "{}", token.reveal())?;
+    out.sync_all()?;
+    fs::rename(&part, file)
+}
+
+fn check(new: &NewUser) -> Result<(), ActionError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
+    let invalid = |why: String| Err(ActionError::permanent("user.invalid", why));
+    if new.name.is_empty() || new.name.len() > 64 || !new.name.chars().all(allowed) {
+        return invalid("name: use 1 to 64 letters, digits, '.', '-', '_' and '@'".into());
+    }
+    if ["engine", "tenure"].contains(&new.name.as_str()) {
+        return invalid(format!("name: {} is how journals name the service itself", new.name));
+    }
+    if new.roles.is_empty() {
+        return invalid("roles: name at least one".into());
+    }
+    match &new.tenant {
+        Some(tenant) => match tenant.parse::<workflows::tenancy::TenantId>() {
+            Ok(_) => Ok(()),
+            Err(error) => invalid(format!("tenant: {error}")),
+        },
+        None => Ok(()),
+    }
+}

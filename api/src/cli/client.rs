@@ -1,0 +1,210 @@
+//! A server, asked over HTTP.
+
+use super::args::Common;
+use crate::{
+    config::Config,
+    exit::{Exit, Failure},
+    server,
+};
+use reqwest::{Method, header};
+use serde_json::Value;
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
+
+/// Items asked for at once.
+const PAGE: usize = 1_000;
+
+/// A server and who asks.
+pub(crate) struct Client {
+    base: String,
+    token: Option<String>,
+    token_file: PathBuf,
+    http: reqwest::Client,
+}
+
+/// A body to send.
+pub(crate) struct Body {
+    /// Its media type.
+    pub(crate) media: &'static str,
+    /// Its text.
+    pub(crate) text: String,
+    /// Asks for the same once.
+    pub(crate) key: Option<String>,
+}
+
+impl Body {
+    /// A JSON body.
+    pub(crate) fn json(value: &Value) -> Self {
+        Self { media: "application/json", text: value.to_string(), key: None }
+    }
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    /// The body.
+    pub(crate) text: String,
+    /// Its key was seen before.
+    pub(crate) replayed: bool,
+    /// A secret that is shown once.
+    pub(crate) cluster_key: Option<String>,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub(crate) fn value(&self) -> Result<Value, Failure> {
+        let unread = |e| Failure::other(format!("the server's answer cannot be read: {e}"));
+        serde_json::from_str(&self.text).map_err(unread)
+    }
+}
+
+impl Client {
+    /// The server and identity that the command line names.
+    pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
+        let defaults = Config::default();
+        let base = match &common.server {
+            Some(url) if url.contains("://") => url.trim_end_matches('/').to_owned(),
+            Some(address) => format!("http://{}", address.trim_end_matches('/')),
+            None => format!("http://{}", defaults.listen),
+        };
+        let data = common.data.clone().unwrap_or(defaults.data);
+        let token_file = server::admin_file(&data);
+        let token = match &common.token {
+            Some(token) => Some(token.trim().to_owned()),
+            None => std::fs::read_to_string(&token_file).ok().map(|text| text.trim().to_owned()),
+        };
+        Self::to(base, token, token_file)
+    }
+
+    /// The server at `base`, as the holder of `token`.
+    pub(crate) fn to(base: String, token: Option<String>, token_file: PathBuf) -> Result<Self, Failure> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(server::ANSWER_WITHIN)
+            .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Failure::other)?;
+        Ok(Self { base, token, token_file, http })
+    }
+
+    /// The same server, as the holder of another token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            base: self.base.clone(),
+            token: Some(token.to_owned()),
+            token_file: self.token_file.clone(),
+            http: self.http.clone(),
+        }
+    }
+
+    /// Reads.
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, None).await
+    }
+
+    /// Asks for a change.
+    pub(crate) async fn post(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Removes.
+    pub(crate) async fn delete(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::DELETE, path, None).await
+    }
+
+    /// Every item of a list.
+    pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
+        let (mut items, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("{path}?limit={PAGE}{query}{cursor}")).await?;
+            let mut page = page.value()?;
+            if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
+                items.extend(found);
+            }
+            match page.get("next").and_then(Value::as_str) {
+                Some(next) => cursor = format!("&cursor={}", escape(next)),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, Failure> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, body.media).body(body.text);
+            if let Some(key) = body.key {
+                request = request.header("idempotency-key", key);
+            }
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status().as_u16();
+        let text_of = |name: &str| {
+            answer.headers().get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
+        };
+        let (replayed, cluster_key) =
+            (text_of("idempotency-replayed").is_some(), text_of("tenure-cluster-key"));
+        let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+        if status < 400 {
+            return Ok(Answer { text, replayed, cluster_key });
+        }
+        Err(self.refused(status, &text))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut why = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            let _ = write!(why, ": {inner}");
+            source = inner.source();
+        }
+        let message = format!(
+            "the server at {} cannot be reached: {why}\nis it running? start it with `tenure serve`, or name another with --server",
+            self.base
+        );
+        Failure::new(Exit::Unreachable, message)
+    }
+
+    fn refused(&self, status: u16, text: &str) -> Failure {
+        let Ok(problem) = serde_json::from_str::<Value>(text) else {
+            return Failure::new(Exit::of_status(status), format!("the server answered {status}: {text}"));
+        };
+        let part = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut message = format!("{} ({})", part("detail"), part("code"));
+        if !part("remedy").is_empty() {
+            let _ = write!(message, "\nwhat to do: {}", part("remedy"));
+        }
+        if status == 401 && self.token.is_none() {
+            let _ = write!(
+                message,
+                "\nno token was given, and there is none in {}: use --token, TENURE_TOKEN or --data",
+                self.token_file.display()
+            );
+        }
+        Failure { exit: Exit::of_status(status), message, problem: Some(problem) }
+    }
+}
+
+/// `text` as a part of an address.
+pub(crate) fn escape(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// Filters such as `state=active` as parameters of an address.
+pub(crate) fn filters(filters: &[String]) -> Result<String, Failure> {
+    filters.iter().try_fold(String::new(), |mut query, filter| {
+        let Some((field, value)) = filter.split_once('=') else {
+            let message = format!("{filter:?} is no filter: write FIELD=VALUE, like state=active");
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        let _ = write!(query, "&{}={}", escape(field), escape(value));
+        Ok(query)
+    })
+}

@@ -1,0 +1,101 @@
+//! `tenure executions`.
+
+use super::{
+    args::{Act, Common, Executions, Format},
+    client::{Body, Client, escape},
+    output,
+    things::{self, EXECUTIONS},
+    watch,
+};
+use crate::exit::{Exit, Failure};
+use serde_json::{Value, json};
+
+pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
+    match command {
+        Executions::List { filters } => things::list(common, &EXECUTIONS, &filters).await,
+        Executions::Show(one) => things::show(common, &EXECUTIONS, &one.id).await,
+        Executions::Journal(one) => journal(common, &one.id).await,
+        Executions::Diagram(one) => diagram(common, &one.id).await,
+        Executions::Wait { id, timeout } => wait(common, &id, timeout.as_deref()).await,
+        Executions::Cancel(act) => order(common, "cancel", act).await,
+        Executions::Pause(act) => order(common, "pause", act).await,
+        Executions::Resume(act) => order(common, "resume", act).await,
+        Executions::Retry(act) => order(common, "retry", act).await,
+        Executions::Terminate(act) => order(common, "terminate", act).await,
+    }
+}
+
+async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {
+    let path = format!("/v1/executions/{}/journal", escape(id));
+    let mut page = Client::of(common)?.get(&path).await?.value()?;
+    let items = match page.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    let columns = [
+        ("commit", "/sequence"),
+        ("at", "/at"),
+        ("actor", "/actor"),
+        ("event", "/event"),
+        ("from", "/from"),
+        ("to", "/to"),
+        ("by", "/detail/by"),
+    ];
+    output::list(common.output, items, &columns)?;
+    Ok(Exit::Done)
+}
+
+async fn diagram(common: &Common, id: &str) -> Result<Exit, Failure> {
+    let format = if common.output == Format::Json { "json" } else { "mermaid" };
+    let path = format!("/v1/executions/{}/diagram?format={format}", escape(id));
+    let text = Client::of(common)?.get(&path).await?.text;
+    output::say(&format!("{}\n", text.trim_end()))?;
+    Ok(Exit::Done)
+}
+
+async fn wait(common: &Common, id: &str, timeout: Option<&str>) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let (item, exit) = watch::wait(&client, &escape(id), timeout).await?;
+    at_rest(common, &item, exit)
+}
+
+/// Shows an execution that has come to rest, and what to do about it.
+pub(super) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
+    match common.output {
+        Format::Json => output::one(Format::Json, item)?,
+        Format::Table => {
+            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+            output::say(&format!("{id} {}\n", watch::progress(item)))?;
+        }
+    }
+    if let Some(hint) = watch::hint(item, exit) {
+        output::note(&hint);
+    }
+    Ok(exit)
+}
+
+async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
+    let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
+    match common.output {
+        Format::Json => output::one(Format::Json, &item)?,
+        Format::Table => {
+            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+            output::say(&format!("{id} {}\n", watch::progress(&item)))?;
+            left_behind(&item)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The leak report of an execution that was closed by force.
+fn left_behind(item: &Value) -> Result<(), Failure> {
+    let left = item.get("left_behind").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if left.is_empty() {
+        return Ok(());
+    }
+    output::note("left behind, to be removed by hand, last first:");
+    let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
+    output::list(Format::Table, left.iter().rev().cloned().collect(), &columns)
+}

@@ -1,0 +1,107 @@
+//! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
+
+mod approvals;
+mod args;
+mod client;
+mod executions;
+mod files;
+mod fleet;
+mod offline;
+mod output;
+mod store;
+mod tenant;
+mod things;
+mod user;
+mod watch;
+mod workflow;
+
+pub(crate) use output::say;
+
+use crate::{
+    config::Config,
+    exit::{Exit, Failure},
+    logs, server,
+};
+use args::{Cli, Command, Common, Format, Serve};
+use clap::Parser as _;
+use std::future::Future;
+
+/// Does what the command line says.
+pub(crate) fn run() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output and is no failure; a closed pipe is none either.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    let format = cli.common.output;
+    match dispatch(cli) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                match format {
+                    Format::Json => output::note(&failure.body().to_string()),
+                    Format::Table => output::note(&format!("error: {failure}")),
+                }
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let common = &cli.common;
+    match cli.command {
+        None => serve(common, &cli.serve),
+        Some(Command::Serve(own)) => serve(
+            common,
+            &Serve {
+                listen: own.listen.or(cli.serve.listen),
+                platform: own.platform.or(cli.serve.platform),
+                log_format: own.log_format.or(cli.serve.log_format),
+            },
+        ),
+        Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
+        Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
+        Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
+        Some(Command::Clusters(command)) => ask(things::run(common, &things::CLUSTERS, command)),
+        Some(Command::Regions(command)) => ask(things::run(common, &things::REGIONS, command)),
+        Some(Command::Nodes(command)) => ask(things::run(common, &things::NODES, command)),
+        Some(Command::Executions(command)) => ask(executions::run(common, command)),
+        Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
+        Some(Command::User(command)) => ask(user::run(common, command)),
+        Some(Command::Workflow(command)) => workflow::run(common, command),
+        Some(Command::Store(command)) => ask(store::run(common, command)),
+        Some(Command::Policy(command)) => offline::policies(common, command),
+        Some(Command::Config(args::Config::Check)) => offline::config_check(common),
+        Some(Command::Gpus) => offline::gpus(common),
+        Some(Command::Demo) => ask(crate::demo::run()),
+    }
+}
+
+/// Runs what a client does.
+fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::other)?.block_on(work)
+}
+
+fn serve(common: &Common, own: &Serve) -> Result<Exit, Failure> {
+    let mut config: Config = offline::settings(common)?;
+    if let Some(listen) = own.listen {
+        config.listen = listen;
+    }
+    if let Some(format) = own.log_format {
+        config.log.format = format;
+    }
+    if let Some(platform) = &own.platform {
+        config.platform.clone_from(platform);
+    }
+    let config =
+        config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    logs::begin(&config.log).map_err(Failure::other)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(Failure::other)?.block_on(server::serve(config))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,174 @@
+//! Answers on standard output: a table for people, plain text for pipes, JSON for programs.
+
+use super::args::Format;
+use crate::exit::{Exit, Failure};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::Value;
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// A column: its title, and where its value lies.
+pub(super) type Column = (&'static str, &'static str);
+
+/// Writes to standard output. A reader that has gone away ends the program quietly.
+pub(crate) fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::new(Exit::Done, "")),
+        Err(error) => Err(Failure::other(format!("standard output: {error}"))),
+    }
+}
+
+/// Writes to standard error, where it does not matter whether anyone reads.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes JSON.
+pub(super) fn json(value: &Value) -> Result<(), Failure> {
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value).map_err(Failure::other)?
+    } else {
+        value.to_string()
+    };
+    say(&format!("{text}\n"))
+}
+
+/// Writes a list: one JSON array, or a table whose first column is the id.
+pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Result<(), Failure> {
+    match format {
+        Format::Json => json(&Value::Array(items)),
+        Format::Table if io::stdout().is_terminal() => say(&boxed(&items, columns)),
+        Format::Table => say(&plain(&items, columns)),
+    }
+}
+
+/// Writes one thing: JSON, or an outline.
+pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
+    match format {
+        Format::Json => json(item),
+        Format::Table => say(&outline(item)),
+    }
+}
+
+fn boxed(items: &[Value], columns: &[Column]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|(title, _)| *title));
+    for item in items {
+        table.add_row(columns.iter().map(|(_, path)| cell(item, path)));
+    }
+    format!("{table}\n")
+}
+
+/// Columns padded by two spaces; an empty value is `-`, so that every row has as many fields.
+fn plain(items: &[Value], columns: &[Column]) -> String {
+    let titles = columns.iter().map(|(title, _)| title.to_uppercase()).collect();
+    let mut rows: Vec<Vec<String>> = vec![titles];
+    rows.extend(items.iter().map(|item| columns.iter().map(|(_, path)| cell(item, path)).collect()));
+    let width = |place: usize| {
+        rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn cell(item: &Value, path: &str) -> String {
+    let text = match item.pointer(path) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
+        Some(Value::Object(fields)) => {
+            let part = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
+            fields.iter().map(part).collect::<Vec<_>>().join(", ")
+        }
+        Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string(),
+    };
+    let text = text.replace(['\n', '\t'], " ");
+    if text.is_empty() { "-".into() } else { text }
+}
+
+/// `free/gpus` where a value has both, as the stock of a model does.
+fn brief(value: &Value) -> String {
+    match (value.get("free"), value.get("gpus")) {
+        (Some(free), Some(all)) => format!("{free}/{all}"),
+        _ => scalar(value),
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+/// A value as indented lines, for reading.
+pub(super) fn outline(value: &Value) -> String {
+    let mut text = String::new();
+    indent(value, 0, &mut text);
+    text
+}
+
+fn indent(value: &Value, depth: usize, text: &mut String) {
+    let pad = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                nested(&format!("{pad}{name}:"), inner, depth, text);
+            }
+        }
+        Value::Array(items) => {
+            for inner in items {
+                nested(&format!("{pad}-"), inner, depth, text);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&format!("{pad}{}\n", scalar(value)));
+        }
+    }
+}
+
+fn nested(label: &str, inner: &Value, depth: usize, text: &mut String) {
+    let flat = match inner {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.iter().all(|item| !item.is_object() && !item.is_array()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    };
+    if !flat {
+        text.push_str(&format!("{label}\n"));
+        return indent(inner, depth + 1, text);
+    }
+    let shown = match inner {
+        Value::Array(items) if items.is_empty() => "none".into(),
+        Value::Array(items) => items.iter().map(scalar).collect::<Vec<_>>().join(", "),
+        Value::Object(_) => "none".into(),
+        other => scalar(other),
+    };
+    text.push_str(&format!("{label} {shown}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_piped_row_has_the_id_first_and_a_mark_for_what_is_empty() {
+        let items = [json!({ "id": "a", "tenant": null }), json!({ "id": "bb", "tenant": "acme" })];
+        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")]);
+        assert_eq!(text, "ID  TENANT\na   -\nbb  acme\n");
+    }
+
+    #[test]
+    fn an_outline_says_every_leaf() {
+        let text = outline(&json!({ "plan": { "gpus": 8, "nodes": ["n1", "n2"] }, "none": [] }));
+        assert_eq!(text, "none: none\nplan:\n  gpus: 8\n  nodes: n1, n2\n");
+    }
+}

@@ -1,0 +1,37 @@
+//! `tenure user`.
+
+use super::{
+    args::{Common, Format, User},
+    client::{Body, Client, escape},
+    output,
+    things::{self, USERS},
+};
+use crate::exit::{Exit, Failure};
+use serde_json::{Value, json};
+
+pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure> {
+    match command {
+        User::List => return things::list(common, &USERS, &[]).await,
+        User::Add { name, roles, tenant } => {
+            let body = json!({ "name": name, "roles": roles, "tenant": tenant });
+            let added = Client::of(common)?.post("/v1/users", Body::json(&body)).await?.value()?;
+            match common.output {
+                Format::Json => output::one(Format::Json, &added)?,
+                // The token alone on standard output, so that it can be taken into a variable.
+                Format::Table => {
+                    output::note(&format!("token of {name}, shown this once:"));
+                    let token = added.get("token").and_then(Value::as_str).unwrap_or_default();
+                    output::say(&format!("{token}\n"))?;
+                }
+            }
+        }
+        User::Remove { name } => {
+            Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
+            match common.output {
+                Format::Json => output::one(Format::Json, &json!({ "removed": name }))?,
+                Format::Table => output::say(&format!("{name} removed\n"))?,
+            }
+        }
+    }
+    Ok(Exit::Done)
+}

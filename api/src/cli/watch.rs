@@ -1,0 +1,109 @@
+//! Waiting for an execution: until it has finished, or waits for people.
+
+use super::{client::Client, output};
+use crate::exit::{Exit, Failure};
+use serde_json::Value;
+use std::time::Duration;
+use workflows::policy::duration;
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// Follows the execution `id`; every change of state is told on standard error. Returns it as it is at the end, and
+/// what that means to a script.
+pub(crate) async fn wait(client: &Client, id: &str, timeout: Option<&str>) -> Result<(Value, Exit), Failure> {
+    let limit = match timeout {
+        None => Duration::from_secs(u64::from(u32::MAX)),
+        Some(text) => duration::parse(text).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("{text:?} is no span of time: write it like `30s` or `1h30m`"))
+        })?,
+    };
+    let over =
+        || Failure::new(Exit::TimedOut, format!("execution {id} has not come to rest in time; it goes on"));
+    let stopped = || {
+        let message = format!("interrupted; execution {id} goes on: `tenure executions wait {id}`");
+        Failure::new(Exit::Interrupted, message)
+    };
+    tokio::select! {
+        ended = tokio::time::timeout(limit, follow(client, id)) => ended.map_err(|_| over())?,
+        _ = tokio::signal::ctrl_c() => Err(stopped()),
+    }
+}
+
+async fn follow(client: &Client, id: &str) -> Result<(Value, Exit), Failure> {
+    let (mut told, mut away) = (String::new(), false);
+    loop {
+        match client.get(&format!("/v1/executions/{id}")).await {
+            Ok(answer) => {
+                away = false;
+                let item = answer.value()?;
+                let line = progress(&item);
+                if line != told {
+                    output::note(&line);
+                    told = line;
+                }
+                if let Some(exit) = rest(&item) {
+                    return Ok((item, exit));
+                }
+            }
+            // A server that restarts goes on with the execution, so the wait goes on too.
+            Err(failure) if failure.exit == Exit::Unreachable => {
+                if !away {
+                    output::note("the server does not answer; waiting for it");
+                }
+                away = true;
+            }
+            Err(failure) => return Err(failure),
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Where the execution stands, in one line.
+pub(crate) fn progress(item: &Value) -> String {
+    let part = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+    let mut line = format!("{} {}", part("updated_at"), part("state"));
+    if part("phase") != "forward" {
+        line.push_str(&format!(" ({})", part("phase")));
+    }
+    if !part("reason").is_empty() {
+        line.push_str(&format!(": {}", part("reason")));
+    }
+    line
+}
+
+/// What it means to a script that an execution stands where it does; `None` while it moves.
+pub(crate) fn rest(item: &Value) -> Option<Exit> {
+    let part = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+    match (part("phase"), part("reason")) {
+        ("finished", "completed") => Some(Exit::Done),
+        ("finished", "rejected" | "refused" | "expired") => Some(Exit::Refused),
+        ("finished", _) => Some(Exit::TakenBack),
+        ("parked", _) => Some(Exit::Failed),
+        _ => {
+            let asked = item.pointer("/waiting_for/approval").is_some_and(|case| !case.is_null());
+            asked.then_some(Exit::AwaitsApproval)
+        }
+    }
+}
+
+/// What a person should know or do about an execution at rest.
+pub(crate) fn hint(item: &Value, exit: Exit) -> Option<String> {
+    let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+    match exit {
+        Exit::AwaitsApproval => {
+            let wanted = item.pointer("/waiting_for/approval/wanted").and_then(Value::as_str);
+            Some(format!(
+                "it waits for {}: `tenure approvals show {id}`, then `tenure approvals approve {id}` as another person",
+                wanted.unwrap_or("people")
+            ))
+        }
+        Exit::Failed => Some(format!(
+            "it is parked and waits for an operator: `tenure executions show {id}`, docs/operations.md"
+        )),
+        Exit::Refused | Exit::TakenBack => {
+            Some(format!("it did not become what was asked for: `tenure executions show {id}` says why"))
+        }
+        _ => None,
+    }
+}

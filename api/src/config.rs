@@ -1,0 +1,289 @@
+//! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
+
+use serde::{Deserialize, Serialize, de::Error as _};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use workflows::policy::duration;
+
+/// All settings of `tenure serve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The folder that holds everything. Default `./tenure-data`.
+    pub(crate) data: PathBuf,
+    /// Where HTTP is served; port 0 takes a free one. Default `127.0.0.1:7878`.
+    pub(crate) listen: SocketAddr,
+    /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
+    pub(crate) platform: String,
+    /// What is logged and how.
+    pub(crate) log: Log,
+    /// How executions are worked on.
+    pub(crate) engine: Work,
+    /// What the HTTP server accepts.
+    pub(crate) http: Http,
+    /// How the simulated world behaves.
+    pub(crate) simulated: Simulated,
+    /// How those who wait for capacity are woken.
+    pub(crate) waitlist: Waitlist,
+}
+
+/// What is logged and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    /// `text` or `json`. Default `text`.
+    pub(crate) format: LogFormat,
+    /// Which lines, as tracing filters are written. Default `info`.
+    pub(crate) filter: String,
+}
+
+/// How a log line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for collectors.
+    Json,
+}
+
+/// How executions are worked on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Work {
+    /// Tasks worked on at once. Default 64.
+    pub(crate) concurrency: usize,
+    /// How long a lease lasts unless renewed. Default `30s`.
+    pub(crate) lease: Span,
+    /// A task handed out more often than this without a result is poison. Default 8.
+    pub(crate) poison_after: u32,
+    /// How long a stop waits for work in flight. Default `10s`.
+    pub(crate) drain: Span,
+}
+
+/// What the HTTP server accepts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Http {
+    /// The largest body, in bytes. Default 16 MiB.
+    pub(crate) body_limit_bytes: usize,
+}
+
+/// How the simulated world behaves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Simulated {
+    /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
+    pub(crate) delay_ms: u64,
+}
+
+/// How those who wait for capacity are woken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Waitlist {
+    /// How often it is looked whether someone can be served, beside whenever an execution moves. Default `30s`.
+    pub(crate) every: Span,
+}
+
+/// A span of time, written like `30s` or `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&duration::show(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong =
+            || D::Error::custom(format!("{text:?} is no span of time: write it like `30s` or `1h30m`"));
+        duration::parse(&text).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data: "./tenure-data".into(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
+            platform: Self::LOCAL.into(),
+            log: Log::default(),
+            engine: Work::default(),
+            http: Http { body_limit_bytes: 16 << 20 },
+            simulated: Simulated::default(),
+            waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".into() }
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            lease: Span(Duration::from_secs(30)),
+            poison_after: 8,
+            drain: Span(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Config::default().http
+    }
+}
+
+impl Default for Waitlist {
+    fn default() -> Self {
+        Config::default().waitlist
+    }
+}
+
+/// Every key that the environment can set, as `TENURE_` and the key in capitals with `_` for `.`.
+const KEYS: &[&str] = &[
+    "data",
+    "listen",
+    "platform",
+    "log.format",
+    "log.filter",
+    "engine.concurrency",
+    "engine.lease",
+    "engine.poison_after",
+    "engine.drain",
+    "http.body_limit_bytes",
+    "simulated.delay_ms",
+    "waitlist.every",
+];
+
+impl Config {
+    /// The platform that is kept in the data folder.
+    pub(crate) const LOCAL: &'static str = "local";
+
+    /// The settings of `file`, if one is named, with the environment over them.
+    ///
+    /// # Errors
+    /// What is wrong, in words: the file, line and key, or the variable.
+    pub(crate) fn load(
+        file: Option<&Path>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let mut table = toml::Table::new();
+        if let Some(file) = file {
+            let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            // Read on its own first, so that a mistake is named with its line.
+            toml::from_str::<Self>(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+            table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+        for key in KEYS {
+            let variable = variable(key);
+            let Some(text) = environment(&variable) else { continue };
+            set(&mut table, key, literal(&text));
+            table.clone().try_into::<Self>().map_err(|e| format!("{variable}: {e}"))?;
+        }
+        let config: Self = table.try_into().map_err(|e: toml::de::Error| e.to_string())?;
+        config.checked()
+    }
+
+    /// The settings, if each makes sense by itself.
+    ///
+    /// # Errors
+    /// The key at fault, and what to write.
+    pub(crate) fn checked(self) -> Result<Self, String> {
+        let is_url = self.platform.starts_with("http://") || self.platform.starts_with("https://");
+        if self.platform != Self::LOCAL && !is_url {
+            return Err(format!("platform: {:?} is neither `local` nor a URL", self.platform));
+        }
+        if self.engine.concurrency == 0 {
+            return Err("engine.concurrency: 0 would do nothing; use at least 1".into());
+        }
+        if self.engine.lease.0 < Duration::from_secs(1) {
+            return Err("engine.lease: use at least `1s`".into());
+        }
+        if self.waitlist.every.0 < Duration::from_secs(1) {
+            return Err("waitlist.every: use at least `1s`".into());
+        }
+        Ok(self)
+    }
+}
+
+/// The variable that sets `key`.
+fn variable(key: &str) -> String {
+    format!("TENURE_{}", key.replace('.', "_").to_uppercase())
+}
+
+/// A variable's text as TOML: a number or truth value where it is one, else text.
+fn literal(text: &str) -> toml::Value {
+    text.parse::<i64>().map_or_else(|_| toml::Value::String(text.into()), toml::Value::Integer)
+}
+
+fn set(table: &mut toml::Table, key: &str, value: toml::Value) {
+    match key.split_once('.') {
+        None => _ = table.insert(key.into(), value),
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            if let Some(inner) = inner.as_table_mut() {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let dir = std::env::temp_dir().join(format!("tenure-config-{}", std::process::id()));
+        std::fs::write(&dir, "listen = \"127.0.0.1:1\"\n[engine]\nleese = \"3s\"\n").unwrap();
+        let error = Config::load(Some(&dir), nothing).unwrap_err();
+        std::fs::remove_file(&dir).unwrap();
+        assert!(error.contains("leese") && error.contains("line 3"), "{error}");
+    }
+
+    #[test]
+    fn the_environment_goes_over_the_file_and_can_set_every_key() {
+        let told = |name: &str| match name {
+            "TENURE_ENGINE_LEASE" => Some("1m30s".into()),
+            "TENURE_ENGINE_CONCURRENCY" => Some("3".into()),
+            _ => None,
+        };
+        let config = Config::load(None, told).unwrap();
+        assert_eq!(config.engine.lease.0, Duration::from_secs(90));
+        assert_eq!(config.engine.concurrency, 3);
+        let table = toml::Table::try_from(Config::default()).unwrap();
+        let leaves = table.iter().flat_map(|(name, value)| match value.as_table() {
+            Some(inner) => inner.keys().map(|key| format!("{name}.{key}")).collect(),
+            None => vec![name.clone()],
+        });
+        let mut leaves: Vec<String> = leaves.collect();
+        let mut keys: Vec<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
+        (leaves.sort(), keys.sort());
+        assert_eq!(leaves, keys);
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_its_variable() {
+        let told = |name: &str| (name == "TENURE_ENGINE_LEASE").then(|| "soon".into());
+        let error = Config::load(None, told).unwrap_err();
+        assert!(error.contains("TENURE_ENGINE_LEASE") && error.contains("soon"), "{error}");
+    }
+}

@@ -1,0 +1,139 @@
+//! How the program ends: the exit codes that scripts rely on. Listed in `docs/cli.md`.
+
+use serde_json::Value;
+use std::{fmt, process::ExitCode};
+
+/// An exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
+pub(crate) enum Exit {
+    /// It did what was asked.
+    Done,
+    /// It failed.
+    Failed,
+    /// The command line was not understood.
+    Usage,
+    /// There is no such thing.
+    NotFound,
+    /// The token or its roles do not allow it.
+    Denied,
+    /// Something has changed, or stands in the way.
+    Conflict,
+    /// Policy or people said no.
+    Refused,
+    /// The wait was too long.
+    TimedOut,
+    /// It finished, and was taken back.
+    TakenBack,
+    /// The server could not be reached; asking again is safe.
+    Unreachable,
+    /// It waits for an approval.
+    AwaitsApproval,
+    /// The store cannot be opened.
+    Store,
+    /// It was interrupted; what was begun goes on.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Denied => 4,
+            Self::Conflict => 5,
+            Self::Refused => 6,
+            Self::TimedOut => 7,
+            Self::TakenBack => 8,
+            Self::Unreachable => 9,
+            Self::AwaitsApproval => 10,
+            Self::Store => 74,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What a problem of this status means to a script.
+    pub(crate) fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Self::Denied,
+            404 => Self::NotFound,
+            409 | 412 => Self::Conflict,
+            503 => Self::Unreachable,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) exit: Exit,
+    /// For people.
+    pub(crate) message: String,
+    /// The problem that a server answered with.
+    pub(crate) problem: Option<Value>,
+}
+
+impl Failure {
+    /// A failure of this sort.
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self { exit, message: message.to_string(), problem: None }
+    }
+
+    /// Any other failure.
+    pub(crate) fn other(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    /// The failure as a problem, for `-o json`.
+    pub(crate) fn body(&self) -> Value {
+        let own = || {
+            serde_json::json!({
+                "type": "urn:tenure:problem:cli", "title": "The command failed", "code": "cli.failed",
+                "detail": self.message,
+            })
+        };
+        self.problem.clone().unwrap_or_else(own)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let exit = match error {
+            store::Error::Refused { .. }
+            | store::Error::Corrupt { .. }
+            | store::Error::Unavailable { .. }
+            | store::Error::Full { .. } => Exit::Store,
+            store::Error::Conflict { .. }
+            | store::Error::Busy { .. }
+            | store::Error::Fenced { .. }
+            | store::Error::TooLarge { .. }
+            | store::Error::Invalid { .. } => Exit::Failed,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<engine::Error> for Failure {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::Store(error) => error.into(),
+            other => Self::other(other),
+        }
+    }
+}

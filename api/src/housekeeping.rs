@@ -1,0 +1,131 @@
+//! What the server sees to by itself: waking those who wait for capacity, and forgetting old answers.
+
+use crate::{
+    app::{App, Shared},
+    http::{KEPT_FOR, KeptAnswer},
+};
+use engine::{Engine, Entity, Error};
+use std::{collections::BTreeMap, time::Duration};
+use store::{Commit, ExecutionId, Key, Put, Sequence};
+use tokio::sync::watch;
+use workflows::{
+    ledger::waiting,
+    onboarding::CAPACITY_FREED,
+    platform::Platform,
+    tenancy::{Pool, Waitlist},
+};
+
+/// Waitlists looked at in one go.
+const PAGE: usize = 1_000;
+/// Moves of executions come in bursts; one look serves them all.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often old answers are looked for.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+
+/// Works until `stop` says so.
+pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+    let every = app.config.waitlist.every.0;
+    let mut keeper = Keeper { woken: BTreeMap::new() };
+    let clock = app.engine.clock().clone();
+    let mut forget_at = clock.now();
+    loop {
+        if let Err(error) = keeper.wake(&app).await {
+            tracing::warn!(%error, "the waitlists could not be looked at; trying again");
+        }
+        if clock.now() >= forget_at {
+            forget_at = clock.now().after(FORGET_EVERY);
+            if let Err(error) = forget(&app).await {
+                tracing::warn!(%error, "old answers could not be forgotten; trying again");
+            }
+        }
+        let next_look = async {
+            tokio::select! {
+                () = app.freed.notified() => clock.sleep_until(clock.now().after(PAUSE)).await,
+                () = clock.sleep_until(clock.now().after(every)) => {}
+            }
+        };
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = next_look => {}
+        }
+    }
+}
+
+/// Remembers for what stock each waiter was woken last, so that none is woken again for the same.
+struct Keeper {
+    woken: BTreeMap<ExecutionId, Sequence>,
+}
+
+impl Keeper {
+    /// Wakes the oldest waiter of each list that what is free would serve.
+    async fn wake(&mut self, app: &App) -> Result<(), Error> {
+        let engine = &app.engine;
+        let mut after = None;
+        loop {
+            let found = engine.store().documents(Waitlist::COLLECTION, "", after.as_deref(), PAGE).await?;
+            for document in &found.items {
+                let list: Waitlist = serde_json::from_slice(&document.body).map_err(|e| {
+                    store::Error::Corrupt { what: document.key.to_string(), why: e.to_string() }
+                })?;
+                if !list.waiters.is_empty() {
+                    self.wake_first(engine, &list).await?;
+                }
+            }
+            after = found.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn wake_first(&mut self, engine: &Engine<Platform>, list: &Waitlist) -> Result<(), Error> {
+        let first = engine.ledger(false, |view| waiting(view, &list.region, &list.model)).await?;
+        let Some(first) = first else { return Ok(()) };
+        let stock = newest(engine).await?;
+        if self.woken.get(&first).is_some_and(|seen| *seen == stock) {
+            return Ok(());
+        }
+        tracing::info!(execution = %first, region = %list.region, model = %list.model, "capacity is free: woken");
+        engine.signal(first, CAPACITY_FREED).await?;
+        self.woken.retain(|id, _| list.waiters.iter().any(|waits| waits.execution == *id));
+        self.woken.insert(first, stock);
+        Ok(())
+    }
+}
+
+/// The last change of any pool: while it stands, nothing has become free.
+async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
+    let (mut newest, mut after) = (Sequence(0), None);
+    loop {
+        let found = engine.store().documents(Pool::COLLECTION, "", after.as_deref(), PAGE).await?;
+        newest = found.items.iter().map(|pool| pool.version).max().unwrap_or(newest).max(newest);
+        after = found.next;
+        if after.is_none() {
+            return Ok(newest);
+        }
+    }
+}
+
+/// Deletes answers that were kept for their `Idempotency-Key` long enough.
+async fn forget(app: &App) -> Result<(), Error> {
+    let store = app.engine.store();
+    let now = app.engine.clock().now();
+    let mut after: Option<String> = None;
+    loop {
+        let found = store.documents(KeptAnswer::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let is_old = |body: &[u8]| {
+            let kept: Option<KeptAnswer> = serde_json::from_slice(body).ok();
+            kept.is_none_or(|kept| now.since(kept.at) > KEPT_FOR)
+        };
+        let old = found.items.iter().filter(|document| is_old(&document.body));
+        let documents: Vec<Put> =
+            old.map(|document| Put { key: Key::clone(&document.key), body: None }).collect();
+        if !documents.is_empty() {
+            store.commit(Commit { documents, ..Commit::default() }).await?;
+        }
+        after = found.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}

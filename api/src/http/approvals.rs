@@ -1,0 +1,134 @@
+//! `/v1/approvals`: what waits for people, and their decisions.
+
+use super::{
+    code::Code,
+    executions::{full, resolve},
+    page::{Listed, Page},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
+use engine::{ApprovalCase, PlanDigest, Verdict};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, decide) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Decide));
+    vec![
+        Route::get("/v1/approvals", read, list),
+        Route::get("/v1/approvals/{id}", read, show),
+        Route::post("/v1/approvals/{id}:approve", decide, approve),
+        Route::post("/v1/approvals/{id}:refuse", decide, refuse),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    tenant: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let of = |case: &ApprovalCase| {
+        caller.sees(&case.tenant) && wanted.tenant.as_deref().is_none_or(|tenant| tenant == case.tenant)
+    };
+    let (mut items, mut after) = (Vec::new(), page.after);
+    loop {
+        let room = page.limit.saturating_sub(items.len());
+        let found = app.engine.approvals(after.as_deref(), room).await?;
+        items.extend(found.items.iter().filter(|case| of(case)).map(view::approval));
+        after = found.next;
+        if after.is_none() || items.len() >= page.limit {
+            return Ok(Json(Listed::new(items, after)));
+        }
+    }
+}
+
+/// The approval that `text` names: by its own id, or by the execution that waits for it.
+async fn find(app: &App, caller: &Caller, text: &str) -> Result<ApprovalCase, Problem> {
+    let missing = || Problem::not_found("approval", text);
+    if let Some((execution, number)) = text.split_once('.') {
+        let record = resolve(app, caller, execution).await.map_err(|_| missing())?;
+        let case = app.engine.approval_case(&format!("{}.{number}", record.id)).await?;
+        return case.filter(|case| caller.sees(&case.tenant)).ok_or_else(missing);
+    }
+    let record = resolve(app, caller, text).await?;
+    app.engine.approval(record.id).await?.ok_or_else(|| {
+        let detail = format!("execution {} waits for no approval; it is in {}", record.id, record.state);
+        Problem::new(Code::NotWaiting, detail)
+    })
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view::approval(&find(&app, &caller, &id).await?)))
+}
+
+/// A decision on the plan that was read.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Decision {
+    digest: Option<String>,
+    #[serde(default)]
+    reason: String,
+}
+
+async fn approve(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(decision): Sent<Decision>,
+) -> Result<Response, Problem> {
+    decide(&app, &caller, &id, Verdict::Approve, decision).await
+}
+
+async fn refuse(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(decision): Sent<Decision>,
+) -> Result<Response, Problem> {
+    decide(&app, &caller, &id, Verdict::Refuse, decision).await
+}
+
+async fn decide(
+    app: &Shared,
+    caller: &Caller,
+    id: &str,
+    verdict: Verdict,
+    decision: Decision,
+) -> Result<Response, Problem> {
+    let case = find(app, caller, id).await?;
+    if let Some(ruling) = &case.ruling {
+        let detail = format!("approval {} is closed: {ruling}", case.id);
+        return Err(Problem::new(Code::NotWaiting, detail));
+    }
+    let digest = decision.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
+        let detail =
+            format!("a decision counts for one plan alone; the plan of {} is named by its digest", case.id);
+        Problem::new(Code::DigestMissing, detail)
+    })?;
+    app.engine.vote(case.execution, &caller.person(), verdict, &PlanDigest(digest), &decision.reason).await?;
+    full(app, case.execution, StatusCode::OK).await
+}

@@ -1,0 +1,244 @@
+//! `/v1/executions`: list, show, journal, diagram, and what operators ask of one.
+
+use super::{
+    code::Code,
+    page::{Listed, Page},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::{Event, Order};
+use serde::Deserialize;
+use serde_json::Value;
+use store::{ExecutionId, Filter, Record, Revision};
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    vec![
+        Route::get("/v1/executions", read, list),
+        Route::get("/v1/executions/{id}", read, show),
+        Route::get("/v1/executions/{id}/journal", read, journal),
+        Route::get("/v1/executions/{id}/diagram", read, diagram),
+        Route::post("/v1/executions/{id}:cancel", Access::Tenant(Verb::Cancel), cancel),
+        Route::post("/v1/executions/{id}:pause", Access::Tenant(Verb::Repair), pause),
+        Route::post("/v1/executions/{id}:resume", Access::Tenant(Verb::Repair), resume),
+        Route::post("/v1/executions/{id}:retry", Access::Tenant(Verb::Repair), retry),
+        Route::post("/v1/executions/{id}:terminate", Access::Tenant(Verb::Terminate), terminate),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    tenant: Option<String>,
+    workflow: Option<String>,
+    state: Option<String>,
+    phase: Option<String>,
+    reason: Option<String>,
+    subject: Option<String>,
+    open: Option<bool>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let after = page.after.as_deref().map(parse_id).transpose()?;
+    if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
+        return Ok(Json(Listed::new(Vec::new(), None)));
+    }
+    let filter = Filter {
+        tenant: caller.tenant.or(wanted.tenant),
+        workflow: wanted.workflow,
+        state: wanted.state,
+        phase: wanted.phase,
+        reason: wanted.reason,
+        subject: wanted.subject,
+        open: wanted.open,
+    };
+    let found = app.engine.list(&filter, after, page.limit).await?;
+    let items = found.items.iter().map(|record| Value::Object(view::row(record))).collect();
+    Ok(Json(Listed::new(items, found.next.map(|id| id.to_string()))))
+}
+
+fn parse_id(text: &str) -> Result<ExecutionId, Problem> {
+    text.parse().map_err(|_| Problem::not_found("execution", text))
+}
+
+/// The execution that `text` names: in full, or by as many leading digits as tell it apart.
+pub(super) async fn resolve(app: &App, caller: &Caller, text: &str) -> Result<Record, Problem> {
+    let missing = || Problem::not_found("execution", text);
+    if let Ok(id) = text.parse::<ExecutionId>() {
+        let record = app.engine.store().load(id).await?.ok_or_else(missing)?;
+        return Some(record).filter(|record| caller.sees(&record.tenant)).ok_or_else(missing);
+    }
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| (4..32).contains(&digits.len()));
+    let number = number.ok_or_else(missing)?;
+    let shift = 4 * u32::try_from(32 - digits.len()).unwrap_or(0);
+    let first = number.checked_shl(shift).unwrap_or(0);
+    let after = first.checked_sub(1).map(|before| ExecutionId::from_bytes(before.to_be_bytes()));
+    let filter = Filter { tenant: caller.tenant.clone(), ..Filter::default() };
+    let found = app.engine.list(&filter, after, 2).await?;
+    let is_meant = |record: &&Record| u128::from_be_bytes(*record.id.as_bytes()) >> shift == number;
+    let mut meant = found.items.iter().filter(is_meant);
+    match (meant.next(), meant.next()) {
+        (Some(only), None) => Ok(only.clone()),
+        (Some(one), Some(other)) => {
+            let detail = format!("{text} could be {} or {}", one.id, other.id);
+            Err(Problem::new(Code::IdAmbiguous, detail))
+        }
+        (None, _) => Err(missing()),
+    }
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let id = resolve(&app, &caller, &id).await?.id;
+    full(&app, id, StatusCode::OK).await
+}
+
+/// The execution in full, with its revision as the `ETag`.
+pub(super) async fn full(app: &App, id: ExecutionId, status: StatusCode) -> Result<Response, Problem> {
+    let (record, shown) = app.engine.show(id).await?;
+    let body = view::execution(&app.engine, &record, &shown).await?;
+    Ok((status, [(header::ETAG, etag(record.revision))], Json(body)).into_response())
+}
+
+fn etag(revision: Revision) -> String {
+    format!("\"{revision}\"")
+}
+
+async fn journal(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let id = resolve(&app, &caller, &id).await?.id;
+    let entries = app.engine.journal(id).await?;
+    Ok(Json(Listed::new(entries.iter().map(view::entry).collect(), None)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawing {
+    format: Option<String>,
+}
+
+async fn diagram(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Asked(drawing): Asked<Drawing>,
+) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    super::workflows::drawn(&app, &record.workflow, drawing.format.as_deref(), Some(&record.state))
+}
+
+/// Why an operator acts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn cancel(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    order(&app, &caller, &id, &headers, why, Event::CancelRequested).await
+}
+
+async fn pause(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    order(&app, &caller, &id, &headers, why, Event::PauseRequested).await
+}
+
+async fn resume(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    order(&app, &caller, &id, &headers, why, Event::ResumeRequested).await
+}
+
+async fn retry(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    order(&app, &caller, &id, &headers, why, Event::RetryRequested).await
+}
+
+async fn terminate(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    if why.reason.trim().is_empty() {
+        let detail = "closing an execution by force leaves things behind: say why";
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    order(&app, &caller, &id, &headers, why, Event::TerminateRequested).await
+}
+
+async fn order(
+    app: &Shared,
+    caller: &Caller,
+    id: &str,
+    headers: &HeaderMap,
+    why: Why,
+    event: impl FnOnce(Order) -> Event,
+) -> Result<Response, Problem> {
+    let record = resolve(app, caller, id).await?;
+    if_match(headers, record.revision)?;
+    let order = Order { by: caller.name.clone(), reason: why.reason };
+    app.engine.deliver(record.id, event(order)).await?;
+    full(app, record.id, StatusCode::OK).await
+}
+
+/// Refuses a change that was decided on another revision.
+fn if_match(headers: &HeaderMap, stands: Revision) -> Result<(), Problem> {
+    let Some(wanted) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
+        return Ok(());
+    };
+    let stands = etag(stands);
+    if wanted.split(',').any(|tag| tag.trim() == "*" || tag.trim() == stands) {
+        return Ok(());
+    }
+    let detail = format!("If-Match says {wanted}, but the execution is at {stands}");
+    Err(Problem::new(Code::StaleRevision, detail).with("revision", stands.trim_matches('"').to_owned()))
+}

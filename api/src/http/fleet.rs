@@ -1,0 +1,137 @@
+//! `/v1/clusters`, `/v1/regions` and `/v1/fleet:import`: the hardware there is.
+
+use super::{
+    code::Code,
+    page::{Listed, Page, document, documents},
+    problem::Problem,
+    read::{Asked, Text},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::Verb,
+};
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::str::FromStr;
+use workflows::{
+    fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    tenancy::{Cluster, Pool, Region},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Staff(Verb::ReadFleet);
+    vec![
+        Route::get("/v1/clusters", read, clusters),
+        Route::get("/v1/clusters/{id}", read, cluster),
+        Route::get("/v1/regions", read, regions),
+        Route::get("/v1/regions/{id}", read, region),
+        Route::post("/v1/fleet:import", Access::Staff(Verb::ImportFleet), import),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    region: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A cluster, with how many GPUs of each model it has and how many of them are free.
+async fn seen(app: &App, cluster: &Cluster) -> Result<Value, Problem> {
+    let mut gpus = Map::new();
+    for model in &cluster.models {
+        let pool = document::<Pool>(app, &Pool::key(&cluster.id, model)).await?;
+        let (total, free, nodes) =
+            pool.map_or((0, 0, 0), |pool| (pool.gpus().0, pool.free().0, pool.nodes()));
+        gpus.insert(model.to_string(), json!({ "nodes": nodes, "gpus": total, "free": free }));
+    }
+    let mut value = view::thing(cluster, &[]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("gpus".into(), Value::Object(gpus));
+        fields.insert("simulated".into(), Value::Bool(cluster.simulated()));
+    }
+    Ok(value)
+}
+
+async fn clusters(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let meant =
+        |cluster: &Cluster| wanted.region.as_deref().is_none_or(|region| region == cluster.region.as_str());
+    let (found, next) = documents::<Cluster>(&app, "", &page, meant).await?;
+    let mut items = Vec::new();
+    for cluster in &found {
+        items.push(seen(&app, cluster).await?);
+    }
+    Ok(Json(Listed::new(items, next)))
+}
+
+async fn cluster(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let found = document::<Cluster>(&app, &id).await?;
+    let found = found.ok_or_else(|| Problem::not_found("cluster", &id))?;
+    Ok(Json(seen(&app, &found).await?))
+}
+
+async fn regions(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (found, next) = documents::<Region>(&app, "", &page, |_| true).await?;
+    Ok(Json(Listed::new(found.iter().map(|region| view::thing(region, &[])).collect(), next)))
+}
+
+async fn region(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let found = document::<Region>(&app, &id).await?;
+    found.map(|found| Json(view::thing(&found, &[]))).ok_or_else(|| Problem::not_found("region", &id))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    cluster: Option<String>,
+    region: Option<String>,
+}
+
+/// All of a file or nothing: nodes as CSV into a cluster, or regions and clusters as YAML.
+async fn import(
+    State(app): State<Shared>,
+    Asked(target): Asked<Target>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    let report = if body.media == "text/csv" {
+        let rows = parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
+        let cluster = name("cluster", target.cluster.as_deref())?;
+        let region = name("region", target.region.as_deref())?;
+        let report = app.engine.ledger(true, |view| import_nodes(view, &rows, &cluster, &region)).await?;
+        json!({ "kind": "nodes", "report": report })
+    } else if body.is_yaml() {
+        let sites = parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
+        let report = app.engine.ledger(true, |view| import_sites(view, &sites)).await?;
+        json!({ "kind": "sites", "report": report })
+    } else {
+        let detail = format!(
+            "{:?} is no inventory: send nodes as text/csv, or regions and clusters as application/yaml",
+            body.media
+        );
+        return Err(Problem::new(Code::MediaType, detail));
+    };
+    app.freed.notify_one();
+    Ok(Json(report))
+}
+
+fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {
+    let text =
+        text.ok_or_else(|| Problem::new(Code::QueryInvalid, format!("{what}: nodes need one; name it")))?;
+    text.parse()
+        .map_err(|error: T::Err| Problem::new(Code::QueryInvalid, format!("{what}: {}", error.to_string())))
+}

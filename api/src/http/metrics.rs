@@ -1,0 +1,27 @@
+//! `/metrics`: everything counted, as Prometheus reads it. Open, since no label names a tenant or a person.
+
+use super::{
+    code::Code,
+    problem::Problem,
+    route::{Access, Route},
+};
+use crate::app::Shared;
+use axum::{
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use prometheus_client::encoding::text::encode;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::get("/metrics", Access::Open, show)]
+}
+
+async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
+    app.requests.observe(&app.engine.store().health().await);
+    let mut text = String::new();
+    encode(&mut text, &app.registry)
+        .map_err(|_| Problem::new(Code::Internal, "the metrics could not be written"))?;
+    let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, media)], text).into_response())
+}

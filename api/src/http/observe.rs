@@ -1,0 +1,47 @@
+//! A span, a request id and a count for every request.
+
+use super::route::outer_path;
+use crate::{app::Shared, hex};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue},
+    middleware::Next,
+    response::Response,
+};
+use engine::Stopwatch;
+use tracing::Instrument as _;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Wraps every request.
+pub(super) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let id = sent_id(request.headers()).unwrap_or_else(|| hex::encode(&app.engine.clock().entropy()));
+    let method = request.method().clone();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
+    let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
+    let watch = Stopwatch::start();
+    let mut answer = next.run(request).instrument(span.clone()).await;
+    let (status, took) = (answer.status(), watch.elapsed());
+    let _in = span.enter();
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    if status.is_server_error() {
+        tracing::warn!(status = status.as_u16(), ms, "answered");
+    } else {
+        tracing::debug!(status = status.as_u16(), ms, "answered");
+    }
+    app.requests.answered(method.as_str(), &route, status.as_u16(), took);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        answer.headers_mut().insert(REQUEST_ID, value);
+    }
+    answer
+}
+
+/// The caller's own request id, if it is short and plain.
+fn sent_id(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!text.is_empty() && text.len() <= 64 && text.chars().all(plain)).then(|| text.to_owned())
+}

@@ -1,0 +1,96 @@
+//! Lists in pages: `?limit=&cursor=`, and a cursor to go on with.
+
+use super::{code::Code, problem::Problem};
+use crate::{app::App, hex};
+use engine::Entity;
+use serde::Serialize;
+use store::{Document, Key};
+
+/// Items of a page unless asked otherwise.
+const USUAL: usize = 100;
+/// The most items of a page.
+const MOST: usize = 1_000;
+
+/// Which part of a list is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    /// The most items.
+    pub(super) limit: usize,
+    /// The last key of the page before.
+    pub(super) after: Option<String>,
+}
+
+/// A part of a list.
+#[derive(Debug, Serialize)]
+pub(super) struct Listed<T> {
+    /// The items.
+    pub(super) items: Vec<T>,
+    /// Pass it as `cursor` to go on; `null` at the end.
+    pub(super) next: Option<String>,
+}
+
+impl Page {
+    /// The page that `limit` and `cursor` ask for.
+    pub(super) fn of(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
+        let limit = limit.unwrap_or(USUAL);
+        if limit == 0 || limit > MOST {
+            return Err(Problem::new(Code::QueryInvalid, format!("limit: use 1 to {MOST}")));
+        }
+        let wrong = || Problem::new(Code::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+        let after = cursor
+            .map(|text| hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong))
+            .transpose()?;
+        Ok(Self { limit, after })
+    }
+}
+
+impl<T> Listed<T> {
+    /// A page that goes on after `next`.
+    pub(super) fn new(items: Vec<T>, next: Option<String>) -> Self {
+        Self { items, next: next.map(|key| hex::encode(key.as_bytes())) }
+    }
+}
+
+/// The documents of a kind that `wanted` takes, a page of them, with the key of each.
+pub(super) async fn documents<T: Entity>(
+    app: &App,
+    prefix: &str,
+    page: &Page,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    let (mut items, mut after) = (Vec::new(), page.after.clone());
+    loop {
+        let found = app.engine.store().documents(T::COLLECTION, prefix, after.as_deref(), page.limit).await?;
+        for document in &found.items {
+            let item: T = parse(document)?;
+            after = Some(document.key.id.clone());
+            if wanted(&item) {
+                items.push(item);
+                if items.len() == page.limit {
+                    let is_last = found.next.is_none()
+                        && found.items.last().is_some_and(|last| last.key.id == document.key.id);
+                    return Ok((items, after.filter(|_| !is_last)));
+                }
+            }
+        }
+        if found.next.is_none() {
+            return Ok((items, None));
+        }
+        after = found.next;
+    }
+}
+
+/// One document by its id.
+pub(super) async fn document<T: Entity>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+    if id.is_empty() || id.len() > 512 {
+        return Ok(None);
+    }
+    let found = app.engine.store().document(&Key::new(T::COLLECTION, id)).await?;
+    found.as_ref().map(parse).transpose()
+}
+
+fn parse<T: Entity>(found: &Document) -> Result<T, Problem> {
+    let corrupt =
+        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
+    serde_json::from_slice(&found.body).map_err(|e| corrupt(e).into())
+}

@@ -1,0 +1,207 @@
+//! Answers that are not what was asked for, as RFC 9457 problems.
+
+use super::code::Code;
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::{ActionError, Class, Error, Refusal};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use workflows::policy::{Finding, Invalid};
+
+/// One place where a request is wrong.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fault {
+    /// The field, as a JSON pointer; empty for the whole.
+    pub(crate) pointer: String,
+    /// What is wrong and what to do.
+    pub(crate) message: String,
+    /// The line, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
+    /// The column, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<u64>,
+}
+
+/// A problem on its way to the caller.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    code: String,
+    status: u16,
+    title: &'static str,
+    remedy: &'static str,
+    detail: String,
+    faults: Vec<Fault>,
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    /// A problem of the table, in this case for this reason.
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        let (name, status, title, remedy) = code.facts();
+        Self {
+            code: name.into(),
+            status,
+            title,
+            remedy,
+            detail: detail.into(),
+            faults: Vec::new(),
+            more: Map::new(),
+        }
+    }
+
+    /// The same, naming the places.
+    pub(crate) fn at(mut self, faults: Vec<Fault>) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// The same, with one more member.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.into(), value.into());
+        self
+    }
+
+    /// There is no such thing, or none that the caller may see.
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        let id: String = id.chars().take(128).collect();
+        Self::new(Code::NotFound, format!("there is no {what} {id}"))
+    }
+
+    /// What is wrong with a document that was sent.
+    pub(crate) fn invalid(invalid: &Invalid) -> Self {
+        Self::new(Code::DocumentInvalid, invalid.to_string()).at(invalid
+            .findings
+            .iter()
+            .map(fault_of)
+            .collect())
+    }
+
+    /// An action's error, told outside of any execution. Its code is its own; `docs/operations.md` lists them.
+    pub(crate) fn of_action(error: ActionError) -> Self {
+        let code = match error.class {
+            Class::Permanent if error.code == "user.exists" => Code::UserExists,
+            Class::Permanent => Code::DocumentInvalid,
+            Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
+        };
+        Self { code: error.code, ..Self::new(code, error.message) }
+    }
+
+    /// The status it is answered with.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The problem as JSON.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({
+            "type": format!("urn:tenure:problem:{}", self.code),
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "remedy": self.remedy,
+        });
+        if let Some(fields) = body.as_object_mut() {
+            if !self.faults.is_empty() {
+                fields.insert("errors".into(), json!(self.faults));
+            }
+            fields.extend(self.more.clone());
+        }
+        body
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut answer = (self.status(), self.body().to_string()).into_response();
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.status() == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        answer
+    }
+}
+
+fn fault_of(finding: &Finding) -> Fault {
+    Fault {
+        pointer: pointer(&finding.field),
+        message: format!("{}; {}", finding.problem, finding.remedy),
+        line: finding.at.map(|spot| spot.line),
+        column: finding.at.map(|spot| spot.column),
+    }
+}
+
+/// `workspaces[0].name` as `/workspaces/0/name`.
+fn pointer(field: &str) -> String {
+    let plain = field.replace(']', "").replace('[', ".");
+    plain.split('.').filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect()
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::Store(error) => error.into(),
+            Error::NotFound(id) => Self::not_found("execution", &id.to_string()),
+            Error::Undecided(error) => Self::of_action(error),
+            Error::NoWorker { .. } => Self::new(Code::NoWorker, error.to_string()),
+            Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
+            Error::Contended(_) => Self::new(Code::Contended, error.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let code = match &refusal {
+            Refusal::Finished => Code::Finished,
+            Refusal::ForwardOnly { .. } => Code::PastPivot,
+            Refusal::Stale => Code::Stale,
+            Refusal::Unexpected { .. } => Code::Unexpected,
+            Refusal::Unwinding => Code::Unwinding,
+            Refusal::Already(_) => Code::Already,
+            Refusal::OwnRequest { .. } => Code::OwnRequest,
+            Refusal::NotEntitled { .. } => Code::NotEntitled,
+            Refusal::VotedBefore { .. } => Code::VotedBefore,
+            Refusal::PlanChanged { .. } => Code::PlanChanged,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            store::Error::Busy { holder, .. } => {
+                Self::new(Code::Busy, detail).with("execution", holder.to_string())
+            }
+            store::Error::Conflict { .. } => Self::new(Code::Conflict, detail),
+            store::Error::TooLarge { .. } => Self::new(Code::TooLarge, detail),
+            store::Error::Invalid { .. } => Self::new(Code::Malformed, detail),
+            store::Error::Full { .. } => Self::new(Code::StoreFull, detail),
+            store::Error::Corrupt { .. } => Self::new(Code::Unreadable, detail),
+            store::Error::Fenced { .. } | store::Error::Unavailable { .. } | store::Error::Refused { .. } => {
+                Self::new(Code::StoreUnavailable, detail)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_pointed_at() {
+        assert_eq!(pointer("workspaces[0].name"), "/workspaces/0/name");
+        assert_eq!(pointer(""), "");
+    }
+}

@@ -1,0 +1,197 @@
+//! `/v1/tenants`: who has GPUs, how to ask for a tenant, and what would come of it.
+
+use super::{
+    code::Code,
+    executions::full,
+    idempotency::{Once, Secret, mark_replayed},
+    page::{Listed, Page, document, documents},
+    problem::{Fault, Problem},
+    read::{Asked, Text},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Token, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use engine::ActionError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::Filter;
+use workflows::{
+    onboarding::{Onboarding, preview},
+    policy::{Request, in_force},
+    tenancy::{Entitlement, Holding, Isolation, Tenant},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, ask) = (Access::Tenant(Verb::ReadTenants), Access::Tenant(Verb::Onboard));
+    vec![
+        Route::get("/v1/tenants", read, list),
+        Route::get("/v1/tenants/{id}", read, show),
+        Route::post("/v1/tenants", ask, onboard),
+        Route::post("/v1/tenants:plan", ask, plan),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    state: Option<String>,
+    tier: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+const TIMES: &[&str] = &["created_at", "activated_at"];
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+    let meant = |tenant: &Tenant| {
+        caller.sees(tenant.id.as_str())
+            && is(&wanted.state, tenant.state.into())
+            && is(&wanted.tier, tenant.tier.into())
+    };
+    let (tenants, next) = documents::<Tenant>(&app, "", &page, meant).await?;
+    Ok(Json(Listed::new(tenants.iter().map(|tenant| view::thing(tenant, TIMES)).collect(), next)))
+}
+
+/// A tenant, with what it bought, what it holds, and what is going on with it.
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = document::<Tenant>(&app, &id).await?.filter(|_| caller.sees(&id));
+    let tenant = tenant.ok_or_else(|| Problem::not_found("tenant", &id))?;
+    let holding = document::<Holding>(&app, &id).await?;
+    let entitlement = document::<Entitlement>(&app, &id).await?;
+    let filter = Filter { tenant: Some(id), open: Some(true), ..Filter::default() };
+    let open = app.engine.list(&filter, None, 100).await?;
+    let mut value = view::thing(&tenant, TIMES);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("entitlement".into(), json!(entitlement));
+        fields.insert("holding".into(), json!(holding));
+        let open: Vec<_> = open.items.iter().map(view::row).collect();
+        fields.insert("open_executions".into(), json!(open));
+    }
+    Ok(Json(value))
+}
+
+/// The request that a document says: YAML, or JSON with its places named all the same.
+pub(super) fn read_request(text: &str, is_json: bool) -> Result<Request, Problem> {
+    let by_place = Request::from_yaml(text);
+    if !is_json {
+        return by_place.map_err(|invalid| Problem::invalid(&invalid));
+    }
+    let value: Value = super::read::json(text)?;
+    match (by_place, Request::from_json(&value)) {
+        (Ok(request), _) | (Err(_), Ok(request)) => Ok(request),
+        (Err(invalid), Err(_)) => Err(Problem::invalid(&invalid)),
+    }
+}
+
+fn own_tenant(caller: &Caller, request: &Request) -> Result<(), Problem> {
+    if caller.sees(request.name.as_str()) {
+        return Ok(());
+    }
+    let detail = format!("{} may not act for tenant {}", caller.name, request.name);
+    Err(Problem::new(Code::ForeignTenant, detail))
+}
+
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    let request = read_request(&body.text, body.is_json())?;
+    own_tenant(&caller, &request)?;
+    let preview = app
+        .engine
+        .ledger(false, |view| {
+            let policy = in_force(view)?;
+            preview(view, &request, &policy)
+        })
+        .await?;
+    Ok(Json(json!(preview)))
+}
+
+async fn onboard(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(Once(once)): Extension<Once>,
+    body: Text,
+) -> Result<Response, Problem> {
+    let request = read_request(&body.text, body.is_json())?;
+    start(&app, &caller, request, once).await
+}
+
+/// Starts an onboarding, or finds the one that was started under the same key.
+pub(super) async fn start(
+    app: &App,
+    caller: &Caller,
+    request: Request,
+    once: Option<(String, String)>,
+) -> Result<Response, Problem> {
+    own_tenant(caller, &request)?;
+    let secret = cluster_secret(&request)?;
+    let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
+    let mut asked = engine::Request::by(&caller.person());
+    let keyed = once.is_some();
+    if let Some((key, fingerprint)) = once {
+        asked = asked.once(key, fingerprint);
+    }
+    let started = app.engine.start(onboarding, asked).await.map_err(|error| match error {
+        // A start reads nothing but its key.
+        engine::Error::Store(store::Error::Conflict { what }) if keyed => Problem::new(Code::KeyReused, what),
+        other => other.into(),
+    })?;
+    let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", started.id)) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    if started.replayed {
+        mark_replayed(&mut answer);
+    } else if let Some(secret) = secret
+        && let Ok(value) = HeaderValue::from_str(&secret.reveal())
+    {
+        answer.headers_mut().insert("tenure-cluster-key", value);
+        answer.extensions_mut().insert(Secret);
+    }
+    Ok(answer)
+}
+
+/// A tenant with a cluster of its own gets a key for it; only the hash goes on.
+fn cluster_secret(request: &Request) -> Result<Option<Token>, Problem> {
+    match request.tenant.isolation {
+        Isolation::DedicatedCluster => {
+            let none = |e| Problem::of_action(ActionError::transient("token.no_randomness", e));
+            Token::draw().map(Some).map_err(none)
+        }
+        Isolation::DedicatedNodes | Isolation::SharedSlices => Ok(None),
+    }
+}
+
+/// What a JSON value inside an envelope asks for; places are named below `prefix`.
+pub(super) fn read_value(value: &Value, prefix: &str) -> Result<Request, Problem> {
+    Request::from_json(value).map_err(|invalid| {
+        let faults = invalid.findings.iter().map(|finding| Fault {
+            pointer: format!("{prefix}/{}", finding.field.replace(['.', '['], "/").replace(']', "")),
+            message: format!("{}; {}", finding.problem, finding.remedy),
+            line: None,
+            column: None,
+        });
+        Problem::new(Code::DocumentInvalid, invalid.to_string()).at(faults.collect())
+    })
+}

@@ -1,0 +1,91 @@
+//! `/v1/users`: who may use the service. Tokens are shown once, when they are drawn.
+
+use super::{
+    idempotency::Secret,
+    page::{Listed, Page, document, documents},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, NewUser, User, Verb, add_user, remove_user},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
+    vec![
+        Route::get("/v1/users", read, list),
+        Route::get("/v1/users/{name}", read, show),
+        Route::post("/v1/users", manage, add),
+        Route::delete("/v1/users/{name}", manage, remove),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A user without anything that names the token.
+fn seen(user: &User) -> Value {
+    let mut value = view::thing(user, &["created_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("token");
+    }
+    value
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (users, next) = documents::<User>(&app, "", &page, |_| true).await?;
+    Ok(Json(Listed::new(users.iter().map(seen).collect(), next)))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+    let user = document::<User>(&app, &name).await?;
+    user.map(|user| Json(seen(&user))).ok_or_else(|| Problem::not_found("user", &name))
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewUser>,
+) -> Result<Response, Problem> {
+    let (user, token) = add_user(&app.engine, new, &caller.name).await?;
+    tracing::info!(user = user.name, by = caller.name, "user added");
+    let mut body = seen(&user);
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("token".into(), Value::String(token.reveal()));
+    }
+    let location = [(header::LOCATION, format!("/v1/users/{}", user.name))];
+    let mut answer = (StatusCode::CREATED, location, Json(body)).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+async fn remove(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    if remove_user(&app.engine, &name).await? {
+        tracing::info!(user = name, by = caller.name, "user removed");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("user", &name))
+}

@@ -1,0 +1,181 @@
+//! Things as callers see them: times as RFC 3339, ids as text.
+
+use chrono::{DateTime, SecondsFormat};
+use engine::{ApprovalCase, Ballot, Engine, Seat, Shown};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use store::{Entry, Record, Timestamp};
+use workflows::platform::Platform;
+
+/// `at` as RFC 3339, in UTC and to the millisecond.
+pub(super) fn time(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(DateTime::from_timestamp_millis);
+    at.unwrap_or(DateTime::UNIX_EPOCH).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// A stored thing as JSON, with its `times` as RFC 3339.
+pub(super) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
+    let mut value = json!(item);
+    for name in times {
+        if let Some(field) = value.get_mut(*name)
+            && let Some(millis) = field.as_u64()
+        {
+            *field = Value::String(time(Timestamp(millis)));
+        }
+    }
+    value
+}
+
+/// An execution in lists.
+pub(super) fn row(record: &Record) -> Map<String, Value> {
+    let value = json!({
+        "id": record.id.to_string(),
+        "revision": record.revision.0,
+        "workflow": record.workflow,
+        "schema": record.schema,
+        "tenant": record.tenant,
+        "subject": record.subject,
+        "state": record.state,
+        "phase": record.phase,
+        "reason": record.reason,
+        "open": record.open,
+        "requested_by": record.requested_by,
+        "created_at": time(record.created_at),
+        "updated_at": time(record.updated_at),
+    });
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// An execution in full: also why it stands where it stands, what it has done, and what it waits for.
+pub(super) async fn execution(
+    engine: &Engine<Platform>,
+    record: &Record,
+    shown: &Shown,
+) -> Result<Value, engine::Error> {
+    let mut fields = row(record);
+    let body = &shown.body;
+    let part = |path: &str| body.pointer(path).cloned().unwrap_or(Value::Null);
+    let parked = part("/phase/parked");
+    let unwinding =
+        [part("/phase/compensating"), part("/phase/parked/unwinding")].into_iter().find(|u| !u.is_null());
+    let finished = part("/phase/finished");
+    let cause = unwinding.as_ref().and_then(|u| u.get("cause")).or_else(|| finished.get("cause"));
+    fields.insert("since".into(), json!(time(Timestamp(part("/since").as_u64().unwrap_or(0)))));
+    fields.insert("plan".into(), json!(shown.plan));
+    fields.insert("digest".into(), json!(shown.digest));
+    fields.insert("cause".into(), cause.cloned().unwrap_or(Value::Null));
+    fields.insert("errors".into(), parked.get("errors").cloned().unwrap_or(json!([])));
+    fields.insert("attempts".into(), attempts(body));
+    fields.insert("trail".into(), trail(body.get("trail")));
+    fields.insert("left_behind".into(), trail(finished.get("leaks")));
+    fields.insert("pivot".into(), part("/pivot"));
+    fields.insert("authorisation".into(), part("/authorisation"));
+    fields.insert("paused_by".into(), part("/paused"));
+    fields.insert("cancelled_by".into(), part("/cancelled"));
+    fields.insert("waiting_for".into(), waiting(engine, record).await?);
+    fields.insert("data".into(), part("/data"));
+    Ok(Value::Object(fields))
+}
+
+/// What the current slots have been through, those alone that have something to tell.
+fn attempts(body: &Value) -> Value {
+    let slots = body.get("slots").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let told = slots.iter().enumerate().filter(|(_, slot)| {
+        slot.get("last").is_some_and(|last| !last.is_null()) || slot.get("doubt").is_some()
+    });
+    let one = |(i, slot): (usize, &Value)| {
+        json!({
+            "slot": i,
+            "failed": slot.get("failed").cloned().unwrap_or(json!(0)),
+            "doubt": slot.get("doubt").cloned().unwrap_or(json!(false)),
+            "last": slot.get("last"),
+        })
+    };
+    told.map(one).collect()
+}
+
+fn trail(marks: Option<&Value>) -> Value {
+    let marks = marks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let one = |mark: &Value| {
+        let part = |name: &str| mark.get(name).cloned().unwrap_or(Value::Null);
+        json!({
+            "state": part("state"),
+            "action": part("action"),
+            "undo": part("undo"),
+            "arguments": part("arguments"),
+            "fate": part("fate"),
+        })
+    };
+    marks.iter().map(one).collect()
+}
+
+async fn waiting(engine: &Engine<Platform>, record: &Record) -> Result<Value, engine::Error> {
+    if !record.open {
+        return Ok(Value::Null);
+    }
+    let asked = engine.approval(record.id).await?;
+    let tasks = engine.store().tasks(record.id).await?;
+    let next = tasks.iter().map(|task| task.due).min();
+    Ok(json!({
+        "approval": asked.as_ref().map(|case| json!({
+            "id": case.id,
+            "digest": case.digest,
+            "wanted": wanted(&case.seats),
+            "deadline": case.deadline.map(time),
+        })),
+        "next_action_at": next.map(time),
+        "tasks": tasks.len(),
+    }))
+}
+
+/// Seats for people: `1 of platform_ops and 1 of finance`.
+pub(super) fn wanted(seats: &[Seat]) -> String {
+    Ballot::open(engine::PlanDigest(String::new()), seats.to_vec(), Timestamp(0), None).wanted()
+}
+
+/// An approval.
+pub(super) fn approval(case: &ApprovalCase) -> Value {
+    let votes = case.votes.iter().map(|vote| {
+        json!({
+            "person": vote.person.name,
+            "verdict": vote.verdict,
+            "reason": vote.reason,
+            "at": time(vote.at),
+        })
+    });
+    json!({
+        "id": case.id,
+        "execution": case.execution.to_string(),
+        "workflow": case.workflow,
+        "tenant": case.tenant,
+        "subject": case.subject,
+        "state": case.state,
+        "title": case.plan.title,
+        "plan": case.plan,
+        "digest": case.digest,
+        "seats": case.seats,
+        "wanted": wanted(&case.seats),
+        "votes": votes.collect::<Vec<_>>(),
+        "requested_by": case.requested_by,
+        "opened_at": time(case.opened_at),
+        "deadline": case.deadline.map(time),
+        "ruling": case.ruling,
+        "closed_at": case.closed_at.map(time),
+    })
+}
+
+/// One line of history.
+pub(super) fn entry(entry: &Entry) -> Value {
+    json!({
+        "sequence": entry.sequence.0,
+        "at": time(entry.at),
+        "actor": entry.actor,
+        "event": entry.event,
+        "from": entry.from,
+        "to": entry.to,
+        "detail": serde_json::from_slice::<Value>(&entry.detail).unwrap_or(Value::Null),
+    })
+}

@@ -1,0 +1,74 @@
+//! `/v1/workflows`: what can run, and its picture.
+
+use super::{
+    code::Code,
+    page::Listed,
+    problem::Problem,
+    read::Asked,
+    route::{Access, Route},
+};
+use crate::{
+    app::{App, Shared},
+    auth::Verb,
+};
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadWorkflows);
+    vec![Route::get("/v1/workflows", read, list), Route::get("/v1/workflows/{name}/diagram", read, diagram)]
+}
+
+async fn list(State(app): State<Shared>) -> Json<Listed<Value>> {
+    let row = |drawn: engine::Diagram| {
+        json!({
+            "name": drawn.workflow,
+            "schema": drawn.schema,
+            "initial": drawn.initial,
+            "states": drawn.states.len(),
+        })
+    };
+    Json(Listed::new(app.engine.diagrams().into_iter().map(row).collect(), None))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawing {
+    format: Option<String>,
+}
+
+async fn diagram(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    Asked(drawing): Asked<Drawing>,
+) -> Result<Response, Problem> {
+    drawn(&app, &name, drawing.format.as_deref(), None)
+}
+
+/// The picture of a workflow as Mermaid (the default) or JSON, with `current` lit.
+pub(super) fn drawn(
+    app: &App,
+    name: &str,
+    format: Option<&str>,
+    current: Option<&str>,
+) -> Result<Response, Problem> {
+    let mut all = app.engine.diagrams().into_iter();
+    let diagram = all.find(|diagram| diagram.workflow == name);
+    let diagram = diagram.ok_or_else(|| Problem::not_found("workflow", name))?;
+    match format.unwrap_or("mermaid") {
+        "mermaid" => {
+            let plain = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            Ok((plain, diagram.mermaid(current)).into_response())
+        }
+        "json" => Ok(Json(json!({ "diagram": diagram, "current": current })).into_response()),
+        other => {
+            Err(Problem::new(Code::QueryInvalid, format!("format: {other:?} is neither mermaid nor json")))
+        }
+    }
+}

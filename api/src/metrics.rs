@@ -1,0 +1,108 @@
+//! What the server counts beside the engine, in Prometheus' terms. Labels are bounded: routes, never ids or tenants.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+use std::{sync::atomic::AtomicU64, time::Duration};
+use store::Health;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByRoute {
+    method: String,
+    route: String,
+    status: u16,
+}
+
+/// Counts and times requests, and shows how the store is.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    answered: Family<ByRoute, Counter>,
+    seconds: Histogram,
+    writable: Gauge,
+    live_bytes: Gauge,
+    disk_bytes: Gauge,
+    written_bytes: Gauge,
+    amplification: Gauge<f64, AtomicU64>,
+    syncs: Gauge,
+    commits: Gauge,
+    sequence: Gauge,
+    index_lag: Gauge,
+    tasks: Gauge,
+}
+
+impl Requests {
+    /// Names the metrics in `registry`.
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
+        let me = Self {
+            answered: Family::default(),
+            // 0.5 ms to about 16 s.
+            seconds: Histogram::new(exponential_buckets(0.0005, 2.0, 16)),
+            writable: Gauge::default(),
+            live_bytes: Gauge::default(),
+            disk_bytes: Gauge::default(),
+            written_bytes: Gauge::default(),
+            amplification: Gauge::default(),
+            syncs: Gauge::default(),
+            commits: Gauge::default(),
+            sequence: Gauge::default(),
+            index_lag: Gauge::default(),
+            tasks: Gauge::default(),
+        };
+        registry.register("http_requests", "Requests answered", me.answered.clone());
+        registry.register("http_request_seconds", "How long requests took", me.seconds.clone());
+        let gauges = [
+            ("store_writable", "1 while commits are accepted", &me.writable),
+            ("store_live_bytes", "Content of the store, as last written", &me.live_bytes),
+            ("store_disk_bytes", "Everything in the store's folder", &me.disk_bytes),
+            ("store_written_bytes", "Bytes sent to the device since start", &me.written_bytes),
+            ("store_syncs", "Device syncs since start", &me.syncs),
+            ("store_commits", "Commits since start", &me.commits),
+            ("store_sequence", "Commits in the store's whole history", &me.sequence),
+            ("store_index_lag", "Commits that the index has not taken over yet", &me.index_lag),
+            ("store_tasks", "Tasks waiting or leased", &me.tasks),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register(
+            "store_disk_amplification",
+            "Bytes on disk for each byte of content",
+            me.amplification.clone(),
+        );
+        me
+    }
+
+    /// A request to `route` has been answered.
+    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let by = ByRoute { method: method.into(), route: route.into(), status };
+        self.answered.get_or_create(&by).inc();
+        self.seconds.observe(took.as_secs_f64());
+    }
+
+    /// The store is like this.
+    pub(crate) fn observe(&self, health: &Health) {
+        self.writable.set(i64::from(health.writable));
+        for (gauge, value) in [
+            (&self.live_bytes, health.live_bytes),
+            (&self.disk_bytes, health.disk_bytes),
+            (&self.written_bytes, health.written_bytes),
+            (&self.syncs, health.syncs),
+            (&self.commits, health.commits),
+            (&self.sequence, health.sequence.0),
+            (&self.index_lag, health.index_lag),
+            (&self.tasks, health.tasks),
+        ] {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let ratio = health.disk_bytes as f64 / health.live_bytes.max(1) as f64;
+        self.amplification.set(ratio);
+    }
+}

@@ -1,0 +1,253 @@
+//! `tenure serve`: the parts put together, run, and stopped in order.
+
+use crate::{
+    app::{App, Shared},
+    auth::{Token, ensure_admin},
+    config::Config,
+    exit::Failure,
+    housekeeping, http,
+    metrics::Requests,
+};
+use engine::{Engine, Metrics, SystemClock};
+use prometheus_client::registry::Registry;
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use store::Embedded;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
+use workflows::{
+    backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+    onboarding::Onboarding,
+    platform::Platform,
+};
+
+/// The folder of the embedded store within a data folder.
+pub(crate) fn store_dir(data: &Path) -> PathBuf {
+    data.join("store")
+}
+
+/// The file with the first admin's token within a data folder.
+pub(crate) fn admin_file(data: &Path) -> PathBuf {
+    data.join("admin.token")
+}
+
+/// Serves until SIGTERM or SIGINT, then stops in order: no new requests, those under way end, leases are handed back,
+/// the store is closed.
+///
+/// # Errors
+/// When a part cannot be made or ends by itself.
+pub(crate) async fn serve(config: Config) -> Result<(), Failure> {
+    let store = open(&config).await?;
+    let served = serve_on(config, store.clone()).await;
+    let closed = store.close().await;
+    served?;
+    closed?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
+    let world = world(&config)?;
+    let app = assemble(config, store, world)?;
+    let admin = ensure_admin(&app.engine, &admin_file(&app.config.data)).await?;
+    let listening = TcpListener::bind(app.config.listen).await;
+    let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
+    let listener = listening.map_err(unbound)?;
+    let address = listener.local_addr().map_err(unbound)?;
+
+    let (tell_stop, stop) = watch::channel(false);
+    let tell_stop = Arc::new(tell_stop);
+    listen_for_signals(&app, tell_stop.clone())?;
+    app.working.store(true, Ordering::Release);
+    let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
+    let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
+    crate::cli::say(&banner(&app, address, admin.as_ref()))?;
+    tracing::info!(%address, data = %app.config.data.display(), "serving");
+
+    let drain = app.config.engine.drain.0;
+    let mut until = stop.clone();
+    let graceful = async move { _ = until.wait_for(|stop| *stop).await };
+    let serving = axum::serve(listener, http::router(&app)).with_graceful_shutdown(graceful);
+    let mut until = stop;
+    let too_late = async {
+        _ = until.wait_for(|stop| *stop).await;
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        ended = serving => ended.map_err(Failure::other)?,
+        () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
+    }
+    tell_stop.send_replace(true);
+    let worked = engine.await.map_err(Failure::other)?;
+    keeper.await.map_err(Failure::other)?;
+    worked
+}
+
+/// Opens the embedded store, and says what opening it found.
+async fn open(config: &Config) -> Result<Arc<Embedded>, Failure> {
+    let data = config.data.clone();
+    let unmade = |e| Failure::other(format!("{}: {e}", data.display()));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(unmade)?;
+    let options = store::Options {
+        on_stall: Arc::new(|why| {
+            tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");
+            std::process::exit(74)
+        }),
+        ..store::Options::default()
+    };
+    let dir = store_dir(&config.data);
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(&dir, options)).await;
+    let opened = opened.map_err(Failure::other)??;
+    let report = &opened.report;
+    if report.rebuilt_index.is_some() || !report.repaired.is_empty() || report.unreadable > 0 {
+        tracing::warn!("the store was mended: {report}");
+    } else {
+        tracing::info!("{report}");
+    }
+    Ok(Arc::new(opened.store))
+}
+
+/// The world that actions act on.
+fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
+    if config.platform != Config::LOCAL {
+        let remote = RemoteWorld::new(&config.platform).map_err(Failure::other)?;
+        return Ok(Arc::new(remote));
+    }
+    let file = config.data.join("world.log");
+    let broken = |e| Failure::other(format!("the simulated world in {}: {e}", file.display()));
+    let world = LocalWorld::persistent(&file).map_err(broken)?;
+    let slow_ms = config.simulated.delay_ms;
+    if slow_ms > 0 {
+        let always = Random { slow: 1_000, slow_ms, ..Random::default() };
+        world.script(Script { faults: Vec::new(), random: Some(always) });
+    }
+    Ok(Arc::new(world))
+}
+
+fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Result<Shared, Failure> {
+    let mut registry = Registry::with_prefix("tenure");
+    let metrics = Metrics::registered(&mut registry);
+    let requests = Requests::registered(&mut registry);
+    let freed = Arc::new(Notify::new());
+    let bell = freed.clone();
+    let options = engine::Options {
+        concurrency: config.engine.concurrency,
+        lease: config.engine.lease.0,
+        poison_after: config.engine.poison_after,
+        drain: config.engine.drain.0,
+        ..engine::Options::default()
+    };
+    let engine = registered(Engine::new(store, Arc::new(SystemClock), Platform::simulated(world)))?
+        .options(options)
+        .metrics(metrics)
+        .watched(move |_, edges| {
+            if !edges.is_empty() {
+                bell.notify_one();
+            }
+        });
+    Ok(Arc::new(App {
+        engine,
+        config,
+        registry,
+        requests,
+        stopping: AtomicBool::new(false),
+        working: AtomicBool::new(false),
+        keys: Mutex::default(),
+        freed,
+    }))
+}
+
+/// The engine with every workflow of the product.
+pub(crate) fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Failure> {
+    engine.with::<Onboarding>().map_err(Failure::other)
+}
+
+/// Works on executions; if the engine ends by itself, the server ends with it.
+async fn work(
+    app: Shared,
+    mut stop: watch::Receiver<bool>,
+    tell_stop: Arc<watch::Sender<bool>>,
+) -> Result<(), Failure> {
+    let asked = async move { _ = stop.wait_for(|stop| *stop).await };
+    let worked = app.engine.run(asked).await;
+    app.working.store(false, Ordering::Release);
+    app.stopping.store(true, Ordering::Release);
+    if let Err(error) = &worked {
+        tracing::error!(%error, "the engine has stopped");
+    }
+    tell_stop.send_replace(true);
+    Ok(worked?)
+}
+
+/// The first signal stops in order, the second at once.
+fn listen_for_signals(app: &Shared, tell_stop: Arc<watch::Sender<bool>>) -> Result<JoinHandle<()>, Failure> {
+    let mut term = signal(SignalKind::terminate()).map_err(Failure::other)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(Failure::other)?;
+    let app = app.clone();
+    Ok(tokio::spawn(async move {
+        for stops in 0_u8.. {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if stops > 0 {
+                tracing::warn!("stopping at once; what was acknowledged is kept");
+                std::process::exit(130);
+            }
+            tracing::info!("asked to stop");
+            app.stopping.store(true, Ordering::Release);
+            tell_stop.send_replace(true);
+        }
+    }))
+}
+
+/// The first thing that `serve` says.
+fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
+    let data = app.config.data.display();
+    let mut text = format!(
+        "tenure {} listens on http://{address}\ndata: {data} (embedded store)\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let world = match app.config.platform.as_str() {
+        Config::LOCAL => format!("in {data}/world.log"),
+        url => format!("at {url}"),
+    };
+    text.push_str(&format!("platform: simulated, {world}; no real cluster is changed\n"));
+    if let Some(token) = admin {
+        let file = admin_file(&app.config.data);
+        text.push_str(&format!(
+            "admin token: {} (shown this once; kept in {})\n",
+            token.reveal(),
+            file.display()
+        ));
+    }
+    let mut flags = String::new();
+    if app.config.listen != Config::default().listen {
+        flags.push_str(&format!(" --server http://{address}"));
+    }
+    if app.config.data != Config::default().data {
+        flags.push_str(&format!(" --data {data}"));
+    }
+    text.push_str(&format!(
+        "try next:\n  tenure{flags} fleet import docs/examples/fleet.csv --cluster eu-1 --region eu\n  \
+         tenure{flags} tenant onboard -f docs/examples/acme.yaml --wait\n  \
+         tenure{flags} approvals list\n"
+    ));
+    text
+}
+
+/// How long a server may take to answer a client.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(60);
