@@ -7,6 +7,11 @@
 mod example;
 
 mod engine;
+mod fleet;
 mod hello;
+mod onboarding;
+mod placement;
+mod policy;
+mod tenancy;
 mod world;
 mod world_kept;

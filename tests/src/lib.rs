@@ -1,5 +1,6 @@
 //! x
 
+pub mod books;
 pub mod calls;
 pub mod pairs;
 pub mod world;

@@ -19,7 +19,7 @@ use crate::{
     },
     ledger::{
         ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, Evaluated,
-        JoinWaitlist, Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim,
+        ExtendWait, Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim,
         RevokeClusterKey, SetQuotas, UnregisterTenant, codes,
     },
     placement::{Placement, Short},
@@ -50,8 +50,8 @@ pub struct Onboarding {
     pub proposal: Option<Placement>,
     /// What was missing then.
     pub short: Option<Short>,
-    /// Whether capacity was freed while joining the waitlist.
-    pub ready: bool,
+    /// Whether capacity has been waited for longer than policy allows without asking people.
+    pub overdue: bool,
     /// What was claimed. Filled by `Claiming`, and by `Replacing`.
     pub claim: Option<Claim>,
     /// Nodes of the claim that have not been made ready yet.
@@ -79,9 +79,12 @@ pub enum State {
     Registering,
     Claiming,
     JoiningWaitlist,
-    CheckingAgain,
     Waitlisted,
+    ClaimingFreed,
+    KeepingPlace,
+    CheckingPatience,
     AwaitingPatience,
+    ExtendingWait,
     CreatingKey,
     CreatingIdentity,
     CreatingAccount,
@@ -156,22 +159,35 @@ impl Workflow for Onboarding {
                 .record(Self::claimed)
                 .on_failure(codes::SHORT, JoiningWaitlist)
                 .then(CreatingKey),
-            JoiningWaitlist => {
-                act(JoinWaitlist { tenant, ask: ask.clone(), constraints: constraints.clone() })
-                    .undo(LeaveWaitlist { ask, constraints })
-                    .record(|me: &mut Self, joined: Joined| me.ready = joined.ready)
-                    .then(CheckingAgain)
-            }
-            CheckingAgain => when(self.ready, "freed meanwhile", Claiming).otherwise("wait", Waitlisted),
+            JoiningWaitlist => act(self.joining())
+                .undo(LeaveWaitlist { ask, constraints })
+                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .then(Waitlisted),
             Waitlisted => await_signal(CAPACITY_FREED)
-                .within(self.waits().waitlist)
-                .then(Claiming)
-                .expired(AwaitingPatience),
+                .within(self.waits().recheck)
+                .then(ClaimingFreed)
+                .expired(ClaimingFreed),
+            // What `Claiming` and `JoiningWaitlist` put on the trail covers these, however often they are entered.
+            ClaimingFreed => act(ClaimNodes { tenant, ask, constraints })
+                .nothing_to_undo()
+                .record(Self::claimed)
+                .on_failure(codes::SHORT, KeepingPlace)
+                .then(CreatingKey),
+            KeepingPlace => act(self.joining())
+                .nothing_to_undo()
+                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .then(CheckingPatience),
+            CheckingPatience => {
+                when(self.overdue, "waited too long", AwaitingPatience).otherwise("wait on", Waitlisted)
+            }
             AwaitingPatience => approval(self.patience_seats())
                 .within(self.waits().patience)
-                .granted(JoiningWaitlist)
+                .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),
+            ExtendingWait => act(ExtendWait { ask, constraints, by: self.waits().waitlist })
+                .nothing_to_undo()
+                .then(Waitlisted),
 
             // What the tenant is called outside, and where it lives.
             CreatingKey => act(CreateTenantKey { tenant: of.clone() })
@@ -344,7 +360,7 @@ impl Onboarding {
             terms: None,
             proposal: None,
             short: None,
-            ready: false,
+            overdue: false,
             claim: None,
             fresh: Vec::new(),
             layouts: Vec::new(),

@@ -24,4 +24,4 @@ pub use quotas::{ClearQuotas, SetQuotas};
 pub use register::{ActivateTenant, RegisterTenant, UnregisterTenant};
 pub use replace::{ClaimReplacements, QuarantineNodes};
 pub use stock::{candidates, choose};
-pub use waitlist::{JoinWaitlist, Joined, LeaveWaitlist, waiting};
+pub use waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};

@@ -1,18 +1,17 @@
 //! Waiting for capacity, oldest first.
 
-use super::stock;
 use crate::{
     placement::{Ask, Constraints},
     tenancy::{GpuModel, Pool, Region, RegionId, TenantId, Waiter, Waitlist},
 };
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use store::ExecutionId;
 
 /// Joins the queues of every region that would do; who waits already keeps the place.
 ///
-/// Safe to run twice. It looks at what is free in the same decision, so that capacity freed just before is not
-/// missed, and capacity freed just after finds the waiter listed. Its undo is [`LeaveWaitlist`].
+/// Safe to run twice. Its undo is [`LeaveWaitlist`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JoinWaitlist {
     /// For whom.
@@ -21,30 +20,62 @@ pub struct JoinWaitlist {
     pub ask: Ask,
     /// Within what was approved.
     pub constraints: Constraints,
+    /// How long to wait before people are asked.
+    pub limit: Duration,
 }
 
 /// What joining came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
-    /// Whether enough is free by now, so that there is no need to wait.
-    pub ready: bool,
+    /// Whether the wait has been longer than its limit.
+    pub overdue: bool,
 }
 
 impl LedgerAction for JoinWaitlist {
     type Output = Joined;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Joined, Undecided> {
-        let candidates = stock::candidates(view, &self.ask.model)?;
-        let ready = stock::choose(view, &candidates, &self.ask, &self.constraints)?.is_ok();
         let (execution, since) = (call.execution, view.now());
-        let waiter = Waiter { execution, tenant: self.tenant.clone(), gpus: self.ask.gpus, since };
+        let (tenant, gpus, until) = (self.tenant.clone(), self.ask.gpus, since.after(self.limit));
+        let waiter = Waiter { execution, tenant, gpus, since, until };
+        let mut overdue = false;
         for region in self.constraints.regions.iter().flatten() {
             let (region, model) = (region.clone(), self.ask.model.clone());
             let found = view.get::<Waitlist>(&Waitlist::key(&region, &model))?;
-            let list = found.unwrap_or(Waitlist { region, model, waiters: Vec::new() });
-            view.put(&list.with(waiter.clone()))?;
+            let list = found.unwrap_or(Waitlist { region, model, waiters: Vec::new() }).with(waiter.clone());
+            overdue |= list.waiters.iter().any(|waits| waits.execution == execution && waits.until <= since);
+            view.put(&list)?;
         }
-        Ok(Joined { ready })
+        Ok(Joined { overdue })
+    }
+}
+
+/// Lets a waiter wait on, from now. Safe to run twice; the place is kept. [`LeaveWaitlist`] covers it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExtendWait {
+    /// How many of what is waited for.
+    pub ask: Ask,
+    /// Within what was approved.
+    pub constraints: Constraints,
+    /// For how long.
+    pub by: Duration,
+}
+
+impl LedgerAction for ExtendWait {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let until = view.now().after(self.by);
+        for region in self.constraints.regions.iter().flatten() {
+            let Some(mut list) = view.get::<Waitlist>(&Waitlist::key(region, &self.ask.model))? else {
+                continue;
+            };
+            for waiter in list.waiters.iter_mut().filter(|waits| waits.execution == call.execution) {
+                waiter.until = until;
+            }
+            view.put(&list)?;
+        }
+        Ok(())
     }
 }
 

@@ -7,13 +7,13 @@ use crate::{
         IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout, RestoreGpuLayout,
         SetGpuLayout, SetResourceQuota, TakeNode,
     },
-    ledger::IssueClusterKey,
+    ledger::{IssueClusterKey, JoinWaitlist},
     placement::{Ask, Constraints},
     policy::{PolicyRef, WorkspaceTerms},
     qualification::QualifyNode,
     tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, WorkspaceName},
 };
-use engine::{DAY, Rule, Seat};
+use engine::{DAY, HOUR, Rule, Seat};
 use std::{collections::BTreeMap, time::Duration};
 use strum::VariantArray;
 
@@ -22,6 +22,8 @@ pub(super) struct Waits {
     pub(super) approve: Duration,
     pub(super) waitlist: Duration,
     pub(super) patience: Duration,
+    /// How long a signal is waited for before capacity is looked at without one, so that none can be missed for good.
+    pub(super) recheck: Duration,
 }
 
 impl Onboarding {
@@ -73,12 +75,18 @@ impl Onboarding {
     }
 
     pub(super) fn waits(&self) -> Waits {
-        let none = || Waits { approve: 5 * DAY, waitlist: 30 * DAY, patience: 5 * DAY };
+        let none = || Waits { approve: 5 * DAY, waitlist: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
         self.terms.as_ref().map_or_else(none, |terms| Waits {
             approve: terms.approve_within,
             waitlist: terms.waitlist,
             patience: terms.patience,
+            recheck: HOUR.min(terms.waitlist),
         })
+    }
+
+    pub(super) fn joining(&self) -> JoinWaitlist {
+        let (tenant, limit) = (self.request.name.clone(), self.waits().waitlist);
+        JoinWaitlist { tenant, ask: self.ask(), constraints: self.constraints(), limit }
     }
 
     pub(super) fn overcommit(&self) -> bool {

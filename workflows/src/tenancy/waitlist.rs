@@ -16,6 +16,8 @@ pub struct Waiter {
     pub gpus: Gpus,
     /// Since when; kept over every further wait.
     pub since: Timestamp,
+    /// Until when, before people are asked.
+    pub until: Timestamp,
 }
 
 /// The queue. A head document: every change of who waits rewrites it.

@@ -1,0 +1,170 @@
+//! Importing an inventory: all or nothing, twice as good as once, every mistake by line and column.
+
+use std::fs;
+use tests::books::{Books, Executions, rows};
+use workflows::{fleet::*, ledger::*, placement::*, tenancy::*};
+
+const HEADER: &str = "sn,cpu_milli,memory_mib,gpu,model\n";
+
+fn import(books: &mut Books, text: &str) -> Result<Import, String> {
+    let rows = parse_nodes(text).map_err(|invalid| invalid.to_string())?;
+    let (cluster, region) = ("eu-1".parse().unwrap(), "eu".parse().unwrap());
+    books.decide(|view| import_nodes(view, &rows, &cluster, &region)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_real_inventory_is_imported_and_importing_it_again_changes_nothing() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/openb/openb_node_list_gpu_node.csv");
+    let Ok(text) = fs::read_to_string(path) else {
+        eprintln!("skipped: {path} is not there");
+        return;
+    };
+    let mut books = Books::default();
+
+    let first = import(&mut books, &text).unwrap();
+    let rows = parse_nodes(&text).unwrap();
+    let (cluster, region) = ("eu-1".parse().unwrap(), "eu".parse().unwrap());
+    let (again, _, puts) = books.weigh(|view| import_nodes(view, &rows, &cluster, &region)).unwrap();
+
+    assert_eq!((first.nodes, first.gpus, first.added), (1_213, 6_212, 1_213));
+    let g2 = &first.models[&"G2".parse().unwrap()];
+    assert_eq!((g2.nodes, g2.gpus), (549, 4_392));
+    assert_eq!((again.unchanged, again.added, again.changed, again.missing), (1_213, 0, 0, 0));
+    assert_eq!(puts, []);
+    assert!(first.simulated && first.notes.len() == 2);
+    assert!(books.longest() < 16 << 10, "{}", books.longest());
+}
+
+#[test]
+fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
+    let cases = [
+        (
+            "n-1,64000,262144,two,P100",
+            "line 2, column 18: `gpu`: \"two\" is not a number that fits here; write a whole number from 1 to 1024",
+        ),
+        ("n-1,64000,262144,0,P100", "line 2, column 18: `gpu`: \"0\" is not a number"),
+        ("n-1,-1,262144,2,P100", "line 2, column 5: `cpu_milli`: \"-1\""),
+        (
+            "n-1,64000,262144,2",
+            "line 2, column 1: the row has 4 values instead of 5; give one value for each column",
+        ),
+        ("n 1,64000,262144,2,P100", "line 2, column 1: `sn`: \"n 1\" cannot name a node"),
+        ("n-1,64000,262144,2,", "line 2, column 20: `model`: \"\" cannot name a GPU model"),
+        (
+            "n-1,1,1,1,A\nn-2,1,1,1,A\nn-1,1,1,1,A",
+            "line 4, column 1: `sn`: node n-1 stands on line 2 and again on line 4; keep one",
+        ),
+    ];
+    for (row, expected) in cases {
+        let mut books = Books::default();
+        let said = import(&mut books, &format!("{HEADER}{row}\n")).unwrap_err();
+        assert!(said.contains(expected), "{said}\ninstead of\n{expected}");
+        assert!(books.puts().is_empty());
+    }
+    let header = parse_nodes("sn,cpu,memory_mib,gpu,model\n").unwrap_err().to_string();
+    assert!(header.contains("line 1, column 1: the header has no column cpu_milli"), "{header}");
+}
+
+#[tokio::test]
+async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
+    let (mut books, executions) = (Books::default(), Executions::new().await);
+    import(&mut books, &format!("{HEADER}{}{}", rows("a", 2, 4, "T4"), rows("b", 1, 8, "A100"))).unwrap();
+
+    let changed = import(&mut books, &format!("{HEADER}a-0000,64000,262144,8,T4\n")).unwrap();
+    assert_eq!((changed.changed, changed.missing), (1, 2));
+    let pool = books.find::<Pool>("eu-1/T4").unwrap();
+    assert_eq!((pool.free(), pool.gpus(), pool.nodes()), (Gpus(12), Gpus(12), 2));
+
+    let constraints = Constraints {
+        tenant: "acme".parse().unwrap(),
+        residency: Residency::Any,
+        regions: None,
+        cluster: None,
+        isolation: Isolation::DedicatedNodes,
+        kind: None,
+        simulated: None,
+        buffer: Gpus::ZERO,
+        buffers: [].into(),
+        drivers: Vec::new(),
+    };
+    let ask = Ask { model: "A100".parse().unwrap(), gpus: Gpus(8) };
+    let claim = ClaimNodes { tenant: "acme".parse().unwrap(), ask, constraints };
+    books.act(&claim, &executions.call(1)).unwrap();
+    let refused = import(&mut books, &format!("{HEADER}b-0000,64000,262144,4,A100\n")).unwrap_err();
+    assert!(refused.contains("fleet.rows_refused: line 2: node b-0000 is claimed and acme's"), "{refused}");
+}
+
+#[test]
+fn a_node_that_changes_its_model_changes_its_pool() {
+    let mut books = Books::default();
+    import(&mut books, &format!("{HEADER}{}", rows("a", 300, 8, "H100"))).unwrap();
+    assert_eq!(books.find::<Pool>("eu-1/H100").unwrap().chunks.len(), 2, "256 nodes a chunk");
+
+    import(&mut books, &format!("{HEADER}a-0000,64000,262144,8,H200\n")).unwrap();
+
+    assert_eq!(books.find::<Pool>("eu-1/H100").unwrap().nodes(), 299);
+    assert_eq!(books.find::<Pool>("eu-1/H200").unwrap().free(), Gpus(8));
+}
+
+#[test]
+fn a_node_of_another_cluster_is_refused() {
+    let mut books = Books::default();
+    import(&mut books, &format!("{HEADER}{}", rows("a", 1, 8, "H100"))).unwrap();
+    let rows = parse_nodes(&format!("{HEADER}{}", rows("a", 1, 8, "H100"))).unwrap();
+    let (cluster, region) = ("eu-2".parse().unwrap(), "eu".parse().unwrap());
+
+    let refused = books.decide(|view| import_nodes(view, &rows, &cluster, &region)).unwrap_err();
+
+    assert!(refused.message.contains("line 2: node a-0000 belongs to cluster eu-1"), "{refused}");
+}
+
+const SITES: &str = "\
+regions:
+  - {id: eu-west, jurisdiction: eu, buffer_gpus: {H100: 16}}
+clusters:
+  - {id: west-1, region: eu-west, provider: on-prem, kind: slurm, tenancy: dedicated, backend: slurmrestd}
+  - {id: west-2, region: eu-west}
+";
+
+#[test]
+fn sites_are_imported_once_and_a_cluster_without_a_backend_is_simulated() {
+    let mut books = Books::default();
+    let sites = parse_sites(SITES).unwrap();
+
+    let first = books.decide(|view| import_sites(view, &sites)).unwrap();
+    let (again, _, puts) = books.weigh(|view| import_sites(view, &sites)).unwrap();
+
+    assert_eq!(first.added, ["region eu-west", "cluster west-1", "cluster west-2"]);
+    assert_eq!(first.simulated, ["west-2".parse().unwrap()]);
+    assert_eq!((again.unchanged.len(), puts.len()), (3, 0));
+    assert_eq!(books.find::<Cluster>("west-1").unwrap().tenancy, Tenancy::Dedicated { tenant: None });
+}
+
+#[test]
+fn a_mistake_in_sites_is_named_by_line_and_column() {
+    let cases = [
+        (
+            "kind: slurm",
+            "kind: nomad",
+            "line 4, column 60: `clusters[0].kind`: the text \"nomad\" is not a value of this field; use one of kubernetes, slurm, bare_metal",
+        ),
+        (
+            "tenancy: dedicated",
+            "tenancy: mine",
+            "`clusters[0].tenancy`: \"mine\" is no tenancy; write `shared` or `dedicated`",
+        ),
+        (
+            "id: west-2",
+            "id: west-1",
+            "line 5, column 5: `clusters[1]`: west-1 stands on line 4 and again on line 5",
+        ),
+        ("jurisdiction: eu, ", "", "`regions[0].jurisdiction`: the field is missing"),
+    ];
+    for (good, bad, expected) in cases {
+        let said = parse_sites(&SITES.replacen(good, bad, 1)).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}\ninstead of\n{expected}");
+    }
+    let homeless = parse_sites(&SITES.replace("region: eu-west", "region: mars")).unwrap();
+    let refused = Books::default().decide(|view| import_sites(view, &homeless)).unwrap_err();
+    assert_eq!(refused.code, "fleet.region_unknown");
+}

@@ -1,0 +1,1 @@
+//! Onboarding, from request to service, and back from everywhere.

@@ -1,0 +1,436 @@
+//! Policy as code: documents read strictly, decisions that can be decided again.
+
+use engine::Seat;
+use proptest::prelude::*;
+use serde_json::json;
+use std::time::Duration;
+use tests::books::Books;
+use workflows::{placement::Candidate, policy::*, tenancy::*};
+
+/// The document as it was handed to us.
+const FIVE_FIELDS: &str = "\
+tenant:
+  tier: enterprise
+  isolation: dedicated
+  data_residency: eu-only
+  allow_preemption: false
+  allow_gpu_sharing: false
+";
+
+const REQUEST: &str = "\
+name: acme
+tenant:
+  tier: enterprise
+  isolation: dedicated
+  data_residency: eu-only
+  allow_preemption: false
+  allow_gpu_sharing: false
+workspaces:
+  - name: production
+    class: production
+    quotas: {gpus: 12, cpu_milli: 64000, memory_mib: 262144, storage_gib: 1000, pods: 200}
+  - {name: research, class: research}
+  - {name: dev, class: dev}
+entitlement: {gpu_model: H100, gpus: 17, region: eu-west, from: 2026-01-01, to: 2027-01-01}
+compliance: [gdpr, soc2]
+";
+
+fn request(text: &str) -> Request {
+    Request::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
+}
+
+fn candidate(cluster: &str, law: &str, tenancy: Tenancy, gpus: u32) -> Candidate {
+    Candidate {
+        cluster: cluster.parse().unwrap(),
+        region: format!("{law}-west").parse().unwrap(),
+        jurisdiction: law.parse().unwrap(),
+        kind: ClusterKind::Kubernetes,
+        simulated: true,
+        tenancy,
+        total: Gpus(gpus),
+        free: Gpus(gpus),
+        buffer: Gpus::ZERO,
+    }
+}
+
+fn facts(request: Request) -> Facts {
+    let candidates = vec![
+        candidate("eu-1", "eu", Tenancy::Shared, 64),
+        candidate("us-1", "us", Tenancy::Shared, 256),
+        candidate("eu-own", "eu", Tenancy::Dedicated { tenant: None }, 64),
+    ];
+    Facts { request, name_in_use: false, candidates }
+}
+
+fn built_in() -> PlatformPolicy {
+    PlatformPolicy::built_in().unwrap_or_else(|invalid| panic!("{invalid}"))
+}
+
+fn decide(text: &str) -> Evaluation {
+    evaluate(&facts(request(text)), &built_in())
+}
+
+#[test]
+fn the_five_fields_load_exactly_as_written() {
+    let policy = TenantPolicy::from_yaml(FIVE_FIELDS).unwrap();
+
+    assert_eq!(
+        policy,
+        TenantPolicy {
+            tier: Tier::Enterprise,
+            isolation: Isolation::DedicatedNodes,
+            data_residency: Residency::Within(["eu".parse().unwrap()].into()),
+            allow_preemption: false,
+            allow_gpu_sharing: false,
+        }
+    );
+    assert_eq!(check(FIVE_FIELDS), []);
+}
+
+#[test]
+fn the_same_request_as_json_is_the_same_request() {
+    let from_json = Request::from_json(&json!({
+        "name": "acme",
+        "tenant": {"tier": "enterprise", "isolation": "dedicated", "data_residency": "eu-only",
+                   "allow_preemption": false, "allow_gpu_sharing": false},
+        "workspaces": [
+            {"name": "production", "class": "production",
+             "quotas": {"gpus": 12, "cpu_milli": 64000, "memory_mib": 262144, "storage_gib": 1000, "pods": 200}},
+            {"name": "research", "class": "research"},
+            {"name": "dev", "class": "dev"}],
+        "entitlement": {"gpu_model": "H100", "gpus": 17, "region": "eu-west", "from": "2026-01-01", "to": "2027-01-01"},
+        "compliance": ["gdpr", "soc2"],
+    }));
+
+    let mut from_yaml = request(REQUEST);
+    from_yaml.lines.clear();
+    assert_eq!(from_json.unwrap(), from_yaml);
+}
+
+/// Each mistake with its line, column, field, and a word of the remedy.
+#[test]
+fn a_mistake_is_named_with_line_column_field_and_remedy() {
+    let cases: [(&str, &str, &str); 14] = [
+        (
+            "tier: enterprise",
+            "tier: gold",
+            "line 3, column 9: `tenant.tier`: the text \"gold\" is not a value of this field; use one of enterprise, standard, research",
+        ),
+        (
+            "tier: enterprise",
+            "teir: enterprise",
+            "line 3, column 3: `tenant.teir`: there is no field `teir` here; the fields are tier, isolation, data_residency, allow_preemption, allow_gpu_sharing",
+        ),
+        (
+            "isolation: dedicated",
+            "isolation: shared",
+            "line 4, column 14: `tenant.isolation`: the text \"shared\" is not a value of this field; use one of dedicated_cluster, dedicated_nodes, shared_slices",
+        ),
+        (
+            "eu-only",
+            "[eu, 7]",
+            "line 5, column 24: `tenant.data_residency[1]`: the number 7 stands where text is expected; put it in quotes",
+        ),
+        (
+            "eu-only",
+            "europe",
+            "line 5, column 19: `tenant.data_residency`: the text \"europe\" does not say where data may be; write `eu-only`, `any`, or a list",
+        ),
+        (
+            "allow_preemption: false",
+            "allow_preemption: maybe",
+            "line 6, column 21: `tenant.allow_preemption`: the text \"maybe\" is neither true nor false; write `true` or `false`",
+        ),
+        (
+            "gpus: 17",
+            "gpus: 0.5",
+            "line 14, column 38: `entitlement.gpus`: the number 0.5 is not a number that fits here; write a whole number from 1 to 100000",
+        ),
+        (
+            "gpus: 17",
+            "gpus: -1",
+            "line 14, column 38: `entitlement.gpus`: the number -1 is not a number that fits here",
+        ),
+        (
+            "2026-01-01",
+            "2026-13-01",
+            "line 14, column 65: `entitlement.from`: \"2026-13-01\" is no day; write it as `2026-01-31`",
+        ),
+        (
+            "name: acme",
+            "name: Acme Corp",
+            "line 1, column 7: `name`: \"Acme Corp\" cannot name a tenant; use 1 to 32 lower-case letters, digits and '-'",
+        ),
+        (
+            "name: dev",
+            "name: research",
+            "line 9, column 3: `workspaces`: workspace research is asked for twice; give each its own name",
+        ),
+        (
+            "compliance: [gdpr",
+            "compliance: [gpdr",
+            "line 15, column 14: `compliance[0]`: the text \"gpdr\" is not a value of this field; use one of hipaa, gdpr, pci, soc2, 21cfr11",
+        ),
+        ("gpus: 17", "gpus: [17", "line "),
+        ("  tier: enterprise\n", "", "line 3, column 3: `tenant.tier`: the field is missing; add `tier: …`"),
+    ];
+    for (good, bad, expected) in cases {
+        let text = REQUEST.replacen(good, bad, 1);
+        let invalid = Request::from_yaml(&text).unwrap_err().to_string();
+        assert!(invalid.contains(expected), "{bad}:\n{invalid}\ninstead of\n{expected}");
+    }
+}
+
+#[test]
+fn every_mistake_of_a_document_is_named_at_once() {
+    let text = REQUEST.replacen("enterprise", "gold", 1).replacen("gpus: 17", "gpus: many", 1);
+
+    let invalid = Request::from_yaml(&text).unwrap_err();
+
+    let fields: Vec<_> = invalid.findings.iter().map(|finding| finding.field.as_str()).collect();
+    assert_eq!(fields, ["tenant.tier", "entitlement.gpus"]);
+}
+
+#[test]
+fn a_field_that_stands_twice_is_refused() {
+    let twice = FIVE_FIELDS.replace("tier: enterprise", "tier: enterprise\n  tier: research");
+
+    let invalid = TenantPolicy::from_yaml(&twice).unwrap_err();
+
+    assert_eq!(invalid.findings[0].at.map(|spot| spot.line), Some(3), "{invalid}");
+}
+
+#[test]
+fn a_mistake_in_json_is_named_by_its_path() {
+    let mut data = json!({"name": "acme", "entitlement": {"gpu_model": "H100", "gpus": "many"}});
+    data["tenant"] = json!({"tier": "gold"});
+
+    let invalid = Request::from_json(&data).unwrap_err().to_string();
+
+    assert!(invalid.contains("`entitlement.gpus`: the text \"many\""), "{invalid}");
+    assert!(invalid.contains("`tenant.tier`: the text \"gold\""), "{invalid}");
+    assert!(invalid.contains("`tenant.isolation`: the field is missing"), "{invalid}");
+}
+
+#[test]
+fn a_document_that_would_grow_without_end_is_refused() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let before = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
+    }
+
+    assert!(!check(&bomb).is_empty());
+}
+
+/// Each field of the five, changed, changes a decision.
+#[test]
+fn every_field_of_a_tenants_policy_changes_a_decision() {
+    let base =
+        REQUEST.replace("gdpr, soc2", "").replace("gpus: 17", "gpus: 6").replace("{gpus: 12, ", "{gpus: 2, ");
+    let own = base
+        .replace("isolation: dedicated", "isolation: shared_slices")
+        .replace("sharing: false", "sharing: true");
+    let changes = [
+        (&base, "tier: enterprise", "tier: research"),
+        (&base, "isolation: dedicated", "isolation: dedicated_cluster"),
+        (&base, "isolation: dedicated", "isolation: shared_slices"),
+        (&base, "data_residency: eu-only", "data_residency: [us]"),
+        (&base, "allow_preemption: false", "allow_preemption: true"),
+        (&own, "allow_gpu_sharing: true", "allow_gpu_sharing: false"),
+    ];
+    for (base, from, to) in changes {
+        let (before, after) = (decide(base), decide(&base.replacen(from, to, 1)));
+        let said = |decision: &Evaluation| {
+            let failed =
+                decision.reasons.iter().filter(|r| r.verdict == Judgement::Failed).map(|r| r.rule.clone());
+            (decision.verdict, decision.terms.clone(), failed.collect::<Vec<_>>())
+        };
+        assert_ne!(said(&before), said(&after), "{to} changes nothing");
+    }
+}
+
+#[test]
+fn a_small_research_tenant_needs_no_people() {
+    let small = REQUEST.replace("enterprise", "research").replace("gdpr, soc2", "");
+    let small = small.replace("gpus: 17", "gpus: 8").replace("{gpus: 12, ", "{gpus: 2, ");
+
+    let terms = decide(&small).terms.unwrap();
+    assert!(terms.waived);
+    assert!(!decide(&small.replace("gpus: 8", "gpus: 9")).terms.unwrap().waived, "one GPU more");
+    assert!(!decide(&small.replace("[]", "[soc2]")).terms.unwrap().waived, "a compliance tag");
+    assert_eq!(decide(&small).verdict, Verdict::SelfService);
+}
+
+#[test]
+fn finance_and_security_are_asked_when_it_concerns_them() {
+    let seats = |text: &str| decide(text).terms.unwrap().seats;
+    let ops =
+        Seat { any_of: vec!["platform_ops".into(), "capacity_manager".into(), "admin".into()], count: 1 };
+
+    assert_eq!(seats(&REQUEST.replace("gdpr, soc2", "")), [ops.clone()]);
+    assert_eq!(seats(REQUEST), [ops.clone(), Seat::of("security", 1)]);
+    let dear = REQUEST.replace("gpus: 17", "gpus: 30").replace("gdpr, soc2", "");
+    assert_eq!(seats(&dear), [ops, Seat::of("finance", 1)]);
+}
+
+#[test]
+fn a_rejection_points_at_the_rule_and_the_line() {
+    let cases = [
+        ("gpus: 17", "gpus: 11", "quota.within_entitlement", 8),
+        ("region: eu-west", "region: us-west", "placement.data_residency", 5),
+        ("region: eu-west", "region: mars", "placement.region", 14),
+        ("gpu_model: H100, gpus: 17", "gpu_model: H100, gpus: 65", "placement.ever_fits", 14),
+        ("isolation: dedicated", "isolation: shared_slices", "isolation.sharing_allowed", 7),
+        ("eu-only", "any", "compliance.residency", 5),
+        (
+            "{name: dev, class: dev}",
+            "{name: dev, class: dev, quotas: {borrowing_limit: 1}}",
+            "preemption.needed_to_borrow",
+            6,
+        ),
+    ];
+    for (good, bad, rule, line) in cases {
+        let decision = decide(&REQUEST.replacen(good, bad, 1));
+        assert_eq!(decision.verdict, Verdict::Rejected, "{bad}");
+        let failed: Vec<_> = decision.reasons.iter().filter(|r| r.verdict == Judgement::Failed).collect();
+        assert!(failed.iter().any(|r| r.rule == rule && r.line == Some(line)), "{bad}: {failed:#?}");
+    }
+    let mut taken = facts(request(REQUEST));
+    taken.name_in_use = true;
+    assert_eq!(evaluate(&taken, &built_in()).verdict, Verdict::Rejected);
+}
+
+#[test]
+fn workspaces_that_name_no_quota_share_what_is_left() {
+    let terms = decide(REQUEST).terms.unwrap();
+
+    let nominal: Vec<_> = terms.workspaces.iter().map(|w| (w.name.as_str(), w.limits.nominal.0)).collect();
+    assert_eq!(nominal, [("production", 12), ("research", 3), ("dev", 2)]);
+    assert!(
+        terms.workspaces.iter().all(|w| w.limits.borrowing_limit == Some(Gpus::ZERO)),
+        "nothing preemptible"
+    );
+    assert_eq!(terms.workspaces[0].limits.pods, Some(200));
+}
+
+proptest! {
+    /// I-20.
+    #[test]
+    fn a_decision_can_be_decided_again_from_what_was_kept_of_it(
+        tier in 0..3_usize, isolation in 0..3_usize, law in 0..3_usize, preempt: bool, share: bool, gpus in 1..80_u32,
+    ) {
+        let text = format!(
+            "{{name: acme, tenant: {{tier: {}, isolation: {}, data_residency: {}, allow_preemption: {preempt}, \
+             allow_gpu_sharing: {share}}}, entitlement: {{gpu_model: H100, gpus: {gpus}}}}}",
+            ["enterprise", "standard", "research"][tier],
+            ["dedicated_cluster", "dedicated_nodes", "shared_slices"][isolation],
+            ["any", "eu-only", "[us, de]"][law],
+        );
+        let facts = facts(request(&text));
+        let first = evaluate(&facts, &built_in());
+        let kept = serde_json::to_string(&facts).unwrap();
+        let again: Facts = serde_json::from_str(&kept).unwrap();
+        prop_assert_eq!(&again.digest(), &facts.digest());
+        prop_assert_eq!(&evaluate(&again, &built_in()), &first);
+        let regions = first.terms.iter().flat_map(|terms| terms.constraints.regions.iter().flatten());
+        for region in regions {
+            // I-22.
+            let inside = again.candidates.iter().any(|c| {
+                c.region == *region && again.request.tenant.data_residency.allows(&c.jurisdiction)
+            });
+            prop_assert!(inside, "{region}");
+        }
+    }
+}
+
+#[test]
+fn a_published_version_stays_as_it_is_and_the_latest_is_in_force() {
+    let mut books = Books::default();
+    let second =
+        PlatformPolicy::BUILT_IN.replace("version: 1", "version: 2").replace("within: 5d", "within: 36h");
+    assert_eq!(books.decide(in_force).unwrap().reference, built_in().reference);
+
+    let published = books.decide(|view| publish(view, &second, "ada")).unwrap();
+    let again = books.decide(|view| publish(view, &second, "bob")).unwrap();
+    let other = second.replace("36h", "40h");
+    let refused = books.decide(|view| publish(view, &other, "ada")).unwrap_err();
+    let disguised = PlatformPolicy::BUILT_IN.replace("within: 5d", "within: 6d");
+    let built_in_changed = books.decide(|view| publish(view, &disguised, "ada")).unwrap_err();
+
+    assert_eq!((published.version, &again), (2, &published));
+    assert_eq!(refused.code, "policy.version_exists");
+    assert_eq!(built_in_changed.code, "policy.version_exists");
+    let now = books.decide(in_force).unwrap();
+    assert_eq!(now.onboarding.within, Duration::from_secs(36 * 3_600));
+    let old = built_in().reference;
+    assert_eq!(
+        books.decide(|view| version(view, &old)).unwrap().reference,
+        old,
+        "old decisions can be replayed"
+    );
+}
+
+#[test]
+fn a_mistake_in_the_platform_policy_is_named_with_line_and_column() {
+    let cases = [
+        (
+            "within: 5d",
+            "within: five days",
+            "line 9, column 13: `approvals.onboarding.within`: the text \"five days\" is not a span of time; write a number and a unit",
+        ),
+        (
+            "any_of: [finance]",
+            "any_of: [cfo]",
+            "`approvals.onboarding.finance.seats[0].any_of`: not all of these are roles; use platform_ops",
+        ),
+        (
+            "max_replacements: 3",
+            "max_replacement: 3",
+            "there is no field `max_replacement` here; the fields are max_replacements",
+        ),
+        (
+            "overcommit: false",
+            "overcommit: 0",
+            "`capacity.overcommit`: the number 0 is neither true nor false",
+        ),
+        ("gdpr:", "gpdr:", "\"gpdr\" is no compliance tag"),
+    ];
+    for (good, bad, expected) in cases {
+        let text = PlatformPolicy::BUILT_IN.replacen(good, bad, 1);
+        assert_ne!(text, PlatformPolicy::BUILT_IN, "{good}");
+        let said: Vec<_> = check(&text).iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|said| said.contains(expected)), "{bad}: {said:#?}");
+    }
+}
+
+#[test]
+fn a_diff_names_what_changes_key_by_key() {
+    let new = PlatformPolicy::BUILT_IN
+        .replace("within: 5d", "within: 3d")
+        .replace("max_gpus: 8\n", "max_gpus: 16\n");
+
+    let changes = diff(PlatformPolicy::BUILT_IN, &new).unwrap();
+
+    let said: Vec<_> = changes.iter().map(|c| (c.key.as_str(), c.old.as_deref(), c.new.as_deref())).collect();
+    assert_eq!(
+        said,
+        [
+            ("approvals.onboarding.within", Some("5d"), Some("3d")),
+            ("self_service.max_gpus", Some("8"), Some("16")),
+        ]
+    );
+}
+
+/// The examples in the docs are documents that load.
+#[test]
+fn every_example_in_the_docs_loads() {
+    let page = include_str!("../../docs/policy.md");
+    let mut tried = 0;
+    for block in page.split("```yaml\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        assert_eq!(check(text), [], "{text}");
+        tried += 1;
+    }
+    assert!(tried >= 3, "{tried}");
+}
