@@ -1,8 +1,16 @@
 //! How many commits a second the embedded store acknowledges, and how many syncs that takes, at several widths.
 //!
-//! Run with `cargo run --release -p store --example commits [folder]`; the folder must be on a real disk.
+//! Run with `cargo run --release -p store --example commits [folder]`; the folder must be on a real disk. First come
+//! the yardsticks of ADR 0002: what the device takes at best, and what sled alone makes of the same rows.
 
-use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use store::{
     Commit, Embedded, Entry, ExecutionId, Options, Record, Revision, Sequence, Store, Timestamp, Write,
 };
@@ -48,6 +56,49 @@ fn step(n: u64, revision: u64) -> Commit {
     }
 }
 
+/// One writer, 600 bytes each time into a file of zeros, and a sync.
+fn bare(folder: &Path) -> Result<(), Box<dyn Error>> {
+    const BYTES: usize = 16 << 20;
+    let path = folder.with_extension("bare");
+    fs::write(&path, vec![0; BYTES])?;
+    let file = File::options().write(true).open(&path)?;
+    file.sync_all()?;
+    let (end, mut count) = (tokio::time::Instant::now() + SPAN, 0);
+    while tokio::time::Instant::now() < end {
+        file.write_all_at(&[1; 600], count * 600 % (BYTES as u64 - 600))?;
+        file.sync_data()?;
+        count += 1;
+    }
+    println!("bare file, zeros ahead: {:>8} appends and syncs/s", count / SPAN.as_secs());
+    fs::remove_file(path)?;
+    Ok(())
+}
+
+/// One writer, two rows of 300 bytes, and sled's own flush; with and without a real sync behind it.
+fn sled_alone(folder: &Path, sync: bool) -> Result<(), Box<dyn Error>> {
+    let path = folder.with_extension("sled");
+    let db = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None).open()?;
+    let file = File::open(path.join("db"))?;
+    let (end, mut count) = (tokio::time::Instant::now() + SPAN, 0_u64);
+    while tokio::time::Instant::now() < end {
+        let mut batch = sled::Batch::default();
+        batch.insert(b"record", [1_u8; 300].as_slice());
+        batch.insert(&count.to_be_bytes()[..], [1_u8; 300].as_slice());
+        db.apply_batch(batch)?;
+        db.flush()?;
+        if sync {
+            file.sync_data()?;
+        }
+        count += 1;
+    }
+    let what = if sync { "flush and fdatasync" } else { "flush, which syncs nothing" };
+    let per = db.size_on_disk()? / count.max(1);
+    println!("sled, one batch, {what}: {:>8} batches/s, {per} bytes on disk each", count / SPAN.as_secs());
+    drop((db, file));
+    fs::remove_dir_all(path)?;
+    Ok(())
+}
+
 async fn measure(store: &Arc<Embedded>, width: u64, base: u64) -> Result<(), Box<dyn Error>> {
     let before = store.health().await;
     let end = tokio::time::Instant::now() + SPAN;
@@ -84,8 +135,10 @@ async fn measure(store: &Arc<Embedded>, width: u64, base: u64) -> Result<(), Box
 async fn main() -> Result<(), Box<dyn Error>> {
     let parent = std::env::args().nth(1).map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let folder = parent.join(format!("commits-{}", std::process::id()));
+    bare(&folder)?;
+    sled_alone(&folder, false)?;
+    sled_alone(&folder, true)?;
     let opened = Embedded::open(&folder, Options::default())?;
-    println!("{}", opened.report);
     let store = Arc::new(opened.store);
     for (base, width) in [(1, 1), (10_000, 16), (20_000, 128), (30_000, 1024)] {
         measure(&store, width, base).await?;

@@ -91,6 +91,11 @@ fn tidy(dir: &Path) -> Result<(), Error> {
             }
         }
     }
+    for folder in
+        [Some(dir), dir.parent()].into_iter().flatten().filter(|folder| !folder.as_os_str().is_empty())
+    {
+        segment::sync_folder(folder).map_err(|error| failed("sync", folder, &error))?;
+    }
     let files = fs::read_dir(dir).map_err(|error| failed("list", dir, &error))?;
     for file in files.flatten() {
         if file.file_name().to_string_lossy().starts_with("index.bad") {
