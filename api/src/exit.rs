@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::{fmt, process::ExitCode};
+use strum::VariantArray as _;
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
@@ -64,6 +65,12 @@ impl Exit {
             _ => Self::Failed,
         }
     }
+}
+
+/// Every exit code, for documents and tests.
+#[must_use]
+pub fn exits() -> Vec<u8> {
+    Exit::VARIANTS.iter().map(|exit| exit.code()).collect()
 }
 
 impl From<Exit> for ExitCode {

@@ -18,6 +18,8 @@ mod metrics;
 mod server;
 
 pub use auth::{Role, Verb};
+pub use cli::commands;
+pub use exit::exits;
 pub use http::{Access, Rule, codes, rules};
 
 use std::process::ExitCode;

@@ -114,8 +114,6 @@ async fn open(config: &Config) -> Result<Arc<Embedded>, Failure> {
     let report = &opened.report;
     if report.rebuilt_index.is_some() || !report.repaired.is_empty() || report.unreadable > 0 {
         tracing::warn!("the store was mended: {report}");
-    } else {
-        tracing::info!("{report}");
     }
     Ok(Arc::new(opened.store))
 }
@@ -242,9 +240,9 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
         flags.push_str(&format!(" --data {data}"));
     }
     text.push_str(&format!(
-        "try next:\n  tenure{flags} fleet import docs/examples/fleet.csv --cluster eu-1 --region eu\n  \
-         tenure{flags} tenant onboard -f docs/examples/acme.yaml --wait\n  \
-         tenure{flags} approvals list\n"
+        "try next:\n  tenure{flags} fleet import NODES.csv --cluster eu-1 --region eu\n  \
+         tenure{flags} tenant onboard -f TENANT.yaml --wait\n  \
+         tenure{flags} approvals list\n(`tenure demo` shows it all on a fleet of its own)\n"
     ));
     text
 }

@@ -95,6 +95,11 @@ impl Client {
         }
     }
 
+    /// Who it acts as.
+    pub(crate) fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
     /// Reads.
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::GET, path, None).await

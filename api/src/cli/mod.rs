@@ -15,7 +15,11 @@ mod user;
 mod watch;
 mod workflow;
 
+pub(crate) use approvals::page as approval_page;
+pub(crate) use client::{Body, Client};
+pub(crate) use fleet::page as import_page;
 pub(crate) use output::say;
+pub(crate) use watch::progress;
 
 use crate::{
     config::Config,
@@ -23,8 +27,27 @@ use crate::{
     logs, server,
 };
 use args::{Cli, Command, Common, Format, Serve};
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use std::future::Future;
+
+/// Every command, such as `tenure approvals approve`, for documents and tests.
+#[must_use]
+pub fn commands() -> Vec<String> {
+    let mut all = Vec::new();
+    gather(&Cli::command(), "", &mut all);
+    all
+}
+
+fn gather(command: &clap::Command, before: &str, all: &mut Vec<String>) {
+    let path = format!("{before} {}", command.get_name());
+    let path = path.trim();
+    if !command.has_subcommands() {
+        all.push(path.to_owned());
+    }
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        gather(inner, path, all);
+    }
+}
 
 /// Does what the command line says.
 pub(crate) fn run() -> Exit {

@@ -121,12 +121,21 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(fields) => {
             for (name, inner) in fields {
-                nested(&format!("{pad}{name}:"), inner, depth, text);
+                match flat(inner) {
+                    Some(shown) => text.push_str(&format!("{pad}{name}: {shown}\n")),
+                    None => {
+                        text.push_str(&format!("{pad}{name}:\n"));
+                        indent(inner, depth + 1, text);
+                    }
+                }
             }
         }
         Value::Array(items) => {
             for inner in items {
-                nested(&format!("{pad}-"), inner, depth, text);
+                // The dash takes the place of the first line's last two spaces.
+                let mut lines = String::new();
+                indent(inner, depth + 1, &mut lines);
+                text.push_str(&format!("{pad}- {}", lines.get(pad.len() + 2..).unwrap_or(&lines)));
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -135,23 +144,17 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-fn nested(label: &str, inner: &Value, depth: usize, text: &mut String) {
-    let flat = match inner {
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.iter().all(|item| !item.is_object() && !item.is_array()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    };
-    if !flat {
-        text.push_str(&format!("{label}\n"));
-        return indent(inner, depth + 1, text);
+/// The value on one line, if it fits there.
+fn flat(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => fields.is_empty().then(|| "none".into()),
+        Value::Array(items) if items.is_empty() => Some("none".into()),
+        Value::Array(items) => {
+            let simple = items.iter().all(|item| !item.is_object() && !item.is_array());
+            simple.then(|| items.iter().map(scalar).collect::<Vec<_>>().join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(scalar(value)),
     }
-    let shown = match inner {
-        Value::Array(items) if items.is_empty() => "none".into(),
-        Value::Array(items) => items.iter().map(scalar).collect::<Vec<_>>().join(", "),
-        Value::Object(_) => "none".into(),
-        other => scalar(other),
-    };
-    text.push_str(&format!("{label} {shown}\n"));
 }
 
 #[cfg(test)]
@@ -168,7 +171,11 @@ mod tests {
 
     #[test]
     fn an_outline_says_every_leaf() {
-        let text = outline(&json!({ "plan": { "gpus": 8, "nodes": ["n1", "n2"] }, "none": [] }));
-        assert_eq!(text, "none: none\nplan:\n  gpus: 8\n  nodes: n1, n2\n");
+        let text = outline(&json!({
+            "none": [], "plan": { "gpus": 8, "nodes": ["n1", "n2"], "seats": [{ "any": "ops", "count": 1 }] }
+        }));
+        let wanted =
+            "none: none\nplan:\n  gpus: 8\n  nodes: n1, n2\n  seats:\n    - any: ops\n      count: 1\n";
+        assert_eq!(text, wanted);
     }
 }

@@ -47,7 +47,6 @@ pub(crate) enum Code {
 
 impl Code {
     /// Name, status, title, and what to do.
-    #[expect(clippy::too_many_lines, reason = "a table")]
     #[rustfmt::skip]
     pub(crate) fn facts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {

@@ -28,10 +28,9 @@ pub(crate) struct Fault {
 /// A problem on its way to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    code: String,
-    status: u16,
-    title: &'static str,
-    remedy: &'static str,
+    code: Code,
+    /// What it is called, if not by its code: an action's error has a name of its own.
+    name: Option<String>,
     detail: String,
     faults: Vec<Fault>,
     more: Map<String, Value>,
@@ -40,16 +39,7 @@ pub(crate) struct Problem {
 impl Problem {
     /// A problem of the table, in this case for this reason.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        let (name, status, title, remedy) = code.facts();
-        Self {
-            code: name.into(),
-            status,
-            title,
-            remedy,
-            detail: detail.into(),
-            faults: Vec::new(),
-            more: Map::new(),
-        }
+        Self { code, name: None, detail: detail.into(), faults: Vec::new(), more: Map::new() }
     }
 
     /// The same, naming the places.
@@ -86,23 +76,26 @@ impl Problem {
             Class::Permanent => Code::DocumentInvalid,
             Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
         };
-        Self { code: error.code, ..Self::new(code, error.message) }
+        Self { name: Some(error.code), ..Self::new(code, error.message) }
     }
 
     /// The status it is answered with.
     pub(crate) fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        let (_, status, ..) = self.code.facts();
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The problem as JSON.
     pub(crate) fn body(&self) -> Value {
+        let (code, status, title, remedy) = self.code.facts();
+        let name = self.name.as_deref().unwrap_or(code);
         let mut body = json!({
-            "type": format!("urn:tenure:problem:{}", self.code),
-            "title": self.title,
-            "status": self.status,
+            "type": format!("urn:tenure:problem:{name}"),
+            "title": title,
+            "status": status,
             "detail": self.detail,
-            "code": self.code,
-            "remedy": self.remedy,
+            "code": name,
+            "remedy": remedy,
         });
         if let Some(fields) = body.as_object_mut() {
             if !self.faults.is_empty() {
