@@ -308,9 +308,12 @@ impl Store for Embedded {
         let blocks = |part: &shared::Part| {
             matches!(part, shared::Part::Journal | shared::Part::Index | shared::Part::Space)
         };
-        let told: Vec<&str> = problems.values().map(String::as_str).collect();
+        // The writer ends by itself only when it is told to, or by a fault of ours.
+        let ended =
+            self.inbox.is_closed().then_some("nothing writes to the journal any more; restart the process");
+        let told: Vec<&str> = problems.values().map(String::as_str).chain(ended).collect();
         Health {
-            writable: !problems.keys().any(blocks) && shared.course() == Course::Run,
+            writable: ended.is_none() && !problems.keys().any(blocks) && shared.course() == Course::Run,
             problem: (!told.is_empty()).then(|| told.join("; ")),
             sequence,
             live_bytes: account.bytes.saturating_add(waiting),

@@ -167,3 +167,51 @@ impl Tasks {
         self.held.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ExecutionId;
+
+    fn task() -> TaskId {
+        TaskId { execution: ExecutionId::new(Timestamp(1), [0; 10]), visit: 1, slot: 0 }
+    }
+
+    #[test]
+    fn a_task_whose_settling_is_on_its_way_is_not_handed_out() {
+        let mut tasks = Tasks::new(1);
+        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(1) });
+        let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);
+        tasks.claim(task());
+
+        let lapsed = tasks.pick(Timestamp(50), Timestamp(60), 9);
+
+        assert!(lapsed.is_empty(), "{lapsed:?}");
+        assert!(tasks.is_held_under(task(), held.epoch));
+        tasks.unclaim(task());
+        assert_eq!(tasks.pick(Timestamp(50), Timestamp(60), 9).len(), 1);
+    }
+
+    #[test]
+    fn epochs_of_a_later_opening_are_greater() {
+        let first = |opens| {
+            let mut tasks = Tasks::new(opens);
+            tasks.restore(task(), Timestamp(1), Sequence(1), 0);
+            tasks.pick(Timestamp(1), Timestamp(10), 1).remove(0).epoch
+        };
+        assert!(first(3) < first(4));
+    }
+
+    #[test]
+    fn a_task_scheduled_anew_forgets_its_lease_and_deliveries() {
+        let mut tasks = Tasks::new(1);
+        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(1) });
+        let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);
+
+        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(2) });
+
+        assert!(!tasks.is_held_under(task(), held.epoch));
+        assert_eq!(tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0).deliveries, 1);
+        assert_eq!(tasks.len(), 1);
+    }
+}

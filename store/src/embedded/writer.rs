@@ -7,7 +7,7 @@
 use super::{
     decide::{Group, locked},
     segment::{Blank, Segment},
-    shared::{Part, Shared},
+    shared::{Course, Part, Shared},
 };
 use crate::{Commit, Error, Receipt, Sequence};
 use std::{
@@ -114,6 +114,9 @@ impl Writer {
         loop {
             if let Some(why) = self.shared.problem(Part::Index) {
                 return Err(Error::Unavailable { why });
+            }
+            if self.shared.course() == Course::Stop {
+                return Err(Error::Unavailable { why: "the store is closing".into() });
             }
             let seen = self.shared.applied.count();
             if self.shared.overlay().bytes() <= self.shared.options.backlog_bytes {
