@@ -1,1 +1,457 @@
 //! Onboarding, from request to service, and back from everywhere.
+
+use engine::{
+    Engine, Error, ManualClock, Person, PlanDigest, Refusal, Request as Asked, Verdict, Workflow, check,
+    diagram,
+    testing::{Scene, World, verify},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    sync::Arc,
+};
+use store::{Commit, Document, ExecutionId, Key, Memory, Sequence, Store, Timestamp};
+use tests::books::{Books, rows};
+use workflows::{
+    backends::simulated::{Fault, LocalWorld, Script, What},
+    onboarding::{CAPACITY_FREED, Onboarding, preview},
+    platform::Platform,
+    policy::{PlatformPolicy, Request, publish},
+    tenancy::*,
+};
+
+const SITES: &str = "
+regions: [{id: eu-west, jurisdiction: eu}]
+clusters:
+  - {id: west-1, region: eu-west}
+  - {id: own-1, region: eu-west, tenancy: dedicated}
+  - {id: slurm-1, region: eu-west, kind: slurm}
+  - {id: metal-1, region: eu-west, kind: bare_metal}
+";
+const ACME: &str = "
+name: acme
+tenant: {tier: standard, isolation: dedicated, data_residency: eu-only, allow_preemption: true, allow_gpu_sharing: false}
+entitlement: {gpu_model: H100, gpus: 16}
+compliance: [soc2]
+";
+
+fn fleet() -> Books {
+    Books::with_fleet(
+        SITES,
+        &[
+            ("west-1", "eu-west", &rows("w", 4, 8, "H100")),
+            ("own-1", "eu-west", &rows("o", 1, 8, "H100")),
+            ("slurm-1", "eu-west", &rows("s", 1, 8, "A100")),
+            ("metal-1", "eu-west", &rows("m", 1, 8, "T4")),
+        ],
+    )
+}
+
+fn request(text: &str) -> Request {
+    Request::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
+}
+
+/// A request, the policy that meets it, and the nodes that will prove unfit.
+struct Case {
+    name: &'static str,
+    request: String,
+    policy: Vec<(&'static str, &'static str)>,
+    unfit: &'static str,
+}
+
+impl Case {
+    fn of(name: &'static str, request: String) -> Self {
+        Self { name, request, policy: Vec::new(), unfit: "" }
+    }
+}
+
+const LEDGER: [&str; 10] = [
+    "tenants",
+    "workspaces",
+    "entitlements",
+    "quotas",
+    "holdings",
+    "nodes",
+    "pool-chunks",
+    "clusters",
+    "waitlists",
+    "cluster-keys",
+];
+
+impl Scene<Onboarding> for Case {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn data(&self) -> Onboarding {
+        Onboarding::new(request(&self.request), Some("ab".into()))
+    }
+
+    fn world(&self) -> World<Platform> {
+        let mut books = fleet();
+        if !self.policy.is_empty() {
+            let mut text = PlatformPolicy::BUILT_IN.replacen("version: 1", "version: 2", 1);
+            for (from, to) in &self.policy {
+                assert!(text.contains(from), "{from}");
+                text = text.replacen(from, to, 1);
+            }
+            books.decide(|view| publish(view, &text, "ada")).unwrap();
+        }
+        let world = Arc::new(LocalWorld::new());
+        if !self.unfit.is_empty() {
+            let unfit = Fault::on("DiagnoseNode", What::NodeUnfit).named(self.unfit).times(0);
+            world.script(Script { faults: vec![unfit], random: None });
+        }
+        World { platform: Platform::simulated(world), documents: books.puts(), collections: LEDGER.to_vec() }
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        let mut all = platform.local_world().unwrap().snapshot();
+        all.extend(
+            documents.iter().filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))),
+        );
+        all.insert("ledger lists what is free".into(), books_agree(documents));
+        all
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        platform.local_world().unwrap().violations()
+    }
+}
+
+/// What of a document matters after a run: not when, by which execution, or how often it was tried.
+fn matter(key: &Key, body: &Value) -> Option<Value> {
+    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+    match key.collection.as_str() {
+        // A node found unfit stays apart on purpose, whatever becomes of its tenant.
+        "nodes" if field("state") == json!("quarantined") => Some(json!([null, "free"])),
+        "nodes" => Some(json!([field("owner"), field("state")])),
+        "pool-chunks" => None,
+        "waitlists" => {
+            let waiters = field("waiters");
+            let tenants: Vec<_> = waiters.as_array()?.iter().map(|waiter| waiter["tenant"].clone()).collect();
+            (!tenants.is_empty()).then(|| json!(tenants))
+        }
+        "cluster-keys" => field("revoked_at").is_null().then(|| field("tenant")),
+        "holdings" => {
+            Some(json!([field("nodes").as_object()?.keys().collect::<Vec<_>>(), field("quarantined")]))
+        }
+        _ => {
+            let mut body = body.clone();
+            for name in ["created_at", "activated_at", "onboarded_by"] {
+                body.as_object_mut()?.remove(name);
+            }
+            Some(body)
+        }
+    }
+}
+
+/// Nodes that are free and not listed, or listed and not free.
+fn books_agree(documents: &BTreeMap<Key, Value>) -> Value {
+    let of = |kind: &'static str| documents.iter().filter(move |(key, _)| key.collection == kind);
+    let free: BTreeSet<_> =
+        of("nodes").filter(|(_, node)| node["state"] == "free").map(|(key, _)| key.id.clone()).collect();
+    let listed = of("pool-chunks").flat_map(|(_, chunk)| chunk["free"].as_object().unwrap().keys().cloned());
+    let listed: BTreeSet<_> = listed.collect();
+    json!(free.symmetric_difference(&listed).collect::<Vec<_>>())
+}
+
+fn cases() -> Vec<Case> {
+    let research =
+        ACME.replace("standard", "research").replace("gpus: 16", "gpus: 8").replace("[soc2]", "[]");
+    let unfit = |name, policy| Case {
+        policy,
+        unfit: "w-0000",
+        ..Case::of(name, ACME.replace("gpus: 16", "gpus: 8"))
+    };
+    vec![
+        Case {
+            policy: vec![("waitlist: 30d", "waitlist: 30m")],
+            ..Case::of("kubernetes, people decide", ACME.into())
+        },
+        Case::of("a cluster of its own, self-service", research.replace("dedicated,", "dedicated_cluster,")),
+        Case::of("slurm, self-service", research.replace("H100", "A100")),
+        unfit("a node is unfit and replaced", vec![]),
+        unfit("a node is unfit and none is replaced", vec![("max_replacements: 3", "max_replacements: 0")]),
+        Case::of("nowhere to be", ACME.replace("eu-only", "[jp]")),
+    ]
+}
+
+#[test]
+fn onboarding_is_sound() {
+    assert_eq!(check::<Onboarding>(), []);
+}
+
+/// Every action fails before and after, runs twice, loses its answer; every undo too; a crash at every commit, a cancel
+/// and a pause between any two; every question answered every way.
+#[tokio::test]
+async fn onboarding_survives_every_fault_crash_and_interruption() {
+    let cases = cases();
+    let scenes: Vec<&dyn Scene<Onboarding>> =
+        cases.iter().map(|case| case as &dyn Scene<Onboarding>).collect();
+
+    let report = verify::<Onboarding>(&scenes).await.unwrap();
+
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+/// An engine on an in-memory store with the fleet imported.
+struct Stage {
+    engine: Engine<Platform>,
+    store: Arc<Memory>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let store = Arc::new(Memory::new());
+        store.commit(Commit { documents: fleet().puts(), ..Commit::default() }).await.unwrap();
+        let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
+        let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+        let engine = Engine::new(store.clone(), clock, platform).with::<Onboarding>().unwrap();
+        Self { engine, store }
+    }
+
+    async fn ask(&self, text: &str) -> Result<ExecutionId, Error> {
+        let asked = Asked::by(&requester());
+        self.engine.start(Onboarding::new(request(text), None), asked).await.map(|started| started.id)
+    }
+
+    async fn begin(&self, text: &str) -> ExecutionId {
+        let id = self.ask(text).await.unwrap();
+        self.engine.run_until_idle().await.unwrap();
+        id
+    }
+
+    async fn vote(&self, id: ExecutionId, person: &Person, digest: &PlanDigest) -> Result<(), Error> {
+        let vote = self.engine.vote(id, person, Verdict::Approve, digest, "looks right").await;
+        self.engine.run_until_idle().await.unwrap();
+        vote.map(drop)
+    }
+
+    async fn approve(&self, id: ExecutionId) {
+        let case = self.engine.approval(id).await.unwrap().unwrap();
+        for (number, seat) in case.seats.iter().enumerate() {
+            let person = Person::new(format!("voter-{number}"), seat.any_of.clone());
+            self.vote(id, &person, &case.digest).await.unwrap();
+        }
+    }
+
+    async fn state(&self, id: ExecutionId) -> (String, String) {
+        let record = self.engine.record(id).await.unwrap();
+        (record.state, record.phase)
+    }
+
+    async fn all<T: engine::Entity>(&self) -> Vec<T> {
+        let page = self.store.documents(T::COLLECTION, "", None, 10_000).await.unwrap();
+        page.items.iter().map(|document: &Document| serde_json::from_slice(&document.body).unwrap()).collect()
+    }
+}
+
+fn requester() -> Person {
+    Person::new("rita", ["platform_ops", "security"])
+}
+
+#[tokio::test]
+async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
+    let stage = Stage::new().await;
+    let id = stage.begin(ACME).await;
+    assert_eq!(stage.state(id).await.0, "AwaitingApproval");
+    let case = stage.engine.approval(id).await.unwrap().unwrap();
+    assert_eq!(case.plan.title, "onboard acme: 16 H100 in eu-west");
+    assert_eq!(case.plan.decides["simulated"], json!(true));
+    assert_eq!(case.plan.placement["proposed"]["nodes"].as_object().unwrap().len(), 2);
+
+    stage.approve(id).await;
+
+    assert_eq!(stage.state(id).await, ("Active".into(), "finished".into()));
+    let tenants: Vec<Tenant> = stage.all().await;
+    assert_eq!(
+        (tenants[0].state, tenants[0].cluster.as_ref().unwrap().as_str()),
+        (TenantState::Active, "west-1")
+    );
+    let world = stage.engine.platform().local_world().unwrap();
+    assert_eq!(world.violations(), Vec::<String>::new());
+    for node in stage.all::<Node>().await {
+        let outside =
+            world.owners().get(&format!("{}/{}", node.cluster, node.id)).and_then(|o| o.tenant.clone());
+        assert_eq!(outside, node.owner.as_ref().map(ToString::to_string), "{}", node.id);
+        assert_eq!(node.owner.is_some(), node.state == NodeState::InService);
+    }
+    assert!(world.all_effects().values().all(|times| *times == 1));
+    let after = stage.engine.show(id).await.unwrap().1;
+    assert_eq!(after.digest, case.digest, "what was agreed to is what was done");
+}
+
+/// I-16.
+#[tokio::test]
+async fn a_requester_a_duplicate_and_a_vote_for_another_plan_do_not_count() {
+    let stage = Stage::new().await;
+    let id = stage.begin(ACME).await;
+    let digest = stage.engine.approval(id).await.unwrap().unwrap().digest;
+    let ada = Person::new("ada", ["platform_ops"]);
+    let refusal = |result: Result<(), Error>| match result {
+        Err(Error::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+
+    let own = refusal(stage.vote(id, &requester(), &digest).await);
+    let stale = refusal(stage.vote(id, &ada, &PlanDigest("sha256:0".into())).await);
+    stage.vote(id, &ada, &digest).await.unwrap();
+    let twice = refusal(stage.vote(id, &ada, &digest).await);
+
+    assert!(matches!(own, Refusal::OwnRequest { .. }), "{own}");
+    assert!(matches!(stale, Refusal::PlanChanged { .. }), "{stale}");
+    assert!(matches!(twice, Refusal::VotedBefore { .. }), "{twice}");
+    assert_eq!(stage.state(id).await.0, "AwaitingApproval", "security has not agreed yet");
+}
+
+/// I-15.
+#[tokio::test]
+async fn a_tenant_has_one_open_lifecycle_at_a_time() {
+    let stage = Stage::new().await;
+    stage.begin(ACME).await;
+
+    let second = stage.ask(ACME).await;
+
+    assert!(matches!(second, Err(Error::Store(store::Error::Busy { .. }))), "{second:?}");
+}
+
+/// I-21.
+#[tokio::test]
+async fn every_change_of_state_is_one_line_of_the_history() {
+    let stage = Stage::new().await;
+    let id = stage.begin(ACME).await;
+    stage.approve(id).await;
+
+    let journal = stage.engine.journal(id).await.unwrap();
+
+    let mut at = None;
+    let mut last = Sequence(0);
+    for entry in &journal {
+        assert!(at.as_ref().is_none_or(|at| *at == entry.from) || entry.from.is_empty(), "{entry:?}");
+        at = Some(entry.to.clone());
+        assert!(entry.sequence >= last, "{entry:?}");
+        last = entry.sequence;
+        assert!(!entry.actor.is_empty());
+    }
+    let end = journal.last().map(|entry| (entry.from.as_str(), entry.to.as_str()));
+    assert_eq!(end, Some(("Active", "[*]")));
+}
+
+#[tokio::test]
+async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
+    let stage = Stage::new().await;
+    let first = stage.begin(&ACME.replace("gpus: 16", "gpus: 32")).await;
+    stage.approve(first).await;
+    let second = stage.begin(&ACME.replace("acme", "beta")).await;
+    let plan = stage.engine.approval(second).await.unwrap().unwrap().plan;
+    assert_eq!(plan.placement["short"]["free"], json!(0));
+    stage.approve(second).await;
+    assert_eq!(stage.state(second).await.0, "Waitlisted");
+    let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
+    let woken = || stage.engine.ledger(false, |view| workflows::ledger::waiting(view, &region, &model));
+    assert_eq!(woken().await.unwrap(), None, "nothing is free");
+
+    let rows = workflows::fleet::parse_nodes(&format!(
+        "sn,cpu_milli,memory_mib,gpu,model\n{}",
+        rows("x", 2, 8, "H100")
+    ));
+    let (rows, cluster) = (rows.unwrap(), "west-1".parse().unwrap());
+    stage
+        .engine
+        .ledger(true, |view| workflows::fleet::import_nodes(view, &rows, &cluster, &region))
+        .await
+        .unwrap();
+    assert_eq!(woken().await.unwrap(), Some(second));
+    stage.engine.signal(second, CAPACITY_FREED).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(stage.state(second).await.0, "Active");
+    assert!(stage.all::<Waitlist>().await.iter().all(|list| list.waiters.is_empty()));
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_the_plan_that_people_will_vote_on_and_changes_nothing() {
+    let stage = Stage::new().await;
+    let policy = PlatformPolicy::built_in().unwrap();
+    let before = stage.store.documents("nodes", "", None, 1_000).await.unwrap().items;
+
+    let shown = stage.engine.ledger(false, |view| preview(view, &request(ACME), &policy)).await.unwrap();
+
+    assert_eq!(stage.store.documents("nodes", "", None, 1_000).await.unwrap().items, before);
+    let id = stage.begin(ACME).await;
+    let case = stage.engine.approval(id).await.unwrap().unwrap();
+    assert_eq!((shown.digest, shown.plan), (case.digest, case.plan));
+}
+
+#[tokio::test]
+async fn a_request_that_policy_refuses_ends_with_its_reasons() {
+    let stage = Stage::new().await;
+    let id = stage.begin(&ACME.replace("eu-only", "[jp]")).await;
+
+    assert_eq!(stage.state(id).await.0, "Rejected");
+    let body = stage.engine.show(id).await.unwrap().1.body;
+    let reasons = body["data"]["reasons"].as_array().unwrap();
+    assert!(reasons.iter().any(|r| r["rule"] == "placement.data_residency" && r["line"] == 3), "{reasons:?}");
+    let decisions: Vec<Decision> = stage.all().await;
+    assert_eq!(decisions[0].facts_digest, decisions[0].facts.digest());
+}
+
+/// S-22: what is made differs by level, and the plan says so before it is made.
+#[test]
+fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects() {
+    let books = fleet();
+    let policy = PlatformPolicy::built_in().unwrap();
+    let objects = |text: String| {
+        let (shown, _, _) = books.weigh(|view| preview(view, &request(&text), &policy)).unwrap();
+        let objects = shown.plan.decides["objects"].as_array().unwrap().clone();
+        let kinds = objects.iter().map(|object| object.as_object().unwrap().keys().next().unwrap().clone());
+        (kinds.collect::<Vec<_>>().join(" "), shown.plan.decides["gpu_layout"].clone())
+    };
+    let small = ACME.replace("gpus: 16", "gpus: 8");
+    let walls = "key identity namespace cohort flavor queue resource_quota isolation bucket";
+    let slices = small.replace("dedicated,", "shared_slices,").replace("sharing: false", "sharing: true");
+
+    assert_eq!(objects(small.clone()), (walls.into(), json!("all-disabled")));
+    assert_eq!(objects(slices), (walls.into(), json!("all-1g.10gb")));
+    let own = small.replace("dedicated,", "dedicated_cluster,");
+    assert_eq!(objects(own), (format!("{walls} cluster_key"), json!("all-disabled")));
+    assert_eq!(objects(small.replace("H100", "A100")).0, "key identity account bucket");
+    assert_eq!(objects(small.replace("H100", "T4")).0, "key identity bucket");
+}
+
+/// Run with `BLESS=1` to write the diagram into the page.
+#[test]
+fn the_diagram_in_the_docs_is_the_one_that_runs() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/workflows/onboarding.md");
+    let (begin, end) = ("<!-- diagram:begin -->\n", "<!-- diagram:end -->");
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (head, rest) = page.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let drawn = format!(
+        "{head}{begin}```mermaid\n{}\n```\n{end}{tail}",
+        diagram::<Onboarding>().mermaid(None).trim_end()
+    );
+
+    if env::var_os("BLESS").is_some() {
+        fs::write(PAGE, &drawn).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(PAGE).unwrap(),
+        drawn,
+        "run the tests with BLESS=1 and look at the difference"
+    );
+}
+
+/// The page names every state.
+#[test]
+fn the_page_says_what_every_state_does() {
+    let page = include_str!("../../docs/workflows/onboarding.md");
+    let table = page.split("## States").nth(1).unwrap();
+    for state in diagram::<Onboarding>().states {
+        assert!(table.contains(&format!("`{}`", state.name)), "{} is not in the table", state.name);
+    }
+    assert_eq!(Onboarding::NAME, "onboarding");
+}

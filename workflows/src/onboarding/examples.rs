@@ -8,6 +8,7 @@ use crate::{
     policy::{Facts, PlatformPolicy, Request, evaluate},
     tenancy::{ClusterKind, Gpus, OwnerEpoch, Tenancy},
 };
+use std::sync::OnceLock;
 
 const DEDICATED: &str = "
 name: example
@@ -22,7 +23,13 @@ tenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemp
 entitlement: {gpu_model: H100, gpus: 8}
 ";
 
+/// Made once: the engine asks for examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<Onboarding> {
+    static MADE: OnceLock<Vec<Onboarding>> = OnceLock::new();
+    MADE.get_or_init(make).clone()
+}
+
+fn make() -> Vec<Onboarding> {
     let dedicated = Tenancy::Dedicated { tenant: None };
     let examples = [
         example(DEDICATED, ClusterKind::Kubernetes, dedicated),

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
+    sync::OnceLock,
     time::Duration,
 };
 use store::Timestamp;
@@ -138,7 +139,8 @@ impl PlatformPolicy {
     /// # Errors
     /// None in a build whose tests passed.
     pub fn built_in() -> Result<Self, Invalid> {
-        Self::from_yaml(Self::BUILT_IN)
+        static READ: OnceLock<Result<PlatformPolicy, Invalid>> = OnceLock::new();
+        READ.get_or_init(|| Self::from_yaml(Self::BUILT_IN)).clone()
     }
 
     /// The policy in a YAML document.
