@@ -276,7 +276,8 @@ mod tests {
         });
         let mut leaves: Vec<String> = leaves.collect();
         let mut keys: Vec<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
-        (leaves.sort(), keys.sort());
+        leaves.sort();
+        keys.sort();
         assert_eq!(leaves, keys);
     }
 

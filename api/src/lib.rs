@@ -24,10 +24,15 @@ pub use http::{Access, Rule, codes, rules};
 
 use std::process::ExitCode;
 
+/// Makes `ring` what this process does TLS with; HTTP clients need that before the first of them is built.
+pub fn install_tls() {
+    // Fails only when a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The program.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Fails only when a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_tls();
     cli::run().into()
 }

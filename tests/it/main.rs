@@ -6,12 +6,15 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
+mod cli;
 mod engine;
 mod fleet;
 mod hello;
+mod http;
 mod onboarding;
 mod placement;
 mod policy;
+mod served;
 mod tenancy;
 mod world;
 mod world_kept;

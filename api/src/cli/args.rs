@@ -284,7 +284,7 @@ pub(crate) enum Workflow {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
-    /// Open the store in the data folder, and say how it is.
+    /// Read everything in the store, and say what is wrong; repairs nothing.
     Check,
     /// Write everything in the store to a file.
     Export {

@@ -30,19 +30,33 @@ use args::{Cli, Command, Common, Format, Serve};
 use clap::{CommandFactory as _, Parser as _};
 use std::future::Future;
 
-/// Every command, such as `tenure approvals approve`, for documents and tests.
+/// Every command with its usage and what it does, for documents and tests.
 #[must_use]
-pub fn commands() -> Vec<String> {
+pub fn commands() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    gather(&Cli::command(), "", &mut all);
+    let mut whole = Cli::command();
+    whole.build();
+    gather(&whole, "", &mut all);
     all
 }
 
-fn gather(command: &clap::Command, before: &str, all: &mut Vec<String>) {
+fn gather(command: &clap::Command, before: &str, all: &mut Vec<(String, String)>) {
     let path = format!("{before} {}", command.get_name());
     let path = path.trim();
     if !command.has_subcommands() {
-        all.push(path.to_owned());
+        let own = command.get_arguments().filter(|argument| {
+            !argument.is_global_set() && !["help", "version"].contains(&argument.get_id().as_str())
+        });
+        let usage = own.fold(path.to_owned(), |usage, argument| {
+            let shown = argument.to_string();
+            if argument.is_required_set() {
+                format!("{usage} {shown}")
+            } else {
+                format!("{usage} [{}]", shown.trim_matches(['[', ']']))
+            }
+        });
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        all.push((usage, about));
     }
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         gather(inner, path, all);

@@ -208,8 +208,9 @@ async fn terminate(
     headers: HeaderMap,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
     if why.reason.trim().is_empty() {
-        let detail = "closing an execution by force leaves things behind: say why";
+        let detail = format!("closing {} by force leaves things behind: say why", record.id);
         return Err(Problem::new(Code::ReasonMissing, detail));
     }
     order(&app, &caller, &id, &headers, why, Event::TerminateRequested).await

@@ -1,0 +1,293 @@
+//! The command line: what it prints, how it ends, and what it never does. Against a real server.
+
+use crate::served::{NODES, Ran, Running, Served, TENURE, generated, large, page, small, tenure};
+use rustix::process::Signal;
+use serde_json::json;
+use std::{
+    fs,
+    process::{Child, Stdio},
+};
+
+fn written(served: &Served, name: &str, text: &str) -> String {
+    let path = served.dir.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_tenant_is_onboarded_from_the_command_line() {
+    let served = Served::start();
+    let nodes = written(&served, "nodes.csv", NODES);
+    let import = ["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"];
+    let imported = served.run(&import);
+    assert_eq!(imported.exit, 0, "{imported:?}");
+    assert!(
+        imported.out.contains("8 nodes, 64 GPUs") && imported.out.contains("8 added"),
+        "{}",
+        imported.out
+    );
+    assert!(served.run(&import).out.contains("0 added, 0 changed, 8 unchanged"));
+
+    let file = written(&served, "acme.yaml", &large("acme"));
+    let asked = served.run(&["tenant", "onboard", "-f", &file, "--wait"]);
+    assert_eq!(asked.exit, 10, "it waits for people: {asked:?}");
+    assert!(asked.err.contains("Evaluating") || asked.err.contains("AwaitingApproval"), "{}", asked.err);
+    let approvals = served.run(&["approvals", "list", "-o", "json"]).json();
+    let id = approvals[0]["execution"].as_str().unwrap();
+    let shown = served.run(&["approvals", "show", id]);
+    for part in ["16 H100", "gpus: 16", "proposed placement", "nominal: 16", "simulated"] {
+        assert!(shown.out.contains(part), "{part}: {}", shown.out);
+    }
+
+    let own = served.run(&["approvals", "approve", id]);
+    assert_eq!(own.exit, 4, "{own:?}");
+    assert!(own.err.contains("another person") && own.err.contains("what to do"), "{}", own.err);
+
+    let added = served.run(&["user", "add", "ada", "--role", "platform_ops"]);
+    let token = added.out.trim();
+    assert!(token.starts_with("tn_"), "the token alone is on standard output: {added:?}");
+    let approved = served.run(&["--token", token, "approvals", "approve", &id[..18], "--reason", "signed"]);
+    assert_eq!(approved.exit, 0, "{approved:?}");
+    let waited = served.run(&["executions", "wait", id]);
+    assert_eq!((waited.exit, waited.out.contains("completed")), (0, true), "{waited:?}");
+    assert_eq!(served.run(&["tenants", "show", "acme", "-o", "json"]).json()["state"], "active");
+}
+
+#[tokio::test]
+async fn a_list_as_json_is_one_array_of_all_items() {
+    let served = Served::start();
+    let header = NODES.lines().next().unwrap();
+    let rows: String = (0..2_345).map(|n| format!("n-{n:05},1000,1024,1,T4\n")).collect();
+    let nodes = written(&served, "nodes.csv", &format!("{header}\n{rows}"));
+    assert_eq!(served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]).exit, 0);
+    let listed = served.run(&["nodes", "list", "-o", "json"]);
+    assert_eq!(listed.json().as_array().unwrap().len(), 2_345);
+    assert_eq!(listed.err, "");
+    let table = served.run(&["nodes", "list"]);
+    assert_eq!(table.out.lines().count(), 2_346);
+    assert!(table.out.lines().nth(1).unwrap().starts_with("n-00000 "), "the id comes first");
+    for noun in ["tenants", "executions", "approvals", "clusters", "regions"] {
+        assert!(served.run(&[noun, "list", "-o", "json"]).json().is_array(), "{noun}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_ends_with_the_code_that_scripts_rely_on() {
+    let served = Served::with_nodes().await;
+    let large_file = written(&served, "large.yaml", &large("acme"));
+    let wrong = written(&served, "wrong.yaml", "name: acme\ntenant: {tier: gold}\n");
+    let never = written(&served, "never.yaml", &large("never").replace("gpus: 16", "gpus: 1000"));
+
+    assert_eq!(served.run(&["dance"]).exit, 2);
+    assert_eq!(served.run(&["executions", "show"]).exit, 2);
+    assert_eq!(served.run(&["--help"]).exit, 0);
+    assert_eq!(served.run(&["executions", "show", "00000000"]).exit, 3);
+    assert_eq!(served.run(&["--token", "tn_x", "tenants", "list"]).exit, 4);
+    assert_eq!(
+        Ran::of(tenure(served.dir.path()).args(["--server", "127.0.0.1:1", "tenants", "list"])).exit,
+        9
+    );
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &wrong]).exit, 1);
+    assert_eq!(served.run(&["tenant", "onboard", "-f", "nowhere.yaml"]).exit, 1);
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &never, "--wait"]).exit, 6, "policy says no");
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &never, "--dry-run"]).exit, 6);
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &large_file, "--dry-run"]).exit, 0);
+
+    let asked = served.run(&["tenant", "onboard", "-f", &large_file, "--wait", "-o", "json"]);
+    assert_eq!(asked.exit, 10, "{asked:?}");
+    let id = asked.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &large_file]).exit, 5, "busy");
+    assert_eq!(served.run(&["executions", "resume", &id]).exit, 5, "it is not paused");
+    assert_eq!(served.run(&["executions", "terminate", &id]).exit, 1, "without a reason");
+    assert_eq!(served.run(&["executions", "cancel", &id, "--reason", "test"]).exit, 0);
+    assert_eq!(served.run(&["executions", "wait", &id]).exit, 8, "taken back");
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_says_so_and_changes_nothing() {
+    let served = Served::start_with(&[("TENURE_SIMULATED_DELAY_MS", "20000")]);
+    let nodes = written(&served, "nodes.csv", NODES);
+    served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]);
+    let file = written(&served, "acme.yaml", &small("acme"));
+    let waited = served.run(&["tenant", "onboard", "-f", &file, "--wait", "--timeout", "1s"]);
+    assert_eq!(waited.exit, 7, "{waited:?}");
+    let all = served.run(&["executions", "list", "-o", "json"]).json();
+    assert_eq!(all[0]["open"], true);
+}
+
+#[tokio::test]
+async fn an_error_as_json_is_the_problem_on_standard_error() {
+    let served = Served::start();
+    let ran = served.run(&["-o", "json", "executions", "show", "00000000"]);
+    assert_eq!(ran.out, "");
+    let problem: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(problem["code"], "resource.not_found");
+    assert_eq!(problem["status"], 404);
+}
+
+#[tokio::test]
+async fn a_broken_row_is_told_with_file_line_and_column() {
+    let served = Served::start();
+    let nodes = written(&served, "nodes.csv", &NODES.replace("n-7,96000", "n-7,many"));
+    let ran = served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]);
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    for part in ["nodes.csv", "nothing of it was applied", "line 8", "cpu_milli"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    assert_eq!(served.run(&["nodes", "list", "-o", "json"]).json(), json!([]));
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_is_no_reason_to_panic() {
+    let served = Served::with_nodes().await;
+    for arguments in
+        [&["nodes", "list"][..], &["nodes", "list", "-o", "json"], &["workflow", "diagram", "onboarding"]]
+    {
+        let mut child: Child = tenure(served.dir.path())
+            .args(["--server", &served.url])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(ended.stderr).unwrap(), "");
+        assert_eq!(ended.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn offline_commands_need_no_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| Ran::of(tenure(dir.path()).args(arguments));
+    fs::write(dir.path().join("good.yaml"), small("acme")).unwrap();
+    fs::write(dir.path().join("bad.yaml"), small("acme").replace("tier:", "teir:")).unwrap();
+    fs::write(dir.path().join("tenure.toml"), "[engine]\nleese = \"3s\"\n").unwrap();
+
+    assert!(run(&["workflow", "list"]).out.contains("onboarding"));
+    assert!(run(&["workflow", "diagram", "onboarding"]).out.starts_with("stateDiagram-v2"));
+    assert_eq!(run(&["workflow", "diagram", "nothing"]).exit, 3);
+    assert_eq!(run(&["policy", "check", "good.yaml"]).exit, 0);
+    let bad = run(&["policy", "check", "bad.yaml"]);
+    assert_eq!((bad.exit, bad.out.contains("line 3")), (1, true), "{bad:?}");
+    assert_eq!(run(&["config", "check"]).exit, 0);
+    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
+    assert_eq!((unknown.exit, unknown.err.contains("leese")), (2, true), "{unknown:?}");
+    let gpus = run(&["gpus"]);
+    assert_eq!(gpus.exit, 0, "{gpus:?}");
+    assert!(!dir.path().join("tenure-data").exists(), "none of them makes a data folder");
+    assert_eq!(run(&["store", "check"]).exit, 74, "there is no store");
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
+    let served = Served::start();
+    let second = Ran::of(tenure(served.dir.path()).args(["serve", "--listen", "127.0.0.1:0"]));
+    assert_eq!(second.exit, 74, "{second:?}");
+    assert!(second.err.contains("in use") || second.err.contains("another process"), "{}", second.err);
+    assert!(!second.err.contains("panicked"));
+    assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
+}
+
+#[test]
+fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
+    fs::write(dir.path().join("acme.yaml"), small("acme")).unwrap();
+    let server = Running::start(dir.path(), &[("TENURE_SIMULATED_DELAY_MS", "200")]);
+    let url = server.url.clone();
+    let run =
+        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
+    assert_eq!(run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]).exit, 0);
+    let id = run(&url, &["-o", "json", "tenant", "onboard", "-f", "acme.yaml"]).json()["id"].clone();
+
+    assert_eq!(server.stop(Signal::TERM), Some(0));
+    let checked = run(&url, &["store", "check"]);
+    assert_eq!(checked.exit, 0, "{checked:?}");
+
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    let waited = run(&url, &["executions", "wait", id.as_str().unwrap(), "--timeout", "20s"]);
+    assert_eq!(waited.exit, 0, "{waited:?}");
+    assert_eq!(server.stop(Signal::INT), Some(0));
+}
+
+#[test]
+fn a_store_travels_with_its_executions_in_flight() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
+    fs::write(dir.path().join("acme.yaml"), large("acme")).unwrap();
+    let run =
+        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
+    assert_eq!(run(&url, &["tenant", "onboard", "-f", "acme.yaml", "--wait"]).exit, 10);
+    drop(server);
+
+    let exported = run(&url, &["store", "export", "all.jsonl"]);
+    assert_eq!(exported.exit, 0, "{exported:?}");
+    fs::rename(dir.path().join("tenure-data"), dir.path().join("old")).unwrap();
+    let imported = run(&url, &["store", "import", "all.jsonl"]);
+    assert_eq!(imported.exit, 0, "{imported:?}");
+    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "it is not written over");
+
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    assert_eq!(run(&url, &["approvals", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
+    drop(server);
+}
+
+#[tokio::test]
+async fn the_admin_token_is_shown_once_kept_to_its_owner_and_replaced_when_its_file_is_gone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tenure-data/admin.token");
+    let start = || {
+        let mut server = Running::start(dir.path(), &[]);
+        let said = std::mem::take(&mut server.said).join("\n");
+        assert_eq!(server.stop(Signal::TERM), Some(0));
+        said
+    };
+    let first = start();
+    let token = fs::read_to_string(&file).unwrap();
+    assert!(first.contains(token.trim()));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!start().contains("tn_"), "the second start shows nothing");
+    fs::remove_file(&file).unwrap();
+    let third = start();
+    let renewed = fs::read_to_string(&file).unwrap();
+    assert!(third.contains(renewed.trim()) && renewed != token);
+}
+
+#[test]
+fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = Ran::of(tenure(dir.path()).arg("demo").env("TMPDIR", dir.path()));
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(
+        ran.out.contains("killed in TakingNodes") && ran.out.contains("nothing was left behind"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
+}
+
+// ---------------------------------------------------------------- documents
+
+/// Run with `BLESS=1` to write the list of commands into the page.
+#[test]
+fn the_commands_in_the_docs_are_those_that_there_are() {
+    let line = |(command, about): (String, String)| format!("| `{command}` | {about} |\n");
+    let table: String = api::commands().into_iter().map(line).collect();
+    generated("cli.md", "commands", &format!("| command | what it does |\n|---|---|\n{table}"));
+}
+
+#[test]
+fn every_exit_code_stands_in_the_docs() {
+    let page = page("cli.md");
+    for code in api::exits() {
+        assert!(page.contains(&format!("| {code} |")), "docs/cli.md lacks exit code {code}");
+    }
+}

@@ -1,0 +1,259 @@
+//! A real server on a folder of its own and a free port, and the command line beside it.
+
+use reqwest::{Client, Method, RequestBuilder, StatusCode, header::HeaderMap};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+/// The program.
+pub(crate) const TENURE: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+
+/// Eight nodes with eight GPUs each.
+pub(crate) const NODES: &str = "\
+sn,cpu_milli,memory_mib,gpu,model
+n-1,96000,786432,8,H100
+n-2,96000,786432,8,H100
+n-3,96000,786432,8,H100
+n-4,96000,786432,8,H100
+n-5,96000,786432,8,H100
+n-6,96000,786432,8,H100
+n-7,96000,786432,8,H100
+n-8,96000,786432,8,H100
+";
+
+/// A request that policy lets through without people.
+pub(crate) fn small(name: &str) -> String {
+    request(name, "research", 8)
+}
+
+/// A request that people must agree to.
+pub(crate) fn large(name: &str) -> String {
+    request(name, "enterprise", 16)
+}
+
+fn request(name: &str, tier: &str, gpus: u32) -> String {
+    format!(
+        "name: {name}\ntenant:\n  tier: {tier}\n  isolation: dedicated\n  data_residency: eu-only\n  \
+         allow_preemption: false\n  allow_gpu_sharing: false\nentitlement:\n  gpu_model: H100\n  gpus: {gpus}\n"
+    )
+}
+
+/// A server process, killed when it goes out of scope.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) url: String,
+    /// What it said before it listed what to try.
+    pub(crate) said: Vec<String>,
+}
+
+impl Running {
+    /// Starts a server in `dir` on a free port, with further variables in its environment.
+    pub(crate) fn start(dir: &Path, variables: &[(&str, &str)]) -> Self {
+        let mut command = tenure(dir);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let said: Vec<_> = lines.by_ref().take_while(|line| !line.starts_with("try next")).collect();
+        // Nobody may wait for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        let first = said.first().expect("the server starts");
+        let url = first.rsplit(' ').next().unwrap().to_owned();
+        Self { child, url, said }
+    }
+
+    /// Asks it to stop by `signal`; returns its exit code.
+    pub(crate) fn stop(mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running server.
+pub(crate) struct Served {
+    pub(crate) dir: TempDir,
+    pub(crate) url: String,
+    pub(crate) admin: String,
+    _process: Running,
+    http: Client,
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.body["id"].as_str().unwrap_or_else(|| panic!("{}", self.body)).to_owned()
+    }
+}
+
+/// The program on the folder `dir`, quiet and untouched by the environment of whoever runs the tests.
+pub(crate) fn tenure(dir: &Path) -> Command {
+    let mut command = Command::new(TENURE);
+    for name in ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("TENURE_LOG", "error").current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts with further variables in its environment.
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
+        api::install_tls();
+        let dir = tempfile::tempdir().unwrap();
+        let process = Running::start(dir.path(), variables);
+        let url = process.url.clone();
+        let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap();
+        Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
+    }
+
+    /// One with eight nodes.
+    pub(crate) async fn with_nodes() -> Self {
+        let served = Self::start();
+        let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        served
+    }
+
+    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let text = answer.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Answer { status, headers, body }
+    }
+
+    /// Reads as the admin.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.get_as(&self.admin, path).await
+    }
+
+    pub(crate) async fn get_as(&self, token: &str, path: &str) -> Answer {
+        self.send(self.ask(Method::GET, path).bearer_auth(token)).await
+    }
+
+    /// Sends a body as the admin.
+    pub(crate) async fn post(&self, path: &str, media: &str, body: &str) -> Answer {
+        self.post_as(&self.admin, path, media, body).await
+    }
+
+    pub(crate) async fn post_as(&self, token: &str, path: &str, media: &str, body: &str) -> Answer {
+        let request = self.ask(Method::POST, path).bearer_auth(token).header("content-type", media);
+        self.send(request.body(body.to_owned())).await
+    }
+
+    /// Sends JSON as the holder of `token`.
+    pub(crate) async fn json_as(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.post_as(token, path, "application/json", &body.to_string()).await
+    }
+
+    /// Adds a user and returns the token.
+    pub(crate) async fn user(&self, name: &str, roles: &[&str], tenant: Option<&str>) -> String {
+        let body = json!({ "name": name, "roles": roles, "tenant": tenant });
+        let added = self.json_as(&self.admin, "/v1/users", body).await;
+        assert_eq!(added.status, 201, "{}", added.body);
+        added.body["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks for a tenant as the admin; returns the execution's id.
+    pub(crate) async fn onboard(&self, document: &str) -> String {
+        let started = self.post("/v1/tenants", "application/yaml", document).await;
+        assert_eq!(started.status, 202, "{}", started.body);
+        started.id()
+    }
+
+    /// The execution once `holds` is true of it.
+    pub(crate) async fn until(&self, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..1_000 {
+            let item = self.get(&format!("/v1/executions/{id}")).await.body;
+            if holds(&item) {
+                return item;
+            }
+            tokio::task::yield_now().await;
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("execution {id} did not get there: {}", self.get(&format!("/v1/executions/{id}")).await.body);
+    }
+
+    /// The execution once it waits for people.
+    pub(crate) async fn asked(&self, id: &str) -> Value {
+        self.until(id, |item| !item["waiting_for"]["approval"].is_null()).await
+    }
+
+    /// The execution once it is over.
+    pub(crate) async fn ended(&self, id: &str) -> Value {
+        self.until(id, |item| item["open"] == false).await
+    }
+
+    /// Runs a command of the command line against this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(tenure(self.dir.path()).args(["--server", &self.url]).args(arguments))
+    }
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { exit: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+/// The text of a page of the documents.
+pub(crate) fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Fails unless the part of a page between the marks named `part` is `text`; with `BLESS=1` it is made so.
+pub(crate) fn generated(name: &str, part: &str, text: &str) {
+    let page = page(name);
+    let (begin, end) = (format!("<!-- {part}:begin -->\n"), format!("<!-- {part}:end -->"));
+    let (before, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("docs/{name} lacks {begin}"));
+    let (stands, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/{name} lacks {end}"));
+    if std::env::var_os("BLESS").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+        return std::fs::write(path, format!("{before}{begin}{text}{end}{after}")).unwrap();
+    }
+    assert_eq!(stands, text, "docs/{name} is out of date: run with BLESS=1");
+}
