@@ -215,7 +215,11 @@ impl<W: Workflow> Turn<W> {
         self.park(Reason::LimitReached, vec![ActionError::permanent("plan.unauthorised", why)], None);
     }
 
+    /// Keeps an earlier authorisation of the same plan: what more people agree to later is not what let it pass.
     pub(crate) fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
+        if self.exec.authorisation.as_ref().is_some_and(|given| given.digest == digest) {
+            return;
+        }
         let state = self.exec.state_name().to_owned();
         self.exec.authorisation = Some(Authorisation { digest, state, by });
     }

@@ -6,6 +6,7 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
+mod crash;
 mod cli;
 mod engine;
 mod fleet;

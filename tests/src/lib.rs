@@ -1,6 +1,8 @@
-//! x
+//! What the tests share: processes that can be killed, the simulated world as one of them, and the big campaigns.
 
 pub mod books;
 pub mod calls;
+pub mod campaign;
 pub mod pairs;
+pub mod processes;
 pub mod world;

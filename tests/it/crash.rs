@@ -1,0 +1,30 @@
+//! Whole processes, killed.
+
+use std::{path::Path, time::Duration};
+use tests::campaign::{Size, run};
+
+/// The bench `crash` does the same for 200 tenants and a minute of kills.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = Size {
+        tenants: 40,
+        nodes: 100,
+        killing: Duration::from_secs(14),
+        every: Duration::from_secs(2),
+        rest: Duration::from_secs(40),
+    };
+
+    let outcome = run(
+        Path::new(env!("CARGO_BIN_EXE_tenure-under-test")),
+        Path::new(env!("CARGO_BIN_EXE_world")),
+        dir.path(),
+        size,
+    )
+    .await;
+
+    println!("{outcome}");
+    assert!(outcome.wrong.is_empty(), "{outcome}");
+    assert!(outcome.kills >= 5, "{outcome}");
+    assert!(outcome.ends.get("completed").is_some_and(|done| *done >= 15), "{outcome}");
+}
