@@ -5,6 +5,7 @@
 //! and who acts when is `docs/workflows/onboarding.md`.
 
 mod examples;
+mod learning;
 mod plan;
 mod preview;
 mod resources;
@@ -18,14 +19,13 @@ use crate::{
         DestroyTenantKey, GpuLayout, HoldQueue, PublishCredentials, RestoreNetwork, ReturnNode,
     },
     ledger::{
-        ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, Evaluated,
-        ExtendWait, Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim,
-        RevokeClusterKey, SetQuotas, UnregisterTenant, codes,
+        ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, ExtendWait,
+        Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
+        SetQuotas, UnregisterTenant, codes,
     },
     placement::{Placement, Short},
     platform::Platform,
     policy::{Reason, Request, Terms, Verdict},
-    qualification::Qualified,
     tenancy::NodeId,
 };
 use engine::{
@@ -368,48 +368,5 @@ impl Onboarding {
             quarantined: Vec::new(),
             credentials: None,
         }
-    }
-
-    /// Keeps what `Evaluating` learnt; how clusters were left out is in the decision, and not carried along.
-    fn evaluated(&mut self, evaluated: Evaluated) {
-        let Evaluated { verdict, reasons, terms, proposal, short } = evaluated;
-        self.verdict = Some(verdict);
-        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
-        self.terms = terms;
-        self.proposal = proposal.map(|placement| Placement { considered: Vec::new(), ..placement });
-        self.short = short.map(|short| Short { considered: Vec::new(), ..short });
-    }
-
-    /// Keeps the claim; nodes that were not in the one before are still to be made ready.
-    fn claimed(&mut self, claim: Claim) {
-        let known =
-            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
-        self.fresh = claim.nodes.iter().filter(|node| !known(node)).cloned().collect();
-        self.layouts.clear();
-        self.claim = Some(claim);
-    }
-
-    fn qualified(&mut self, found: Qualified) {
-        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
-        self.unfit.extend(unfit.map(|node| node.node.clone()));
-    }
-
-    fn quarantined(&mut self, all: Vec<NodeId>) {
-        self.quarantined = all;
-        self.unfit.clear();
-    }
-
-    fn rejected(&self) -> bool {
-        self.terms.is_none()
-    }
-
-    fn waived(&self) -> bool {
-        self.terms.as_ref().is_some_and(|terms| terms.waived)
-    }
-
-    /// Whether policy lets as many nodes be replaced as have proved unfit.
-    fn replaceable(&self) -> bool {
-        let most = self.terms.as_ref().map_or(0, |terms| terms.max_replacements);
-        u32::try_from(self.quarantined.len()).is_ok_and(|unfit| unfit <= most)
     }
 }
