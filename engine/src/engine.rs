@@ -176,7 +176,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if !flaws.is_empty() {
             return Err(Unsound { workflow: W::NAME, flaws });
         }
-        Ok(self.change(|inner| _ = inner.machines.insert(W::NAME, Arc::new(Of::<W>::new()))))
+        Ok(self.with_checked::<W>())
+    }
+
+    /// Registers a workflow that has passed the static check before.
+    pub(crate) fn with_checked<W: Workflow<Platform = P>>(self) -> Self {
+        self.change(|inner| _ = inner.machines.insert(W::NAME, Arc::new(Of::<W>::new())))
     }
 
     /// Sets how it works.

@@ -102,8 +102,8 @@ fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Platform>, Acti
     };
     let state: W::State =
         state_named(&mark.state).ok_or_else(|| lost("the state no longer exists".into()))?;
-    let examples = W::examples();
-    let decode = std::iter::once(data).chain(&examples).find_map(|data| decoder(data, state, &mark.undo));
+    let shown = || W::examples().iter().find_map(|example| decoder(example, state, &mark.undo));
+    let decode = decoder(data, state, &mark.undo).or_else(shown);
     let decode = decode.ok_or_else(|| lost("the step no longer has this undo".into()))?;
     decode(&mark.arguments).map_err(|e| lost(e.to_string()))
 }

@@ -179,21 +179,18 @@ struct Stage<W: Workflow> {
 
 impl<W: Workflow> Stage<W> {
     /// An engine as after a start of the process: nothing is remembered but what the store holds.
-    fn engine(&self) -> Result<Engine<W::Platform>, Error> {
+    fn engine(&self) -> Engine<W::Platform> {
         let edges = self.edges.clone();
         let options = crate::Options { tap: Some(self.tap.clone()), ..crate::Options::default() };
         let engine = Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone());
-        let engine = engine.with::<W>().map_err(|unsound| {
-            let error = crate::ActionError::permanent("workflow.unsound", unsound);
-            Error::Undecided(error)
-        })?;
-        Ok(engine.options(options).watched(move |_, taken| locked(&edges).extend_from_slice(taken)))
+        let engine = engine.with_checked::<W>().options(options);
+        engine.watched(move |_, taken| locked(&edges).extend_from_slice(taken))
     }
 
     async fn start(&mut self, data: W) -> Result<ExecutionId, Error> {
         loop {
             let request = Request::by(&Person::new("requester", ["requester"])).once("sweep", "the same");
-            match self.engine()?.start(data.clone(), request).await {
+            match self.engine().start(data.clone(), request).await {
                 Ok(started) => return Ok(started.id),
                 Err(_) if self.store.is_dead() => self.restart(),
                 Err(error) => return Err(error),
@@ -214,11 +211,11 @@ impl<W: Workflow> Stage<W> {
 
     async fn play(&mut self, id: ExecutionId) -> Result<(Rest, Option<Reason>), Error> {
         let mut parked = None;
-        let mut engine = self.engine()?;
+        let mut engine = self.engine();
         for _ in 0..MOST_MOVES {
             if self.store.is_dead() {
                 self.restart();
-                engine = self.engine()?;
+                engine = self.engine();
             }
             self.interrupt(&engine, id).await?;
             match engine.work_next().await {

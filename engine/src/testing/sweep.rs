@@ -5,7 +5,7 @@ use super::{
     run::{Answer, Cut, Interruption, Point, Rest, Run, Script, run},
     scene::{Fault, Scene, differences},
 };
-use crate::{Error, Outcome, Reason, Workflow, diagram};
+use crate::{Error, Outcome, Reason, Workflow, check, diagram};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 /// Faults of forward actions.
@@ -19,9 +19,13 @@ const MOST_EXPLORED: usize = 600;
 /// Tries `W` in each scene, in every way this module knows.
 ///
 /// # Errors
-/// When a scene itself does not work, such as a workflow that does not register.
+/// When a scene itself does not work.
 pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
     let mut sweep = Sweep { report: Report::of(&diagram::<W>()), known: BTreeSet::new() };
+    sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
+    if !sweep.report.complaints.is_empty() {
+        return Ok(sweep.report);
+    }
     for scene in scenes {
         sweep.scene(*scene).await?;
     }
