@@ -274,6 +274,27 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
 }
 
+/// The README's first ten minutes, with the files that it names.
+#[tokio::test]
+async fn the_examples_in_the_docs_do_what_the_readme_says() {
+    let served = Served::start();
+    let example = |name: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name);
+        path.to_str().unwrap().to_owned()
+    };
+    let (nodes, acme) = (example("nodes.csv"), example("acme.yaml"));
+    assert_eq!(served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]).exit, 0);
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &acme, "--dry-run"]).exit, 0);
+    assert_eq!(served.run(&["tenant", "onboard", "-f", &acme, "--wait"]).exit, 10);
+    let olga = served.run(&["user", "add", "olga", "--role", "platform_ops"]).out;
+    let id = served.run(&["approvals", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
+    let approved =
+        served.run(&["--token", olga.trim(), "approvals", "approve", &id, "--reason", "capacity is there"]);
+    assert_eq!(approved.exit, 0, "{approved:?}");
+    let execution = id.split('.').next().unwrap();
+    assert_eq!(served.run(&["executions", "wait", execution, "--timeout", "20s"]).exit, 0);
+}
+
 // ---------------------------------------------------------------- documents
 
 /// Run with `BLESS=1` to write the list of commands into the page.
@@ -321,9 +342,13 @@ fn every_code_that_an_error_can_carry_stands_in_operations() {
     for source in ["engine/src", "workflows/src", "api/src"].iter().flat_map(|dir| sources(&root.join(dir))) {
         let text = fs::read_to_string(&source).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
-        for maker in
-            ["ActionError::permanent(", "ActionError::transient(", "ActionError::unknown(", "no_answer("]
-        {
+        for maker in [
+            "ActionError::permanent(",
+            "ActionError::transient(",
+            "ActionError::unknown(",
+            "ActionError::pending(",
+            "no_answer(",
+        ] {
             for made in text.split(maker).skip(1) {
                 let Some(literal) = made.trim_start().strip_prefix('"') else { continue };
                 let code = literal.split('"').next().unwrap();

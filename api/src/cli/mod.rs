@@ -109,7 +109,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::User(command)) => ask(user::run(common, command)),
-        Some(Command::Workflow(command)) => workflow::run(common, command),
+        Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
         Some(Command::Store(command)) => ask(store::run(common, command)),
         Some(Command::Policy(command)) => offline::policies(common, command),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
