@@ -17,7 +17,13 @@ use std::{
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
 };
 
 /// At most so much goes to sled between two flushes, in bytes.
@@ -35,7 +41,9 @@ pub(crate) type Found = (Box<[u8]>, Value);
 
 /// An open index.
 pub(crate) struct Index {
-    db: sled::Db,
+    /// Taken out only to be dropped.
+    db: Option<sled::Db>,
+    progress: Progress,
     account: Mutex<Account>,
     folder: PathBuf,
 }
@@ -66,6 +74,42 @@ impl Stub {
     }
 }
 
+/// Counts what gets done, so that whoever waits can tell slow from stuck.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    pub(crate) fn moved(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs `work` on a thread of its own, and gives it up once it has not moved for `limit`; `None` then.
+    pub(crate) fn watch<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, result) = mpsc::sync_channel(1);
+        // If nobody waits any more, the result is dropped there.
+        let run = move || drop(done.send(work()));
+        thread::Builder::new().name("store-open".into()).spawn(run).ok()?;
+        let mut seen = 0;
+        loop {
+            match result.recv_timeout(limit.max(Duration::from_millis(1))) {
+                Ok(value) => return Some(value),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    let moved = self.0.load(Ordering::Relaxed);
+                    if moved == seen {
+                        return None;
+                    }
+                    seen = moved;
+                }
+            }
+        }
+    }
+}
+
 /// Runs what touches sled; its panics become errors.
 pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(what)) {
@@ -82,7 +126,28 @@ struct Pending {
     account: Account,
 }
 
+impl Drop for Index {
+    /// sled flushes when it is dropped, and that can hang too; nobody waits for it longer than two seconds.
+    fn drop(&mut self) {
+        let (db, (done, dropped)) = (self.db.take(), mpsc::sync_channel::<()>(1));
+        let spawned = thread::Builder::new().name("store-drop".into()).spawn(move || {
+            drop(db);
+            drop(done);
+        });
+        if spawned.is_ok() && dropped.recv_timeout(Duration::from_secs(2)) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(
+                "the index in {} does not let itself be closed and is left behind",
+                self.folder.display()
+            );
+        }
+    }
+}
+
 impl Index {
+    fn db(&self) -> Result<&sled::Db, sled::Error> {
+        self.db.as_ref().ok_or_else(|| sled::Error::Unsupported("the index is closed".into()))
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -120,14 +185,14 @@ impl Index {
     }
 
     fn change(&self, pending: &mut Pending, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
-        let former = guarded(|| self.db.get(key))?;
+        let former = guarded(|| self.db()?.get(key))?;
         let former_pieces = former.as_deref().and_then(Stub::read).map_or(0, |stub| stub.pieces);
         let long = value.filter(|value| value.len() > PIECE_BYTES);
         let mut pieces = long.unwrap_or_default().chunks(PIECE_BYTES);
         let count = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
         for n in 0..count.max(former_pieces) {
             let key = key::chunk(key, n);
-            let former = guarded(|| self.db.get(&key))?;
+            let former = guarded(|| self.db()?.get(&key))?;
             self.put_row(pending, &key, former.as_deref(), pieces.next())?;
         }
         match long {
@@ -163,9 +228,10 @@ impl Index {
         let mut batch = std::mem::take(&mut pending.batch);
         batch.insert(key::META, pending.account.encode());
         guarded(|| {
-            self.db.apply_batch(batch)?;
-            self.db.flush()
+            self.db()?.apply_batch(batch)?;
+            self.db()?.flush()
         })?;
+        self.progress.moved();
         pending.bytes = 0;
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = pending.account;
         Ok(())
@@ -175,7 +241,7 @@ impl Index {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         // The writer may replace the pieces between two of our reads; then they do not match and are read again.
         for _ in 0..8 {
-            let Some(value) = guarded(|| self.db.get(key))? else { return Ok(None) };
+            let Some(value) = guarded(|| self.db()?.get(key))? else { return Ok(None) };
             let Some(stub) = Stub::read(&value) else { return Ok(Some(Value::Indexed(value))) };
             if let Some(joined) = self.join(key, &stub)? {
                 return Ok(Some(Value::Joined(joined)));
@@ -188,7 +254,7 @@ impl Index {
     fn join(&self, key: &[u8], stub: &Stub) -> Result<Option<Vec<u8>>, Error> {
         let mut joined = Vec::with_capacity(stub.bytes);
         for n in 0..stub.pieces {
-            let Some(piece) = guarded(|| self.db.get(key::chunk(key, n)))? else { return Ok(None) };
+            let Some(piece) = guarded(|| self.db()?.get(key::chunk(key, n)))? else { return Ok(None) };
             joined.extend_from_slice(&piece);
         }
         Ok((joined.len() == stub.bytes && crc32c::crc32c(&joined) == stub.crc).then_some(joined))
@@ -197,7 +263,10 @@ impl Index {
     /// Up to `limit` rows between `from` and `to`, in order, without the pieces of long values.
     pub(crate) fn range(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Result<Vec<Found>, Error> {
         let rows = guarded(|| {
-            self.db.range::<&[u8], _>((from, Bound::Excluded(to))).take(limit).collect::<Result<Vec<_>, _>>()
+            self.db()?
+                .range::<&[u8], _>((from, Bound::Excluded(to)))
+                .take(limit)
+                .collect::<Result<Vec<_>, _>>()
         })?;
         let mut found = Vec::with_capacity(rows.len());
         for (key, value) in rows {

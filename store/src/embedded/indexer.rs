@@ -103,8 +103,10 @@ fn recover(shared: &Arc<Shared>) {
             continue;
         }
         let files = locked(&shared.files);
-        let rebuilt = rebuild(&shared.dir, &shared.options, shared.opens);
+        let acknowledged = shared.overlay().last();
+        let rebuilt = rebuild(&shared.dir, &shared.options, shared.opens, acknowledged);
         drop(files);
+        shared.counters.index_progress.fetch_add(1, Ordering::Relaxed);
         match rebuilt {
             Ok(index) => {
                 let applied = index.applied();

@@ -160,7 +160,10 @@ impl Embedded {
         let threads = std::mem::take(&mut *locked(&self.threads));
         let (shared, (done, ended)) = (self.shared.clone(), oneshot::channel());
         let join = move || {
-            let _ = done.send(open::end(&shared, course, threads));
+            let ended = open::end(&shared, course, threads);
+            // Before the answer: whoever has it may open the folder again.
+            drop(shared);
+            let _ = done.send(ended);
         };
         std::thread::Builder::new()
             .name("store-close".into())

@@ -16,7 +16,7 @@ use std::{
 pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
     let tick = shared.options.tick;
     let mut written = Sequence(0);
-    let mut seen = 0;
+    let mut seen = None;
     let mut still = Duration::ZERO;
     let steered = shared.steered.count();
     while shared.course() == Course::Run {
@@ -31,10 +31,14 @@ pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
         }
         compact(shared);
         let progress = shared.counters.index_progress.load(Ordering::Relaxed);
-        let idle = shared.overlay().bytes() == 0 || shared.problem(Part::Index).is_some();
-        still = if idle || progress != seen { Duration::ZERO } else { still.saturating_add(tick) };
-        seen = progress;
-        if still >= shared.options.watchdog {
+        let failed = shared.problem(Part::Index).is_some();
+        let idle = shared.overlay().bytes() == 0 && !failed;
+        // Time counts only between two looks that both found it at the same work.
+        still = if idle || seen != Some(progress) { Duration::ZERO } else { still.saturating_add(tick) };
+        seen = (!idle).then_some(progress);
+        // Making the index anew takes longer than a batch, and its thread counts attempts, not rows.
+        let limit = shared.options.watchdog.saturating_mul(if failed { 10 } else { 1 });
+        if still >= limit {
             stalled(shared);
             return;
         }

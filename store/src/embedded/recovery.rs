@@ -14,7 +14,7 @@ use self::{
 use super::{
     checkpoint,
     frame::Frame,
-    index::{Index, Rows, Verdict, open_verified},
+    index::{Index, Progress, Rows, Verdict, open_verified},
     indexer::merged,
     journal,
     options::Options,
@@ -43,10 +43,24 @@ pub(super) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::Unavailable { why: format!("cannot {what} {}: {error}", path.display()) }
 }
 
-/// Brings the store in `dir` up to date, or refuses to.
+/// Brings the store in `dir` up to date, or refuses to; never waits for ever.
 pub(crate) fn recover(dir: &Path, options: &Options) -> Result<Recovered, Error> {
+    let progress = Progress::default();
+    let (at, mine, its) = (dir.to_owned(), options.clone(), progress.clone());
+    // Longer than opening the index may stand still, so that this is told by its own name where it can be.
+    let limit = options.open_stall.saturating_mul(2);
+    progress.watch(limit, move || bring_up(&at, &mine, &its)).unwrap_or_else(|| {
+        let why = format!(
+            "opening the store in {} has not moved for {limit:?}; nothing is lost, start the process again",
+            dir.display()
+        );
+        Err(Error::Unavailable { why })
+    })
+}
+
+fn bring_up(dir: &Path, options: &Options, progress: &Progress) -> Result<Recovered, Error> {
     tidy(dir)?;
-    let mut evidence = survey::look(dir, options)?;
+    let mut evidence = survey::look(dir, options, progress)?;
     let choice = base::choose(&evidence)?;
     let mut report = Report { sequence: choice.sequence, ..Report::default() };
     if let (Some((_, from, to)), false) = (&evidence.journal.torn, evidence.is_repaired(&choice)) {
@@ -61,10 +75,10 @@ pub(crate) fn recover(dir: &Path, options: &Options) -> Result<Recovered, Error>
                 report.rebuilt_index =
                     Some(evidence.index_problem.clone().unwrap_or_else(|| "it was behind".into()));
             }
-            fresh(dir, options, base)?
+            fresh(dir, options, base, progress)?
         }
     };
-    report.replayed = replay(dir, &index)?;
+    report.replayed = replay(dir, &index, Sequence(u64::MAX))?;
     index.set_opens(opens)?;
     let first = Sequence(choice.sequence.0.saturating_add(1));
     let bytes = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
@@ -123,9 +137,9 @@ fn discard(dir: &Path) -> Result<(), Error> {
 }
 
 /// A fresh index with the rows of `base`.
-fn fresh(dir: &Path, options: &Options, base: &Base) -> Result<Index, Error> {
+fn fresh(dir: &Path, options: &Options, base: &Base, progress: &Progress) -> Result<Index, Error> {
     discard(dir)?;
-    let index = match open_verified(&dir.join("index"), options) {
+    let index = match open_verified(&dir.join("index"), options, progress) {
         Verdict::Whole(found) => found.index,
         Verdict::Unusable(why) => {
             return Err(Error::Unavailable {
@@ -158,8 +172,8 @@ fn fresh(dir: &Path, options: &Options, base: &Base) -> Result<Index, Error> {
     Ok(index)
 }
 
-/// Applies what the journal has beyond the index; returns how many commits that were.
-fn replay(dir: &Path, index: &Index) -> Result<u64, Error> {
+/// Applies what the journal has beyond the index and not beyond `upto`; returns how many commits that were.
+fn replay(dir: &Path, index: &Index, upto: Sequence) -> Result<u64, Error> {
     let start = index.applied();
     let mut frames: Vec<Arc<Frame>> = Vec::new();
     let mut bytes = 0_usize;
@@ -168,7 +182,7 @@ fn replay(dir: &Path, index: &Index) -> Result<u64, Error> {
         if upto > index.applied() { index.apply(&rows, upto) } else { Ok(()) }
     };
     journal::survey(dir, |frame| {
-        if frame.header.last() > start {
+        if frame.header.last() > start && frame.header.last() <= upto {
             bytes = bytes.saturating_add(frame.bytes.len());
             frames.push(Arc::new(frame));
         }
@@ -183,13 +197,19 @@ fn replay(dir: &Path, index: &Index) -> Result<u64, Error> {
     Ok(index.applied().0.saturating_sub(start.0))
 }
 
-/// Makes the index anew while the store is open: from the newest whole snapshot and the journal.
-pub(crate) fn rebuild(dir: &Path, options: &Options, opens: u64) -> Result<Index, Error> {
+/// Makes the index anew while the store is open: from the newest whole snapshot and the journal, but not with a frame
+/// that is being written meanwhile.
+pub(crate) fn rebuild(
+    dir: &Path,
+    options: &Options,
+    opens: u64,
+    acknowledged: Sequence,
+) -> Result<Index, Error> {
     let mut evidence = Evidence { journal: journal::survey(dir, |_| Ok(()))?, ..Evidence::default() };
     survey::snapshots(dir, &mut evidence)?;
     let Choice { base, .. } = base::choose(&evidence)?;
-    let index = fresh(dir, options, &base)?;
-    replay(dir, &index)?;
+    let index = fresh(dir, options, &base, &Progress::default())?;
+    replay(dir, &index, acknowledged)?;
     index.set_opens(opens)?;
     Ok(index)
 }

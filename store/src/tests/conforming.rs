@@ -13,15 +13,20 @@ async fn memory_keeps_every_promise() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_keeps_every_promise() {
-    let folders = Mutex::new(Vec::new());
+    let opened = Mutex::new(Vec::new());
 
     let count = conformance::run(|| async {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = open(folder.path(), options());
-        folders.lock().unwrap().push(folder);
-        Arc::new(store) as Arc<dyn Store>
+        let store = Arc::new(store);
+        opened.lock().unwrap().push((store.clone(), folder));
+        store as Arc<dyn Store>
     })
     .await;
+    let opened = std::mem::take(&mut *opened.lock().unwrap());
+    for (store, _) in &opened {
+        store.close().await.unwrap();
+    }
 
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }

@@ -56,7 +56,7 @@ async fn a_copy_taken_at_any_moment_opens_with_all_that_was_acknowledged() {
 /// A killed store whose index knows nothing, with `commits` commits, each in a frame of its own.
 async fn journal_only(dir: &std::path::Path, commits: u64) {
     let slow = Duration::from_secs(60);
-    let (store, _) = open(dir, Options { index_delay: slow, tick: slow, ..unhurried() });
+    let (store, _) = open(dir, Options { index_delay: slow, tick: slow, watchdog: 10 * slow, ..unhurried() });
     for n in 1..=commits {
         store.commit(nth(n)).await.unwrap();
     }

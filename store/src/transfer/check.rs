@@ -4,7 +4,7 @@ use crate::{
     Error, Options, Sequence,
     embedded::{
         codec,
-        index::{Verdict, Verified, open_verified},
+        index::{Progress, Verdict, Verified, open_verified},
         journal, key,
         lock::Lock,
         snapshot,
@@ -132,8 +132,9 @@ fn check_index(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
         report.problems.push("there is no index; the next start makes it from snapshot and journal".into());
         return Ok(());
     }
-    let Verified { index, account } = match open_verified(&folder, &Options::default()) {
-        Verdict::Whole(found) => found,
+    let Verified { index, account } = match open_verified(&folder, &Options::default(), &Progress::default())
+    {
+        Verdict::Whole(found) => *found,
         Verdict::Unusable(why) => {
             report.problems.push(format!(
                 "the index is damaged: {why}; the next start makes it anew from snapshot and journal"

@@ -6,7 +6,7 @@ use crate::{
     embedded::{
         codec,
         head::Head,
-        index::{Verdict, Verified, open_verified},
+        index::{Progress, Verdict, Verified, open_verified},
         journal::{self, Survey},
         options::Options,
         snapshot::{self, Extent},
@@ -22,18 +22,18 @@ pub(crate) struct Evidence {
     pub(crate) snapshots: Vec<(PathBuf, Extent)>,
     /// Damaged ones, and what is wrong with each.
     pub(crate) damaged_snapshots: Vec<String>,
-    /// The index, if its scan proved it whole and it is not empty.
+    /// The index, if its scan proved it whole; it may be empty still.
     pub(crate) index: Option<Verified>,
     /// Why there is no index to go by.
     pub(crate) index_problem: Option<String>,
     pub(crate) head: Option<Head>,
 }
 
-pub(crate) fn look(dir: &Path, options: &Options) -> Result<Evidence, Error> {
+pub(crate) fn look(dir: &Path, options: &Options, progress: &Progress) -> Result<Evidence, Error> {
     let mut evidence =
         Evidence { journal: journal::survey(dir, |_| Ok(()))?, head: Head::read(dir), ..Evidence::default() };
     snapshots(dir, &mut evidence)?;
-    index(dir, options, &mut evidence);
+    index(dir, options, progress, &mut evidence);
     Ok(evidence)
 }
 
@@ -54,18 +54,15 @@ pub(crate) fn snapshots(dir: &Path, evidence: &mut Evidence) -> Result<(), Error
     Ok(())
 }
 
-fn index(dir: &Path, options: &Options, evidence: &mut Evidence) {
+fn index(dir: &Path, options: &Options, progress: &Progress, evidence: &mut Evidence) {
     let folder = dir.join("index");
     if dir.join("index.stale").exists() {
         evidence.index_problem = Some("it had stood still".into());
     } else if !folder.exists() {
         evidence.index_problem = Some("there was none".into());
     } else {
-        match open_verified(&folder, options) {
-            Verdict::Whole(found) if found.account.touched.0 == 0 && found.account.rows == 0 => {
-                evidence.index_problem = Some("it was empty".into());
-            }
-            Verdict::Whole(found) => evidence.index = Some(found),
+        match open_verified(&folder, options, progress) {
+            Verdict::Whole(found) => evidence.index = Some(*found),
             Verdict::Unusable(why) => evidence.index_problem = Some(why),
         }
     }
@@ -74,7 +71,7 @@ fn index(dir: &Path, options: &Options, evidence: &mut Evidence) {
 impl Evidence {
     /// Whether there is anything to lose.
     pub(crate) fn has_content(&self) -> bool {
-        self.journal.last.0 > 0 || !self.snapshots.is_empty() || self.index.is_some()
+        self.journal.last.0 > 0 || !self.snapshots.is_empty()
     }
 
     /// The greatest count of openings that anything tells of.
