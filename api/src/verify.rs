@@ -30,12 +30,12 @@ clusters:
   - {id: slurm-1, region: eu-west, kind: slurm}
   - {id: metal-1, region: eu-west, kind: bare_metal}
 ";
-/// By cluster: the first letter of its nodes, how many there are, and their model. Each has eight GPUs.
-const NODES: [(&str, &str, u32, &str); 4] = [
-    ("west-1", "w", 4, "H100"),
-    ("own-1", "o", 1, "H100"),
-    ("slurm-1", "s", 1, "A100"),
-    ("metal-1", "m", 1, "T4"),
+/// By cluster: the first letter of its nodes, how many there are, the GPUs of each, and their model.
+const NODES: [(&str, &str, u32, u32, &str); 4] = [
+    ("west-1", "w", 4, 8, "H100"),
+    ("own-1", "o", 2, 4, "H100"),
+    ("slurm-1", "s", 3, 4, "A100"),
+    ("metal-1", "m", 1, 8, "T4"),
 ];
 
 /// What a run may change, and must leave as it was when it is taken back.
@@ -158,10 +158,10 @@ impl Case {
     fn begin(&self, view: &mut View) -> Result<(), Undecided> {
         let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
         import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
-        for (cluster, letter, count, model) in NODES {
+        for (cluster, letter, count, gpus, model) in NODES {
             let mut text = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
             for number in 0..count {
-                let _ = writeln!(text, "{letter}-{number:04},96000,786432,8,{model}");
+                let _ = writeln!(text, "{letter}-{number:04},96000,786432,{gpus},{model}");
             }
             let name = |e: workflows::tenancy::NameError| ActionError::permanent("name.invalid", e);
             let rows = parse_nodes(&text).map_err(wrong)?;

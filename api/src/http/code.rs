@@ -51,7 +51,7 @@ impl Code {
     pub(crate) fn facts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
             Self::Malformed => ("request.malformed", 400, "The request cannot be read", "mend the place named in errors"),
-            Self::DocumentInvalid => ("document.invalid", 422, "The document is not valid", "mend the fields named in errors; `tenure policy check FILE` checks without a server"),
+            Self::DocumentInvalid => ("document.invalid", 422, "The document is not valid", "mend the places named in errors; nothing of the document was applied"),
             Self::QueryInvalid => ("query.invalid", 400, "A parameter of the address is not valid", "docs/http-api.md lists the parameters"),
             Self::EventUnknown => ("event.unknown_type", 422, "Nothing is done on events of this type", "send `tenant.create.requested`"),
             Self::IdAmbiguous => ("id.ambiguous", 409, "The shortened id has several meanings", "write more digits of it"),
