@@ -16,7 +16,6 @@ mod http;
 mod logs;
 mod metrics;
 mod server;
-mod verify;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;

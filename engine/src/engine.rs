@@ -241,7 +241,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`store::Error::Busy`] when its guard is held, [`store::Error::Conflict`] when a read of the request no longer
-    /// holds, or when its key was used for a different request.
+    /// holds, [`Error::KeyReused`] when its key was used for a different request.
     pub async fn start<W: Workflow<Platform = P>>(
         &self,
         data: W,
@@ -286,8 +286,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
         let found: Remembered = serde_json::from_slice(&found.body).map_err(corrupt)?;
         if found.fingerprint != fingerprint {
-            let what = format!("the request under key {:?} was a different one; use a new key: it", key.id);
-            return Err(store::Error::Conflict { what }.into());
+            return Err(Error::KeyReused { key: key.id.clone(), execution: found.execution });
         }
         Ok(Some(Started { id: found.execution, replayed: true }))
     }
@@ -298,6 +297,27 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.deliver_settling(id, event, None).await
+    }
+
+    /// Lets an execution take an event if it is still at `revision`.
+    ///
+    /// # Errors
+    /// As [`Engine::deliver`]; [`store::Error::Conflict`] when it has moved on.
+    pub async fn deliver_at(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        revision: Revision,
+    ) -> Result<Revision, Error> {
+        let record = self.record(id).await?;
+        if record.revision != revision {
+            let what =
+                format!("execution {id} is at revision {}, and revision {revision} of it", record.revision);
+            return Err(store::Error::Conflict { what }.into());
+        }
+        let next =
+            self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
+        self.commit(Some(revision), next, None, (vec![], vec![])).await
     }
 
     pub(crate) async fn deliver_settling(

@@ -167,6 +167,16 @@ pub enum Error {
         /// What the decoder said.
         why: String,
     },
+    /// The key of a request was used for a different one before.
+    #[error(
+        "key {key:?} was used for a different request, which became execution {execution}; use a new key"
+    )]
+    KeyReused {
+        /// The key.
+        key: String,
+        /// What it started then.
+        execution: ExecutionId,
+    },
     /// A ledger action refused outside of any execution, as in a dry run.
     #[error(transparent)]
     Undecided(ActionError),

@@ -161,6 +161,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         let record = self.record(id).await?;
+        let span = tracing::Span::current();
+        span.record("workflow", &record.workflow)
+            .record("tenant", &record.tenant)
+            .record("state", &record.state);
         let machine = self.machine(&record.workflow, record.schema)?;
         if lease.deliveries > 1 {
             self.inner.metrics.redelivered();
@@ -178,6 +182,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Directive::Run { deed, state, entered, slot, undo, failed, doubt, limits } => {
                 let attempt = failed + lease.deliveries;
+                span.record("attempt", attempt);
                 let call = Call {
                     execution: id,
                     state,

@@ -45,7 +45,11 @@ async fn main() -> ExitCode {
     let caller = server.caller(&server.admin());
     let csv = "sn,cpu_milli,memory_mib,gpu,model\ngpu-0,128000,2097152,8,H100\n";
     let url = format!("{}/v1/fleet:import?cluster=eu-1&region=eu", server.url());
-    let import = reqwest::Client::new().post(url).bearer_auth(server.admin()).header("content-type", "text/csv").body(csv);
+    let import = reqwest::Client::new()
+        .post(url)
+        .bearer_auth(server.admin())
+        .header("content-type", "text/csv")
+        .body(csv);
     if import.send().await.is_err() {
         return ExitCode::FAILURE;
     }
@@ -71,6 +75,13 @@ async fn main() -> ExitCode {
     let ready = began.elapsed();
     let each = server.rss().saturating_sub(empty) / PARKED as u64;
     println!("restart after SIGKILL to ready: {ready:.2?} (to reach: under {READY_WITHIN:?})");
-    println!("memory for each parked execution: {each} bytes (to reach: under {BYTES_EACH}); {} MiB in all", server.rss() >> 20);
-    if waiting == PARKED && ready < READY_WITHIN && each < BYTES_EACH { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!(
+        "memory for each parked execution: {each} bytes (to reach: under {BYTES_EACH}); {} MiB in all",
+        server.rss() >> 20
+    );
+    if waiting == PARKED && ready < READY_WITHIN && each < BYTES_EACH {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -6,8 +6,8 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
-mod crash;
 mod cli;
+mod crash;
 mod engine;
 mod fleet;
 mod hello;

@@ -3,21 +3,16 @@
 use engine::{
     Engine, Error, ManualClock, Person, PlanDigest, Refusal, Request as Asked, Verdict, Workflow, check,
     diagram,
-    testing::{Scene, World, verify},
 };
-use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env, fs,
-    sync::Arc,
-};
-use store::{Commit, Document, ExecutionId, Key, Memory, Sequence, Store, Timestamp};
+use serde_json::json;
+use std::{env, fs, sync::Arc};
+use store::{Commit, Document, ExecutionId, Memory, Sequence, Store, Timestamp};
 use tests::books::{Books, rows};
 use workflows::{
-    backends::simulated::{Fault, LocalWorld, Script, What},
+    backends::simulated::LocalWorld,
     onboarding::{CAPACITY_FREED, Onboarding, preview},
     platform::Platform,
-    policy::{PlatformPolicy, Request, publish},
+    policy::{PlatformPolicy, Request},
     tenancy::*,
 };
 
@@ -52,136 +47,6 @@ fn request(text: &str) -> Request {
     Request::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
-/// A request, the policy that meets it, and the nodes that will prove unfit.
-struct Case {
-    name: &'static str,
-    request: String,
-    policy: Vec<(&'static str, &'static str)>,
-    unfit: &'static str,
-}
-
-impl Case {
-    fn of(name: &'static str, request: String) -> Self {
-        Self { name, request, policy: Vec::new(), unfit: "" }
-    }
-}
-
-const LEDGER: [&str; 10] = [
-    "tenants",
-    "workspaces",
-    "entitlements",
-    "quotas",
-    "holdings",
-    "nodes",
-    "pool-chunks",
-    "clusters",
-    "waitlists",
-    "cluster-keys",
-];
-
-impl Scene<Onboarding> for Case {
-    fn name(&self) -> String {
-        self.name.into()
-    }
-
-    fn data(&self) -> Onboarding {
-        Onboarding::new(request(&self.request), Some("ab".into()))
-    }
-
-    fn world(&self) -> World<Platform> {
-        let mut books = fleet();
-        if !self.policy.is_empty() {
-            let mut text = PlatformPolicy::BUILT_IN.replacen("version: 1", "version: 2", 1);
-            for (from, to) in &self.policy {
-                assert!(text.contains(from), "{from}");
-                text = text.replacen(from, to, 1);
-            }
-            books.decide(|view| publish(view, &text, "ada")).unwrap();
-        }
-        let world = Arc::new(LocalWorld::new());
-        if !self.unfit.is_empty() {
-            let unfit = Fault::on("DiagnoseNode", What::NodeUnfit).named(self.unfit).times(0);
-            world.script(Script { faults: vec![unfit], random: None });
-        }
-        World { platform: Platform::simulated(world), documents: books.puts(), collections: LEDGER.to_vec() }
-    }
-
-    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
-        let mut all = platform.local_world().unwrap().snapshot();
-        all.extend(
-            documents.iter().filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))),
-        );
-        all.insert("ledger lists what is free".into(), books_agree(documents));
-        all
-    }
-
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
-        platform.local_world().unwrap().violations()
-    }
-}
-
-/// What of a document matters after a run: not when, by which execution, or how often it was tried.
-fn matter(key: &Key, body: &Value) -> Option<Value> {
-    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
-    match key.collection.as_str() {
-        // A node found unfit stays apart on purpose, whatever becomes of its tenant.
-        "nodes" if field("state") == json!("quarantined") => Some(json!([null, "free"])),
-        "nodes" => Some(json!([field("owner"), field("state")])),
-        "pool-chunks" => None,
-        "waitlists" => {
-            let waiters = field("waiters");
-            let tenants: Vec<_> = waiters.as_array()?.iter().map(|waiter| waiter["tenant"].clone()).collect();
-            (!tenants.is_empty()).then(|| json!(tenants))
-        }
-        "cluster-keys" => field("revoked_at").is_null().then(|| field("tenant")),
-        "holdings" => {
-            Some(json!([field("nodes").as_object()?.keys().collect::<Vec<_>>(), field("quarantined")]))
-        }
-        _ => {
-            let mut body = body.clone();
-            for name in ["created_at", "activated_at", "onboarded_by"] {
-                body.as_object_mut()?.remove(name);
-            }
-            Some(body)
-        }
-    }
-}
-
-/// Nodes that are free and not listed, or listed and not free.
-fn books_agree(documents: &BTreeMap<Key, Value>) -> Value {
-    let of = |kind: &'static str| documents.iter().filter(move |(key, _)| key.collection == kind);
-    let free: BTreeSet<_> =
-        of("nodes").filter(|(_, node)| node["state"] == "free").map(|(key, _)| key.id.clone()).collect();
-    let listed = of("pool-chunks").flat_map(|(_, chunk)| chunk["free"].as_object().unwrap().keys().cloned());
-    let listed: BTreeSet<_> = listed.collect();
-    json!(free.symmetric_difference(&listed).collect::<Vec<_>>())
-}
-
-/// The case with most questions has the shortest way, and comes first: later ones ask only what it left open.
-fn cases() -> Vec<Case> {
-    let research =
-        ACME.replace("standard", "research").replace("gpus: 16", "gpus: 8").replace("[soc2]", "[]");
-    let slurm = research.replace("H100", "A100").replace("gpus: 8", "gpus: 7");
-    let unfit = |name, policy| Case { policy, unfit: "s-0000", ..Case::of(name, slurm.clone()) };
-    let metal = ACME.replace("gpus: 16", "gpus: 8").replace("H100", "T4");
-    vec![
-        Case {
-            policy: vec![("waitlist: 30d", "waitlist: 30m")],
-            ..Case::of("bare metal, people decide", metal)
-        },
-        Case::of("nowhere to be", ACME.replace("eu-only", "[jp]")),
-        unfit("slurm, one of two nodes is unfit and replaced", vec![]),
-        unfit(
-            "slurm, one node is unfit and none is replaced",
-            vec![("max_replacements: 3", "max_replacements: 0")],
-        ),
-        Case::of(
-            "kubernetes, a cluster of its own, self-service",
-            research.replace("dedicated,", "dedicated_cluster,"),
-        ),
-    ]
-}
-
 #[test]
 fn onboarding_is_sound() {
     assert_eq!(check::<Onboarding>(), []);
@@ -191,11 +56,7 @@ fn onboarding_is_sound() {
 /// and a pause between any two; every question answered every way.
 #[tokio::test]
 async fn onboarding_survives_every_fault_crash_and_interruption() {
-    let cases = cases();
-    let scenes: Vec<&dyn Scene<Onboarding>> =
-        cases.iter().map(|case| case as &dyn Scene<Onboarding>).collect();
-
-    let report = verify::<Onboarding>(&scenes).await.unwrap();
+    let report = workflows::proof::onboarding().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");

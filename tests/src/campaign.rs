@@ -46,7 +46,11 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (asked, there, given) = self.gpus;
-        writeln!(f, "{} kills in {:.1?}; {asked} GPUs asked for, {there} there, {given} handed over", self.kills, self.took)?;
+        writeln!(
+            f,
+            "{} kills in {:.1?}; {asked} GPUs asked for, {there} there, {given} handed over",
+            self.kills, self.took
+        )?;
         for (end, count) in &self.ends {
             writeln!(f, "  {count:>4} {end}")?;
         }
@@ -95,7 +99,11 @@ async fn import(admin: &Caller, server: &Server, nodes: usize) {
     let rows = (0..nodes).map(|n| format!("gpu-{n:04},128000,2097152,8,H100\n"));
     let csv: String = std::iter::once("sn,cpu_milli,memory_mib,gpu,model\n".to_owned()).chain(rows).collect();
     let url = format!("{}/v1/fleet:import?cluster=eu-1&region=eu", server.url());
-    let answer = reqwest::Client::new().post(url).bearer_auth(server.admin()).header("content-type", "text/csv").body(csv);
+    let answer = reqwest::Client::new()
+        .post(url)
+        .bearer_auth(server.admin())
+        .header("content-type", "text/csv")
+        .body(csv);
     let answer = answer.send().await.expect("the server answers");
     assert!(answer.status().is_success(), "{}", answer.text().await.unwrap_or_default());
     assert_eq!(admin.all("/v1/nodes").await.len(), nodes);
@@ -116,7 +124,8 @@ async fn ask(requester: Caller, tenants: usize) -> usize {
                                  "from": "2026-01-01", "to": "2030-01-01" },
                 "compliance": [],
             });
-            let (status, answer) = requester.call(Method::POST, "/v1/tenants", Some(&format!("ask-{n}")), Some(body)).await;
+            let (status, answer) =
+                requester.call(Method::POST, "/v1/tenants", Some(&format!("ask-{n}")), Some(body)).await;
             assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
         })
     });
@@ -172,11 +181,14 @@ async fn judge(admin: &Caller, world: &World, size: Size, asked: usize, outcome:
     for execution in &executions {
         let end = execution["reason"].as_str().or(execution["state"].as_str()).unwrap_or_default();
         let id = execution["id"].as_str().unwrap_or_default();
-        let why = admin.get(&format!("/v1/executions/{id}")).await["cause"]["code"].as_str().map(str::to_owned);
+        let why =
+            admin.get(&format!("/v1/executions/{id}")).await["cause"]["code"].as_str().map(str::to_owned);
         let end = why.map_or_else(|| end.to_owned(), |why| format!("{end} ({why})"));
         *outcome.ends.entry(end.clone()).or_default() += 1;
         if execution["phase"] == "parked" {
-            outcome.wrong.push(format!("{} is parked for {end} in {}", execution["tenant"], execution["state"]));
+            outcome
+                .wrong
+                .push(format!("{} is parked for {end} in {}", execution["tenant"], execution["state"]));
         }
     }
     for (key, count) in world.look("effects").await.as_object().into_iter().flatten() {
@@ -190,7 +202,8 @@ async fn judge(admin: &Caller, world: &World, size: Size, asked: usize, outcome:
     for node in admin.all("/v1/nodes").await {
         let id = node["id"].as_str().unwrap_or_default();
         let ours = node["owner"].as_str();
-        let theirs = owners.as_object().and_then(|owners| owners.iter().find(|(address, _)| address.ends_with(id)));
+        let theirs =
+            owners.as_object().and_then(|owners| owners.iter().find(|(address, _)| address.ends_with(id)));
         let theirs = theirs.and_then(|(_, owner)| owner["tenant"].as_str());
         if ours != theirs {
             outcome.wrong.push(format!("node {id}: the ledger says {ours:?}, the world says {theirs:?}"));

@@ -130,7 +130,11 @@ impl Server {
     pub fn restart(&mut self) -> Duration {
         let began = Instant::now();
         let mut command = Command::new(&self.program);
-        command.arg("serve").arg("--data").arg(&self.dir).args(["--listen", &format!("127.0.0.1:{}", self.port)]);
+        command
+            .arg("serve")
+            .arg("--data")
+            .arg(&self.dir)
+            .args(["--listen", &format!("127.0.0.1:{}", self.port)]);
         if let Some(platform) = &self.platform {
             command.args(["--platform", platform]);
         }
@@ -187,10 +191,17 @@ impl Caller {
     ///
     /// # Panics
     /// When it is away for a minute.
-    pub async fn call(&self, method: Method, path: &str, key: Option<&str>, body: Option<Value>) -> (StatusCode, Value) {
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Option<Value>,
+    ) -> (StatusCode, Value) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let mut request = self.client.request(method.clone(), format!("{}{path}", self.url)).bearer_auth(&self.token);
+            let mut request =
+                self.client.request(method.clone(), format!("{}{path}", self.url)).bearer_auth(&self.token);
             if let Some(key) = key {
                 request = request.header("Idempotency-Key", key);
             }
@@ -237,7 +248,8 @@ impl Caller {
     /// # Panics
     /// When the server refuses.
     pub async fn user(&self, name: &str, role: &str) -> Self {
-        let (status, body) = self.call(Method::POST, "/v1/users", None, Some(json!({ "name": name, "roles": [role] }))).await;
+        let (status, body) =
+            self.call(Method::POST, "/v1/users", None, Some(json!({ "name": name, "roles": [role] }))).await;
         assert!(status.is_success(), "{body}");
         let token = body["token"].as_str().expect("a token is shown").to_owned();
         Self { token, ..self.clone() }

@@ -2,7 +2,8 @@
 //!
 //! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
 //! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`actuators`], on a [`platform`] that the
-//! [`backends`] serve. [`fleet`] brings the inventory in. This crate knows no HTTP.
+//! [`backends`] serve. [`fleet`] brings the inventory in; [`proof`] tries it
+//! all in every way that can go wrong. This crate knows no HTTP.
 
 pub mod actuators;
 pub mod backends;
@@ -12,5 +13,6 @@ pub mod onboarding;
 pub mod placement;
 pub mod platform;
 pub mod policy;
+pub mod proof;
 pub mod qualification;
 pub mod tenancy;

@@ -3,7 +3,7 @@
 use super::args::Format;
 use crate::exit::{Exit, Failure};
 use comfy_table::{ContentArrangement, Table, presets};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// A column: its title, and where its value lies.
@@ -122,6 +122,10 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
         Value::Object(fields) => {
             for (name, inner) in fields {
                 match flat(inner) {
+                    // It is there, and there is no more to say of it.
+                    _ if inner.as_object().is_some_and(Map::is_empty) => {
+                        text.push_str(&format!("{pad}{name}\n"))
+                    }
                     Some(shown) => text.push_str(&format!("{pad}{name}: {shown}\n")),
                     None => {
                         text.push_str(&format!("{pad}{name}:\n"));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     exit::{Exit, Failure},
-    server, verify,
+    server,
 };
 use engine::{Diagram, Engine, SystemClock};
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn proved(common: &Common) -> Result<Exit, Failure> {
     output::note(
         "every action is made to go wrong in every way, with a crash at every commit; this takes a minute",
     );
-    let report = verify::onboarding().await?;
+    let report = workflows::proof::onboarding().await?;
     match common.output {
         Format::Table => output::say(&format!("{report}\n"))?,
         Format::Json => output::one(

@@ -225,20 +225,27 @@ async fn order(
     event: impl FnOnce(Order) -> Event,
 ) -> Result<Response, Problem> {
     let record = resolve(app, caller, id).await?;
-    if_match(headers, record.revision)?;
-    let order = Order { by: caller.name.clone(), reason: why.reason };
-    app.engine.deliver(record.id, event(order)).await?;
+    let bound = if_match(headers, record.revision)?;
+    let event = event(Order { by: caller.name.clone(), reason: why.reason });
+    if bound {
+        app.engine.deliver_at(record.id, event, record.revision).await?;
+    } else {
+        app.engine.deliver(record.id, event).await?;
+    }
     full(app, record.id, StatusCode::OK).await
 }
 
-/// Refuses a change that was decided on another revision.
-fn if_match(headers: &HeaderMap, stands: Revision) -> Result<(), Problem> {
+/// Whether the change is bound to the revision that stands; refuses one that was decided on another.
+fn if_match(headers: &HeaderMap, stands: Revision) -> Result<bool, Problem> {
     let Some(wanted) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
-        return Ok(());
+        return Ok(false);
     };
     let stands = etag(stands);
-    if wanted.split(',').any(|tag| tag.trim() == "*" || tag.trim() == stands) {
-        return Ok(());
+    if wanted.trim() == "*" {
+        return Ok(false);
+    }
+    if wanted.split(',').any(|tag| tag.trim() == stands) {
+        return Ok(true);
     }
     let detail = format!("If-Match says {wanted}, but the execution is at {stands}");
     Err(Problem::new(Code::StaleRevision, detail).with("revision", stands.trim_matches('"').to_owned()))

@@ -146,6 +146,7 @@ impl From<Error> for Problem {
             Error::Undecided(error) => Self::of_action(error),
             Error::NoWorker { .. } => Self::new(Code::NoWorker, error.to_string()),
             Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
+            Error::KeyReused { .. } => Self::new(Code::KeyReused, error.to_string()),
             Error::Contended(_) => Self::new(Code::Contended, error.to_string()),
         }
     }

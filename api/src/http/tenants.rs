@@ -148,15 +148,10 @@ pub(super) async fn start(
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
     let mut asked = engine::Request::by(&caller.person());
-    let keyed = once.is_some();
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }
-    let started = app.engine.start(onboarding, asked).await.map_err(|error| match error {
-        // A start reads nothing but its key.
-        engine::Error::Store(store::Error::Conflict { what }) if keyed => Problem::new(Code::KeyReused, what),
-        other => other.into(),
-    })?;
+    let started = app.engine.start(onboarding, asked).await?;
     let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", started.id)) {
         answer.headers_mut().insert(header::LOCATION, location);

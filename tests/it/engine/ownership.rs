@@ -139,7 +139,7 @@ async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
     assert_eq!((one.id, one.id), (two.id, three.id));
     assert!(one.replayed != two.replayed && three.replayed);
     let other = bench.engine.start(Job::of([]), Request::by(&requester()).once("key-1", "body-2")).await;
-    assert!(matches!(other, Err(Error::Store(store::Error::Conflict { .. }))));
+    assert!(matches!(other, Err(Error::KeyReused { .. })));
 }
 
 #[tokio::test]

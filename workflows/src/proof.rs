@@ -1,26 +1,25 @@
-//! The proof behind `tenure workflow verify`: onboarding, run in small worlds with everything made to go wrong.
+//! The proof behind `tenure workflow verify` and the suite: onboarding, run in small worlds with everything made to go wrong.
 //!
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
-use crate::exit::Failure;
-use engine::{
-    ActionError, Engine, Entity, SystemClock, Undecided, View,
-    testing::{Report, Scene, World, verify},
-};
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
-use store::{Key, Memory, Put, Store as _};
-use workflows::{
+use crate::{
     backends::simulated::{Fault, LocalWorld, Script, What},
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     onboarding::Onboarding,
     platform::Platform,
     policy::{Invalid, PlatformPolicy, PolicyInForce, PublishedPolicy, Request, publish},
     tenancy::{
-        Atlas, Chunk, Cluster, ClusterKey, Entitlement, Holding, Node, Pool, Quota, Region, Tenant, Waitlist,
-        Workspace,
+        Atlas, Chunk, Cluster, ClusterKey, Entitlement, Holding, NameError, Node, Pool, Quota, Region,
+        Tenant, Waitlist, Workspace,
     },
 };
+use engine::{
+    ActionError, Engine, Entity, Error, SystemClock, Undecided, View,
+    testing::{Report, Scene, World, verify},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use store::{Key, Memory, Put, Store as _};
 
 const SITES: &str = "
 regions: [{id: eu-west, jurisdiction: eu}]
@@ -61,14 +60,17 @@ const GIVEN: [&str; 5] = [
 ];
 
 /// Tries onboarding in every way that the engine knows, in worlds that between them take every way it has.
-pub(crate) async fn onboarding() -> Result<Report, Failure> {
+///
+/// # Errors
+/// When a world cannot be set up.
+pub async fn onboarding() -> Result<Report, Error> {
     let mut worlds = Vec::new();
     for case in cases() {
         worlds.push(case.set().await?);
     }
     let scenes: Vec<&dyn Scene<Onboarding>> =
         worlds.iter().map(|world| world as &dyn Scene<Onboarding>).collect();
-    Ok(verify(&scenes).await?)
+    verify(&scenes).await
 }
 
 /// A request, changes of the built-in policy that meets it, and the nodes that will prove unfit.
@@ -134,13 +136,14 @@ struct Set {
 }
 
 impl Case {
-    async fn set(&self) -> Result<Set, Failure> {
+    async fn set(&self) -> Result<Set, Error> {
         let text = format!(
             "name: acme\ntenant: {{tier: {}, isolation: {}, data_residency: {}, allow_preemption: true, \
              allow_gpu_sharing: false}}\nentitlement: {{gpu_model: {}, gpus: {}}}\ncompliance: {}\n",
             self.tier, self.isolation, self.residency, self.model, self.gpus, self.tags
         );
-        let request = Request::from_yaml(&text).map_err(Failure::other)?;
+        let request = Request::from_yaml(&text)
+            .map_err(|invalid| Error::Undecided(ActionError::permanent("policy.invalid", invalid)))?;
         let store = Arc::new(Memory::new());
         let platform = Platform::simulated(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), Arc::new(SystemClock), platform);
@@ -163,7 +166,7 @@ impl Case {
             for number in 0..count {
                 let _ = writeln!(text, "{letter}-{number:04},96000,786432,{gpus},{model}");
             }
-            let name = |e: workflows::tenancy::NameError| ActionError::permanent("name.invalid", e);
+            let name = |e: NameError| ActionError::permanent("name.invalid", e);
             let rows = parse_nodes(&text).map_err(wrong)?;
             let (cluster, region) = (cluster.parse().map_err(name)?, "eu-west".parse().map_err(name)?);
             import_nodes(view, &rows, &cluster, &region)?;
