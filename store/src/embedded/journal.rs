@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{Error, Sequence};
 use std::{
-    fmt, fs, io,
+    fmt,
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
@@ -66,8 +69,9 @@ pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Erro
     let mut survey = Survey { begins: segments.first().map(|(first, _)| *first), ..Survey::default() };
     let mut expected = survey.begins.unwrap_or(Sequence(1));
     for (at, (first, path)) in segments.iter().enumerate() {
-        let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
-        read_header(&mut survey, &bytes, *first, path)?;
+        let mut window = Window::open(path).map_err(|error| unreadable(path, &error))?;
+        let header = window.at(0, segment::HEADER).map_err(|error| unreadable(path, &error))?;
+        read_header(&mut survey, header, *first, path)?;
         if *first > expected {
             // The segment before ended early, and nothing says how.
             let before =
@@ -78,7 +82,7 @@ pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Erro
         survey.torn = None;
         expected = *first;
         let void_from = segments.iter().skip(at.saturating_add(1)).map(|(first, _)| *first).min();
-        expected = scan(&mut survey, path, bytes, expected, void_from, &mut visit)?;
+        expected = scan(&mut survey, path, &mut window, expected, void_from, &mut visit)?;
     }
     survey.last = Sequence(expected.0.saturating_sub(1));
     Ok(survey)
@@ -115,18 +119,21 @@ fn read_header(survey: &mut Survey, bytes: &[u8], first: Sequence, path: &Path) 
 fn scan(
     survey: &mut Survey,
     path: &Path,
-    bytes: Vec<u8>,
+    window: &mut Window,
     mut expected: Sequence,
     void_from: Option<Sequence>,
     visit: &mut impl FnMut(Frame) -> Result<(), Error>,
 ) -> Result<Sequence, Error> {
+    let failed = |error: io::Error| unreadable(path, &error);
     let mut offset = segment::HEADER;
     loop {
         if void_from.is_some_and(|void| expected >= void) {
             return Ok(expected);
         }
-        let found = frame_at(&bytes, offset, expected);
-        let found = found.or_else(|| search(&bytes, offset, expected));
+        let mut found = window.frame_at(offset, expected).map_err(failed)?;
+        if found.is_none() {
+            found = window.search(offset, expected).map_err(failed)?;
+        }
         let Some((at, frame)) = found else { break };
         let header = frame.header;
         if void_from.is_some_and(|void| header.first >= void) {
@@ -142,27 +149,80 @@ fn scan(
         offset = at.saturating_add(header.frame_bytes());
         visit(frame)?;
     }
-    let tail = bytes.get(offset..).unwrap_or_default();
-    if let Some(last) = tail.iter().rposition(|byte| *byte != 0) {
-        survey.torn = Some((path.to_owned(), offset as u64, last.saturating_add(1) as u64));
+    if let Some(end) = window.content_end(offset).map_err(failed)? {
+        survey.torn = Some((path.to_owned(), offset as u64, end as u64));
     }
     Ok(expected)
 }
 
-/// The whole frame at `offset`, if its commits are not older than `expected`.
-fn frame_at(bytes: &[u8], offset: usize, expected: Sequence) -> Option<(usize, Frame)> {
-    let header = frame::Header::read(bytes.get(offset..)?)?;
-    if header.first < expected || header.commits == 0 {
-        return None;
-    }
-    let end = offset.checked_add(frame::HEADER)?.checked_add(header.payload)?;
-    Frame::new(bytes.get(offset..end)?.to_vec()).map(|frame| (offset, frame))
+/// How much of a file is in memory at once, unless one frame is longer.
+const WINDOW: usize = 256 << 10;
+
+/// A file of which a part is in memory.
+struct Window {
+    file: File,
+    len: usize,
+    /// Where `bytes` begins in the file.
+    start: usize,
+    bytes: Vec<u8>,
 }
 
-/// The first whole frame behind `offset`: one that stands there tells damage from an end.
-fn search(bytes: &[u8], offset: usize, expected: Sequence) -> Option<(usize, Frame)> {
-    let from = offset.saturating_add(8);
-    (from..bytes.len().saturating_sub(frame::HEADER).saturating_add(1))
-        .step_by(8)
-        .find_map(|at| frame_at(bytes, at, expected))
+impl Window {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        Ok(Self { file, len, start: 0, bytes: Vec::new() })
+    }
+
+    /// Up to `wanted` bytes from `offset` on; fewer at the end of the file.
+    fn at(&mut self, offset: usize, wanted: usize) -> io::Result<&[u8]> {
+        let end = offset.saturating_add(wanted).min(self.len);
+        if offset < self.start || end > self.start.saturating_add(self.bytes.len()) {
+            let take = wanted.max(WINDOW).min(self.len.saturating_sub(offset));
+            self.bytes.clear();
+            self.bytes.resize(take, 0);
+            self.start = offset;
+            self.file.read_exact_at(&mut self.bytes, offset as u64)?;
+        }
+        let from = offset.saturating_sub(self.start);
+        let to = end.saturating_sub(self.start).max(from);
+        Ok(self.bytes.get(from..to).unwrap_or_default())
+    }
+
+    /// The whole frame at `offset`, if its commits are not older than `expected`.
+    fn frame_at(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
+        let Some(header) = frame::Header::read(self.at(offset, frame::HEADER)?) else { return Ok(None) };
+        if header.first < expected || header.commits == 0 {
+            return Ok(None);
+        }
+        let length = frame::HEADER.saturating_add(header.payload);
+        if length > self.len.saturating_sub(offset) {
+            return Ok(None);
+        }
+        let bytes = self.at(offset, length)?.to_vec();
+        Ok(Frame::new(bytes).map(|frame| (offset, frame)))
+    }
+
+    /// The first whole frame behind `offset`: one that stands there tells damage from an end.
+    fn search(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
+        let last = self.len.saturating_sub(frame::HEADER);
+        for at in (offset.saturating_add(8)..=last).step_by(8) {
+            let found = self.frame_at(at, expected)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the last byte that is not zero ends, behind `offset`.
+    fn content_end(&mut self, offset: usize) -> io::Result<Option<usize>> {
+        let (mut at, mut end) = (offset, None);
+        while at < self.len {
+            let part = self.at(at, WINDOW)?;
+            end = part.iter().rposition(|byte| *byte != 0).map(|last| at + last + 1).or(end);
+            at += part.len().max(1);
+        }
+        Ok(end)
+    }
 }
