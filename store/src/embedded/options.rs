@@ -12,7 +12,7 @@ pub type OnStall = Arc<dyn Fn(&str) + Send + Sync>;
 /// Settings of an [`Embedded`](crate::Embedded) store.
 #[derive(Clone)]
 pub struct Options {
-    /// Memory that sled may fill with pages, in bytes. Default 8 MiB; the kernel's page cache holds the file besides.
+    /// Memory that sled may fill with pages, in bytes. Default 4 MiB; the kernel's page cache holds the file besides.
     pub cache_bytes: u64,
     /// Length of a journal file, made of zeros ahead of need, in bytes. Default 16 MiB.
     pub segment_bytes: u64,
@@ -48,7 +48,7 @@ impl Default for Options {
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
         Self {
-            cache_bytes: 8 * MIB,
+            cache_bytes: 4 * MIB,
             segment_bytes: 16 * MIB,
             checkpoint_after_bytes: 64 * MIB,
             reserve_bytes: 64 * MIB,

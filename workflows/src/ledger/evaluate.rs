@@ -39,7 +39,9 @@ impl LedgerAction for Evaluate {
         let policy = policy::in_force(view)?;
         let facts = facts(view, &self.request, Some(call.execution))?;
         let evaluation = policy::evaluate(&facts, &policy);
-        let evaluated = propose(view, &facts, &evaluation)?;
+        let mut evaluated = propose(view, &facts, &evaluation)?;
+        // The decision keeps every reason; the history repeats those alone that decided.
+        evaluated.reasons.retain(policy::Reason::counts);
         view.put(&decision(facts, evaluation, &policy, call.execution, view.now()))?;
         Ok(evaluated)
     }
