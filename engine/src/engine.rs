@@ -4,7 +4,7 @@
 
 use crate::{
     Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
-    ledger::decide,
+    ledger::{Decided, decide, still_stand},
     machine::{Machine, Next, Of, collection},
 };
 use serde::{Deserialize, Serialize};
@@ -386,13 +386,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
         for _ in 0..MOST_TRIES {
-            let decided = decide(&*self.inner.store, self.inner.clock.now(), &mut attempt).await?;
-            let (output, reads, documents) = decided.map_err(Error::Undecided)?;
-            if !keep || documents.is_empty() {
-                return Ok(output);
+            let store = &*self.inner.store;
+            let Decided { result, reads, puts } = decide(store, self.inner.clock.now(), &mut attempt).await?;
+            if !keep || puts.is_empty() {
+                if still_stand(store, &reads).await? {
+                    return result.map_err(Error::Undecided);
+                }
+                continue;
             }
-            match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
-                Ok(_) => return Ok(output),
+            match store.commit(Commit { reads, documents: puts, ..Commit::default() }).await {
+                Ok(_) => return result.map_err(Error::Undecided),
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
                 Err(error) => return Err(error.into()),
             }

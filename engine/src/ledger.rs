@@ -131,31 +131,61 @@ impl View {
     }
 }
 
+/// A decision, and everything it rests on. A refusal rests on what was read just as a consent does: documents are fetched
+/// one after the other, so either may come from a mixture of before and after somebody else's commit, and holds only if
+/// every read still stands when it is committed.
+#[derive(Debug)]
+pub struct Decided<T> {
+    /// What was decided.
+    pub result: Result<T, ActionError>,
+    /// What it rests on.
+    pub reads: Vec<Read>,
+    /// What it writes; nothing when it failed.
+    pub puts: Vec<Put>,
+}
+
 /// Reaches a decision on the documents of `store`, fetching those that `attempt` asks for until it has them all.
 ///
 /// # Errors
-/// Outside, the store's; inside, the decision's own.
+/// The store's; the decision's own failure is in the [`Decided`].
 pub async fn decide<T>(
     store: &dyn Store,
     now: Timestamp,
     mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
-) -> Result<Result<(T, Vec<Read>, Vec<Put>), ActionError>, store::Error> {
+) -> Result<Decided<T>, store::Error> {
     let mut known = BTreeMap::new();
     loop {
         let mut view = View::new(now, std::mem::take(&mut known));
-        match attempt(&mut view) {
-            Ok(output) => {
-                let (reads, puts) = view.into_changes();
-                return Ok(Ok((output, reads, puts)));
-            }
-            Err(Undecided::Failed(error)) => return Ok(Err(error)),
+        let result = match attempt(&mut view) {
+            Ok(output) => Ok(output),
+            Err(Undecided::Failed(error)) => Err(error),
             Err(Undecided::Needs(keys)) => {
                 known = view.known;
                 for key in keys {
                     let found = store.document(&key).await?;
                     known.insert(key, found);
                 }
+                continue;
             }
+        };
+        let (reads, mut puts) = view.into_changes();
+        if result.is_err() {
+            puts.clear();
+        }
+        return Ok(Decided { result, reads, puts });
+    }
+}
+
+/// Whether every one of `reads` is still so.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn still_stand(store: &dyn Store, reads: &[Read]) -> Result<bool, store::Error> {
+    for read in reads {
+        let found = store.document(&read.key).await?;
+        if found.map(|document| document.version) != read.version {
+            return Ok(false);
         }
     }
+    Ok(true)
 }

@@ -50,7 +50,7 @@ pub use engine::{Engine, Options, Request, Started, Unsound};
 pub use error::{ActionError, Class, Error, Refusal};
 pub use event::{Effect, Event, Order, Ticket};
 pub use execution::{Authorisation, Authoriser, Execution, Fate, Mark, Phase, Reason, Slot, Unwinding};
-pub use ledger::{Entity, Undecided, View, decide};
+pub use ledger::{Decided, Entity, Undecided, View, decide};
 pub use machine::{ApprovalCase, Shown};
 pub use metrics::Metrics;
 pub use plan::{Plan, PlanDigest};

@@ -5,7 +5,7 @@ use crate::{
     action::{DeedKind, MINUTE, SECOND},
     attempt::{Bend, Lost},
     directive::Directive,
-    ledger::decide,
+    ledger::{Decided, decide},
     settle::POISONED,
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -219,17 +219,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             };
             let DeedKind::Ledger(action) = &deed.kind else { return Err(Refusal::Stale.into()) };
             let watch = Stopwatch::start();
-            let decided = match self.bend(&deed, call) {
-                Bend::Before(error) | Bend::After(error) => Err(error),
+            let now = self.inner.clock.now();
+            let Decided { result, reads, puts } = match self.bend(&deed, call) {
+                Bend::Before(error) | Bend::After(error) => {
+                    Decided { result: Err(error), reads: Vec::new(), puts: Vec::new() }
+                }
                 Bend::Not | Bend::Twice => {
-                    decide(&*self.inner.store, self.inner.clock.now(), |view| action.decide(view, call))
-                        .await?
+                    decide(&*self.inner.store, now, |view| action.decide(view, call)).await?
                 }
             };
-            let (result, changes) = match decided {
-                Ok((output, reads, puts)) => (Ok(output), (reads, puts)),
-                Err(error) => (Err(error), (vec![], vec![])),
-            };
+            let changes = (reads, puts);
             self.count(deed.name, &result, watch.elapsed());
             let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, changes).await {

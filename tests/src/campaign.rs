@@ -185,6 +185,9 @@ async fn judge(admin: &Caller, world: &World, size: Size, asked: usize, outcome:
             admin.get(&format!("/v1/executions/{id}")).await["cause"]["code"].as_str().map(str::to_owned);
         let end = why.map_or_else(|| end.to_owned(), |why| format!("{end} ({why})"));
         *outcome.ends.entry(end.clone()).or_default() += 1;
+        if execution["reason"] == "rolled_back" {
+            outcome.wrong.push(format!("{} was turned away: {end}", execution["tenant"]));
+        }
         if execution["phase"] == "parked" {
             outcome
                 .wrong

@@ -1,6 +1,7 @@
 //! The engine's promises, on the in-memory store.
 
 mod job;
+mod ledger;
 mod ownership;
 mod people;
 mod steps;

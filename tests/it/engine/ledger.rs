@@ -1,0 +1,69 @@
+//! Decisions on our own documents, while others write them.
+
+use super::job::Bench;
+use engine::{ActionError, Entity, Undecided, View};
+use serde::{Deserialize, Serialize};
+use store::{Commit, Key, Put, Store};
+use tokio::runtime::Handle;
+
+#[derive(Serialize, Deserialize)]
+struct Shelf {
+    free: Vec<String>,
+}
+impl Entity for Shelf {
+    const COLLECTION: &'static str = "shelves";
+    fn id(&self) -> String {
+        "one".into()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Machine {
+    name: String,
+    taken: bool,
+}
+impl Entity for Machine {
+    const COLLECTION: &'static str = "machines";
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+}
+
+async fn write(store: &dyn Store, free: &[&str], taken: bool) {
+    let shelf = serde_json::to_vec(&Shelf { free: free.iter().map(|s| (*s).to_owned()).collect() });
+    let machine = serde_json::to_vec(&Machine { name: "m".into(), taken });
+    let put = |key, body: serde_json::Result<Vec<u8>>| Put { key, body: Some(body.unwrap()) };
+    let documents = vec![put(Key::new("shelves", "one"), shelf), put(Key::new("machines", "m"), machine)];
+    store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
+}
+
+fn choose(view: &mut View) -> Result<Option<String>, Undecided> {
+    let Some(name) = view.need::<Shelf>("one")?.free.first().cloned() else { return Ok(None) };
+    if view.need::<Machine>(&name)?.taken {
+        return Err(ActionError::permanent("machine.taken", "a machine on the shelf was taken").into());
+    }
+    Ok(Some(name))
+}
+
+/// Two hundred tenants asked at once, and fifteen were turned away for good: the shelf had been read before, and the machine
+/// after, somebody else's claim. A refusal must rest on what stands, as a consent does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_decided_on_a_mixture_of_before_and_after_is_decided_again() {
+    for keep in [true, false] {
+        let bench = Bench::new();
+        write(&*bench.store, &["m"], false).await;
+        let mut calls = 0;
+
+        let chosen = bench.engine.ledger(keep, |view| {
+            calls += 1;
+            if calls == 2 {
+                // The shelf has been fetched, and the machine has not: now somebody else takes it.
+                let taken = write(&*bench.store, &[], true);
+                tokio::task::block_in_place(|| Handle::current().block_on(taken));
+            }
+            choose(view)
+        });
+
+        assert_eq!(chosen.await.unwrap(), None);
+    }
+}
