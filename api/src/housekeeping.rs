@@ -4,7 +4,7 @@ use crate::{
     app::{App, Shared},
     http::{KEPT_FOR, KeptAnswer},
 };
-use engine::{Engine, Entity, Error};
+use engine::{Engine, Entity, Error, Schedule};
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Sequence};
 use tokio::sync::watch;
@@ -19,24 +19,24 @@ use workflows::{
 const PAGE: usize = 1_000;
 /// Moves of executions come in bursts; one look serves them all.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often old answers are looked for.
-const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+/// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
+const FORGET_AT: &str = "0 * * * *";
 
 /// Works until `stop` says so.
 pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let every = app.config.waitlist.every.0;
     let mut keeper = Keeper { woken: BTreeMap::new() };
     let clock = app.engine.clock().clone();
-    let mut forget_at = clock.now();
+    let forgetting = match Schedule::new("forget-answers", FORGET_AT, "UTC", None) {
+        Ok(schedule) => schedule,
+        Err(error) => return tracing::error!(%error, "housekeeping cannot begin"),
+    };
     loop {
         if let Err(error) = keeper.wake(&app).await {
             tracing::warn!(%error, "the waitlists could not be looked at; trying again");
         }
-        if clock.now() >= forget_at {
-            forget_at = clock.now().after(FORGET_EVERY);
-            if let Err(error) = forget(&app).await {
-                tracing::warn!(%error, "old answers could not be forgotten; trying again");
-            }
+        if let Err(error) = forget_if_due(&app, &forgetting).await {
+            tracing::warn!(%error, "old answers could not be forgotten; the next hour will");
         }
         let next_look = async {
             tokio::select! {
@@ -103,6 +103,13 @@ async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
         if after.is_none() {
             return Ok(newest);
         }
+    }
+}
+
+async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
+    match app.engine.claim_occurrence(forgetting).await? {
+        Some(_) => forget(app).await,
+        None => Ok(()),
     }
 }
 

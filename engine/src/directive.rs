@@ -21,6 +21,8 @@ pub(crate) enum Directive<P> {
     GiveUp(ActionError),
     /// Deliver the deadline.
     Ring,
+    /// Not while the execution is paused.
+    Hold,
     /// The task is of no use any more.
     Drop,
 }
@@ -45,7 +47,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         return Directive::Drop;
     };
     if exec.paused.is_some() {
-        return Directive::Drop;
+        return Directive::Hold;
     }
     if let Phase::Compensating(unwinding) = &exec.phase {
         return crate::unwind::undo_directive(exec, unwinding, ticket, slot);

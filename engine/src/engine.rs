@@ -346,7 +346,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         (reads, documents): (Vec<Read>, Vec<Put>),
     ) -> Result<Revision, Error> {
         let id = next.record.id;
-        let due_now = next.schedule.iter().any(|task| task.due <= next.record.updated_at);
         let workflow = next.record.workflow.clone();
         let commit = Commit {
             record: Some(Write { record: next.record, expected }),
@@ -367,12 +366,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.inner.metrics.parked(reason);
             tracing::warn!(execution = %id, workflow, reason, "parked: an operator has to look");
         }
-        if due_now {
-            self.inner.due.notify_one();
-        } else {
-            // A timer may now be the earliest; the dispatcher looks again at when to wake.
-            self.inner.due.notify_waiters();
-        }
+        // One that is kept if nobody waits: the dispatcher may be between asking what is due next and waiting for it.
+        self.inner.due.notify_one();
         Ok(receipt.revision.unwrap_or_default())
     }
 

@@ -50,6 +50,13 @@ pub enum Event {
         /// What it found.
         answer: Probe<Value>,
     },
+    /// Work fell due while the execution was paused, and was held back.
+    Held {
+        /// Which slot's.
+        ticket: Ticket,
+        /// An earlier attempt may have taken effect.
+        doubt: bool,
+    },
     /// A person decided.
     Voted {
         /// Who, what and why.
@@ -99,6 +106,7 @@ impl Event {
             Self::Started
             | Self::Settled { .. }
             | Self::Probed { .. }
+            | Self::Held { .. }
             | Self::DeadlinePassed { .. }
             | Self::Signalled { .. } => "engine",
         }

@@ -112,6 +112,14 @@ impl<W: Workflow> Turn<W> {
         self.settled(ticket, result)
     }
 
+    /// Remembers what is known of work that is held back; asks for it at once if the pause has been lifted meanwhile.
+    pub(crate) fn held(&mut self, ticket: Ticket, doubt: bool) -> Result<(), Refusal> {
+        self.check_open(ticket)?;
+        self.slot_mut(ticket.slot, |slot| slot.doubt |= doubt);
+        self.again(ticket.slot, Duration::ZERO);
+        Ok(())
+    }
+
     fn check_open(&self, ticket: Ticket) -> Result<(), Refusal> {
         let working = matches!(self.exec.phase, Phase::Forward | Phase::Compensating(_));
         let open = self

@@ -174,6 +174,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.forget(lease.task.id, lease.epoch).await;
                 return Ok(());
             }
+            Directive::Hold => Event::Held { ticket, doubt: lease.deliveries > 1 },
             Directive::Ring => Event::DeadlinePassed { visit: ticket.visit },
             Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error) },
             Directive::Run { .. } if lease.deliveries > self.inner.options.poison_after => {
@@ -214,10 +215,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for _ in 0..64 {
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
+            // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
+            // it would leave its slot open for good.
             let Directive::Run { deed, .. } = machine.directive(&record, ticket)? else {
-                return Err(Refusal::Stale.into());
+                return Err(Error::Contended(id));
             };
-            let DeedKind::Ledger(action) = &deed.kind else { return Err(Refusal::Stale.into()) };
+            let DeedKind::Ledger(action) = &deed.kind else { return Err(Error::Contended(id)) };
             let watch = Stopwatch::start();
             let now = self.inner.clock.now();
             let Decided { result, reads, puts } = match self.bend(&deed, call) {

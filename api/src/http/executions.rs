@@ -116,10 +116,22 @@ async fn show(
     full(&app, id, StatusCode::OK).await
 }
 
+/// How often an execution is looked at again that moves while it is being shown.
+const MOST_LOOKS: usize = 8;
+
 /// The execution in full, with its revision as the `ETag`.
 pub(super) async fn full(app: &App, id: ExecutionId, status: StatusCode) -> Result<Response, Problem> {
-    let (record, shown) = app.engine.show(id).await?;
-    let body = view::execution(&app.engine, &record, &shown).await?;
+    let (mut record, mut shown) = app.engine.show(id).await?;
+    let mut body = view::execution(&app.engine, &record, &shown).await?;
+    // What it waits for is read after what it is; if it moved between, the two would not belong together.
+    for _ in 0..MOST_LOOKS {
+        let (now, anew) = app.engine.show(id).await?;
+        if now.revision == record.revision {
+            break;
+        }
+        (record, shown) = (now, anew);
+        body = view::execution(&app.engine, &record, &shown).await?;
+    }
     Ok((status, [(header::ETAG, etag(record.revision))], Json(body)).into_response())
 }
 

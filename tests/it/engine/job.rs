@@ -239,6 +239,14 @@ impl Bench {
         }
     }
 
+    /// A worker leases what is due and dies.
+    pub async fn lose_a_worker(&self) {
+        use engine::Clock as _;
+        let leases = self.store.lease("dying", self.clock.now(), engine::SECOND, 10).await.unwrap();
+        assert_eq!(leases.len(), 1);
+        self.clock.advance(2 * engine::SECOND);
+    }
+
     pub async fn stands(&self, started: Started) -> (String, String, Option<String>) {
         let record = self.engine.record(started.id).await.unwrap();
         (record.state, record.phase, record.reason)

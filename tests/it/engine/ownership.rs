@@ -1,7 +1,7 @@
 //! Who may work on what: leases, fencing, recovery, poison, and keys that start nothing twice.
 
 use super::job::{Bench, Job, Reply, Spec, does, requester};
-use engine::{Clock as _, Engine, Error, MINUTE, Options, Request, SECOND};
+use engine::{Engine, Error, MINUTE, Options, Request};
 use std::sync::Arc;
 use store::{Commit, Store, Write};
 
@@ -77,10 +77,7 @@ async fn a_task_that_brings_its_engine_down_again_and_again_is_parked_and_others
     let bench = Bench::new();
     let poisoned = bench.start([does(&["a"])]).await;
     for _ in 0..9 {
-        // A worker leases it and dies.
-        let leases = bench.store.lease("dying", bench.clock.now(), SECOND, 10).await.unwrap();
-        assert_eq!(leases.len(), 1);
-        bench.clock.advance(2 * SECOND);
+        bench.lose_a_worker().await;
     }
     let healthy = bench.start([does(&["b"])]).await;
 

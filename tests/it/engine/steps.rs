@@ -218,10 +218,26 @@ async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
     bench.settle(HOUR).await;
     assert_eq!(bench.stage.log(), Vec::<String>::new());
     assert_eq!(bench.stands(job).await.1, "paused");
-
     bench.engine.deliver(job.id, engine::Event::ResumeRequested(order())).await.unwrap();
     bench.settle(DAY).await;
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+}
+
+/// A worker died in the middle of an action that must not be repeated blindly, and then an operator paused the execution.
+#[tokio::test]
+async fn a_doubt_about_an_attempt_survives_a_pause() {
+    let bench = Bench::new();
+    bench.stage.probes.lock().unwrap().entry("a".into()).or_default().push_back(Probe::Done("a".into()));
+    let job = bench.start([does(&["a"])]).await;
+    bench.lose_a_worker().await;
+    bench.engine.deliver(job.id, engine::Event::PauseRequested(order())).await.unwrap();
+    bench.settle(HOUR).await;
+
+    bench.engine.deliver(job.id, engine::Event::ResumeRequested(order())).await.unwrap();
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found it done, and it was not sent again");
 }
 
 #[tokio::test]
