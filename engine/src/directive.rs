@@ -1,6 +1,6 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
-use crate::{ActionError, Deed, Execution, Phase, Step, Ticket, Workflow};
+use crate::{ActionError, Class, Deed, Execution, Phase, Step, Ticket, Workflow};
 use std::time::Duration;
 
 /// What the shell should do with a task that has fallen due.
@@ -53,7 +53,9 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         return crate::unwind::undo_directive(exec, unwinding, ticket, slot);
     }
     if exec.overdue || exec.cancelled.is_some() {
-        return Directive::GiveUp(crate::settle::stopped(exec));
+        let error = crate::settle::stopped(exec);
+        let class = if slot.doubt { Class::Unknown } else { error.class };
+        return Directive::GiveUp(ActionError { class, ..error });
     }
     let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
     let limits = Limits { attempt: act.attempt_within, heartbeat: act.heartbeat };

@@ -100,6 +100,12 @@ pub enum Refusal {
         /// The open seats.
         wanted: String,
     },
+    /// The approval has expired, whether or not its timer has been dealt with.
+    #[error("the approval has expired; ask anew")]
+    TooLate {
+        /// When it did.
+        deadline: store::Timestamp,
+    },
     /// One person, one vote.
     #[error("{person} has already voted")]
     VotedBefore {
@@ -131,6 +137,7 @@ impl Refusal {
             Self::Already(_) => "execution.already",
             Self::OwnRequest { .. } => "approval.own_request",
             Self::NotEntitled { .. } => "approval.not_entitled",
+            Self::TooLate { .. } => "approval.expired",
             Self::VotedBefore { .. } => "approval.voted_before",
             Self::PlanChanged { .. } => "approval.plan_changed",
         }

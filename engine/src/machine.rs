@@ -9,7 +9,10 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::marker::PhantomData;
+use std::{
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 use store::{Entry, ExecutionId, Key, Put, Record, Revision, Sequence, Task, TaskId, Timestamp};
 
 /// The collections the engine keeps beside its records.
@@ -122,15 +125,15 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
             updated_at: at,
             body: Vec::new(),
         };
-        step_on(&record, execution, Event::Started, at)
+        sheltered(id, || step_on(&record, execution, Event::Started, at))
     }
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
-        step_on(record, decode::<W>(record)?, event, at)
+        sheltered(record.id, || step_on(record, decode::<W>(record)?, event, at))
     }
 
     fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
-        Ok(directive(&decode::<W>(record)?, ticket))
+        sheltered(record.id, || Ok(directive(&decode::<W>(record)?, ticket)))
     }
 
     fn show(&self, record: &Record) -> Result<Shown, Error> {
@@ -139,6 +142,18 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         let (plan, digest) = (execution.data.plan(), execution.digest());
         Ok(Shown { body: serde_json::to_value(&execution).map_err(unreadable)?, plan, digest })
     }
+}
+
+/// A panic in a workflow's own code makes that execution unreadable, and no other.
+fn sheltered<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(Error::Unreadable {
+            id,
+            why: format!("a bug in the workflow: {}", said.unwrap_or("it panicked")),
+        })
+    })
 }
 
 fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {

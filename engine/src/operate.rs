@@ -107,17 +107,23 @@ impl<W: Workflow> Turn<W> {
     }
 
     pub(crate) fn retry_state(&mut self) {
-        let Step::Act(act) = self.step() else { return };
-        if self.exec.slots.is_empty() {
-            // It was parked before it began, for want of an authorisation.
-            let state = self.exec.state;
-            self.enter(state, None);
-            return;
-        }
+        let state = self.exec.state;
+        let act = match self.step() {
+            // Parked before it began, for want of an authorisation.
+            Step::Act(_) if self.exec.slots.is_empty() => return self.enter(state, None),
+            Step::Act(act) => act,
+            Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => {
+                return self.enter(state, None);
+            }
+        };
         for slot in &mut self.exec.slots {
             if matches!(slot.settled, Some(Err(_))) {
                 *slot = Slot { doubt: slot.doubt, ..Slot::default() };
             }
+        }
+        if self.exec.slots.iter().all(|slot| matches!(slot.settled, Some(Ok(_)))) {
+            // Everything was done, and what was learnt could not be kept.
+            return self.continue_act(&act);
         }
         self.begin_slots(&act);
         self.wake(Some(act.within));

@@ -12,10 +12,14 @@ impl<W: Workflow> Turn<W> {
         let current = self.exec.digest();
         let requested_by = self.exec.requested_by.clone();
         let unexpected = self.unexpected("voted");
-        let open = self.forward();
+        let (open, at) = (self.forward(), self.at);
         let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| open && ballot.ruling.is_none()) else {
             return Err(unexpected);
         };
+        if let Some(deadline) = ballot.deadline.filter(|deadline| at >= *deadline) {
+            // The timer that says so may be late; the vote is later.
+            return Err(Refusal::TooLate { deadline });
+        }
         if ballot.digest != current {
             *ballot = Ballot::open(current, ballot.seats.clone(), self.at, ballot.deadline);
         }

@@ -8,7 +8,7 @@ use crate::{Engine, Error};
 use chrono::{DateTime, Duration as Span, LocalResult, NaiveDateTime, TimeZone, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
+use std::{collections::VecDeque, str::FromStr};
 use store::{Commit, Key, Put, Read, Timestamp};
 
 /// What to do with a wall-clock time that does not exist on a day, since clocks go forward.
@@ -209,7 +209,7 @@ struct Cursor {
     done: Timestamp,
 }
 
-/// Occurrences that are recorded one by one; of an older backlog only the last counts.
+/// Occurrences of a backlog that are recorded one by one; older ones are passed over.
 const MOST_MISSED: usize = 100;
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -228,11 +228,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
             found.as_ref().map(|d| serde_json::from_slice::<Cursor>(&d.body)).transpose().map_err(corrupt)?;
         let put = |key: Key, body: serde_json::Result<Vec<u8>>| Put { key, body: body.ok() };
         let mut documents = vec![put(key.clone(), serde_json::to_vec(&Cursor { done: now }))];
-        let mut due = Vec::new();
+        let mut due = VecDeque::new();
         if let Some(cursor) = cursor {
             let mut next = schedule.next_after(cursor.done);
-            while let Some(nominal) = next.filter(|at| *at <= now && due.len() < MOST_MISSED) {
-                due.push(nominal);
+            while let Some(nominal) = next.filter(|at| *at <= now) {
+                due.push_back(nominal);
+                if due.len() > MOST_MISSED {
+                    due.pop_front();
+                }
                 next = schedule.next_after(nominal);
             }
             if due.is_empty() {
@@ -245,7 +248,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             at: now,
             fate: fate.to_owned(),
         };
-        let fired = due.pop().map(|nominal| occurrence(nominal, "fired"));
+        let fired = due.pop_back().map(|nominal| occurrence(nominal, "fired"));
         let missed = due.into_iter().map(|nominal| occurrence(nominal, "missed"));
         documents.extend(missed.chain(fired.clone()).map(|occurrence| {
             let id = format!("{}/{:020}", occurrence.schedule, occurrence.nominal.0);

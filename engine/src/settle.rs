@@ -16,6 +16,9 @@ use store::Timestamp;
 /// The code of a task that has brought its engine down too often to be tried again.
 pub(crate) const POISONED: &str = "task.poisoned";
 
+/// The code of work that its state's deadline has cut off.
+pub(crate) const TOO_LATE: &str = "step.deadline";
+
 /// How an attempt is to be taken.
 enum Judgement {
     Again(Duration),
@@ -75,6 +78,10 @@ impl<W: Workflow> Turn<W> {
         match self.judge(ticket.slot, result, &act.retry) {
             Judgement::Again(after) => self.again(ticket.slot, after),
             Judgement::Final(result) => {
+                // What cannot be taken back has happened with the first slot, whatever becomes of its siblings.
+                if result.is_ok() && matches!(act.commitment, Commitment::ForwardOnly { .. }) {
+                    self.pass_pivot();
+                }
                 self.mark_fate(ticket.slot, &result);
                 self.close(ticket.slot, result);
                 self.continue_act(&act);
@@ -85,6 +92,8 @@ impl<W: Workflow> Turn<W> {
 
     pub(crate) fn probed(&mut self, ticket: Ticket, answer: Probe<Value>) -> Result<(), Refusal> {
         self.check_open(ticket)?;
+        // Whoever had to ask does not know; only a clear no takes the doubt away.
+        self.slot_mut(ticket.slot, |slot| slot.doubt = true);
         let result = match answer {
             Probe::Done(output) => Ok(output),
             Probe::Running => Err(ActionError::pending("outcome.running", 5 * SECOND)),
@@ -101,6 +110,11 @@ impl<W: Workflow> Turn<W> {
                     "outcome.unknown",
                     "it may have taken effect, and the target cannot say",
                 );
+                if matches!(self.exec.phase, Phase::Compensating(_)) {
+                    self.close(ticket.slot, Err(error));
+                    self.continue_unwinding();
+                    return Ok(());
+                }
                 self.mark_fate(ticket.slot, &Err(error.clone()));
                 self.close(ticket.slot, Err(error));
                 if let Step::Act(act) = self.step() {
@@ -163,11 +177,11 @@ impl<W: Workflow> Turn<W> {
             return Judgement::Final(Err(error));
         };
         let elapsed = at.since(slot.first_at);
-        slot.doubt |= error.class == Class::Unknown;
+        slot.doubt |= error.class == Class::Unknown || error.code == POISONED;
         let wait = match error.class {
             _ if stopping => None,
             Class::Permanent => None,
-            Class::Pending { after } => (elapsed + after <= policy.budget).then_some(after),
+            Class::Pending { after } => (elapsed.saturating_add(after) <= policy.budget).then_some(after),
             Class::Transient | Class::Unknown if policy.never.contains(&error.code) => None,
             Class::Transient | Class::Unknown => {
                 slot.failed = slot.failed.saturating_add(1);
@@ -225,10 +239,11 @@ impl<W: Workflow> Turn<W> {
 
     fn conclude(&mut self, act: &Act<W>) {
         let whole = self.exec.slots.iter().all(|slot| slot.settled.is_some());
-        let failure = self.exec.slots.iter().find_map(|slot| match &slot.settled {
-            Some(Err(error)) => Some(error.clone()),
-            Some(Ok(_)) | None => None,
-        });
+        // What weighs most decides: a sibling's plain failure must not hide that an outcome is unknown.
+        let weight = |error: &ActionError| (error.class == Class::Unknown, error.code == POISONED);
+        let failed = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err());
+        let failure =
+            failed.reduce(|worst, next| if weight(next) > weight(worst) { next } else { worst }).cloned();
         if let Some(by) = self.exec.cancelled.clone() {
             let crossed =
                 whole && failure.is_none() && matches!(act.commitment, Commitment::ForwardOnly { .. });
@@ -293,9 +308,7 @@ impl<W: Workflow> Turn<W> {
 pub(crate) fn stopped<W: Workflow>(exec: &Execution<W>) -> ActionError {
     match &exec.cancelled {
         Some(by) => ActionError::permanent("execution.cancelled", format!("by {by}")),
-        None => {
-            ActionError::permanent("step.deadline", format!("{} was not done in time", exec.state_name()))
-        }
+        None => ActionError::permanent(TOO_LATE, format!("{} was not done in time", exec.state_name())),
     }
 }
 

@@ -183,10 +183,17 @@ impl<W: Workflow> Turn<W> {
 
     /// `None` to go on; `Some(None)` when it has been parked; `Some(state)` to ask there again.
     fn check_authorisation(&mut self, act: &Act<W>) -> Option<Option<W::State>> {
-        if self.exec.pivot.is_some() || !matches!(act.commitment, Commitment::ForwardOnly { .. }) {
-            return None;
-        }
+        let Commitment::ForwardOnly { destroys } = act.commitment else { return None };
         let current = self.exec.digest();
+        if self.exec.pivot.is_some() {
+            // There is no way back to ask again, and nothing is destroyed that nobody agreed to.
+            let agreed = self.exec.authorisation.as_ref().is_some_and(|given| given.digest == current);
+            if agreed || !destroys {
+                return None;
+            }
+            self.park_unauthorised("the plan has changed past the point of no return");
+            return Some(None);
+        }
         let given = self.exec.authorisation.take();
         match given {
             Some(given) if given.digest == current => {

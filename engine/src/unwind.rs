@@ -40,11 +40,18 @@ impl<W: Workflow> Turn<W> {
             let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
             return self.finish(outcome, cause, Vec::new());
         };
+        let before = unwinding.places.iter().zip(&self.exec.slots);
+        let doubtful: Vec<usize> = before.filter(|(_, slot)| slot.doubt).map(|(place, _)| *place).collect();
         let places = self.exec.trail.iter().enumerate();
         let places = places.filter(|(_, mark)| mark.entered == latest && mark.fate != Fate::Undone);
         unwinding.places = places.map(|(place, _)| place).collect();
-        let slot = Slot { begun: true, first_at: self.at, ..Slot::default() };
-        self.exec.slots = vec![slot; unwinding.places.len()];
+        let slot = |place: &usize| Slot {
+            begun: true,
+            first_at: self.at,
+            doubt: doubtful.contains(place),
+            ..Slot::default()
+        };
+        self.exec.slots = unwinding.places.iter().map(slot).collect();
         self.exec.visit += 1;
         if self.exec.paused.is_none() {
             self.ask_again_for_open_slots();

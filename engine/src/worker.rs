@@ -1,12 +1,12 @@
 //! The worker: lease, perform, commit, sleep. If it decided anything, that would belong in the core.
 
 use crate::{
-    ActionError, Call, Engine, Error, Event, Refusal, Stopwatch, Ticket,
+    ActionError, Call, Class, Engine, Error, Event, Refusal, Stopwatch, Ticket,
     action::{DeedKind, MINUTE, SECOND},
     attempt::{Bend, Lost},
     directive::Directive,
     ledger::{Decided, decide},
-    settle::POISONED,
+    settle::{POISONED, TOO_LATE},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use store::{Commit, Epoch, Lease, Settle, TaskId};
@@ -117,13 +117,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// One task, from lease to commit. What goes wrong is told by the store or the next delivery, never lost.
     async fn work(&self, lease: Lease) {
-        let (task, epoch) = (lease.task.id, lease.epoch);
+        let (task, epoch, deliveries) = (lease.task.id, lease.epoch, lease.deliveries);
         let span =
             tracing::info_span!("task", execution = %task.execution, visit = task.visit, slot = task.slot);
         let worked = self.try_work(lease).instrument(span.clone()).await;
         let _in = span.enter();
         let later = |delay| self.inner.clock.now().after(delay);
-        let put_off = match worked {
+        // What counts as delivered: not what was never tried, and what was tried and could not be committed once, so that the
+        // next attempt asks first. Only deliveries that were lost with their worker add up to poison.
+        let (put_off, delivered) = match worked {
             Ok(()) => return,
             Err(Error::Refused(Refusal::Stale | Refusal::Finished | Refusal::Unexpected { .. })) => {
                 tracing::debug!("the execution has moved on; the result is dropped");
@@ -138,20 +140,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Err(error @ (Error::NoWorker { .. } | Error::NotFound(_))) => {
                 tracing::warn!(%error, "left alone");
-                MINUTE
+                (MINUTE, deliveries.saturating_sub(1))
             }
             Err(error @ (Error::Unreadable { .. } | Error::Store(store::Error::Corrupt { .. }))) => {
                 self.inner.metrics.unreadable();
                 tracing::error!(%error, "an execution cannot be read; the others go on");
-                10 * MINUTE
+                (10 * MINUTE, deliveries.saturating_sub(1))
             }
             Err(error) => {
                 tracing::error!(%error, "a result could not be committed; the task will be delivered again");
-                SECOND
+                (SECOND, 1)
             }
         };
         drop(_in);
-        if let Err(error) = self.inner.store.release(task, epoch, later(put_off)).await {
+        if let Err(error) = self.inner.store.release(task, epoch, later(put_off), delivered).await {
             tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
         }
     }
@@ -176,6 +178,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Directive::Hold => Event::Held { ticket, doubt: lease.deliveries > 1 },
             Directive::Ring => Event::DeadlinePassed { visit: ticket.visit },
+            // It is too late, and an earlier worker may have done it.
+            Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => {
+                Event::Settled { ticket, result: Err(ActionError { class: Class::Unknown, ..error }) }
+            }
             Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error) },
             Directive::Run { .. } if lease.deliveries > self.inner.options.poison_after => {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
@@ -298,9 +304,9 @@ impl<P: Send + Sync + 'static> Drop for HandBack<P> {
     fn drop(&mut self) {
         if let (true, Ok(runtime)) = (self.armed, tokio::runtime::Handle::try_current()) {
             let (engine, task, epoch) = (self.engine.clone(), self.task, self.epoch);
-            runtime.spawn(
-                async move { engine.inner.store.release(task, epoch, engine.inner.clock.now()).await },
-            );
+            runtime.spawn(async move {
+                engine.inner.store.release(task, epoch, engine.inner.clock.now().after(SECOND), 1).await
+            });
         }
     }
 }

@@ -179,13 +179,20 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), Error> {
+    async fn release(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), Error> {
         let mut state = self.state();
         if let Some(held) = state.tasks.get_mut(&task)
             && held.held_under(epoch).is_some()
         {
             held.grip = None;
             held.task.due = due;
+            held.deliveries = deliveries;
         }
         Ok(())
     }

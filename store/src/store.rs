@@ -193,9 +193,10 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Fenced`] when the task is no longer held under `epoch`.
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error>;
 
-    /// Hands a task back undone, to be leased again at `due`; its deliveries are kept. Passes over a task that is not
-    /// held under `epoch`.
-    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), Error>;
+    /// Hands a task back undone, to be leased again at `due`, as if it had been handed out `deliveries` times so far.
+    /// Passes over a task that is not held under `epoch`.
+    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32)
+    -> Result<(), Error>;
 
     /// The tasks of one execution, by id.
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error>;

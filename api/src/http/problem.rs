@@ -165,6 +165,7 @@ impl From<Refusal> for Problem {
             Refusal::NotEntitled { .. } => Code::NotEntitled,
             Refusal::VotedBefore { .. } => Code::VotedBefore,
             Refusal::PlanChanged { .. } => Code::PlanChanged,
+            Refusal::TooLate { .. } => Code::NotWaiting,
         };
         Self::new(code, refusal.to_string())
     }

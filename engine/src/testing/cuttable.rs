@@ -112,8 +112,14 @@ impl Store for Cuttable {
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), store::Error> {
         self.alive()?.renew(task, epoch, until).await
     }
-    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), store::Error> {
-        self.alive()?.release(task, epoch, due).await
+    async fn release(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), store::Error> {
+        self.alive()?.release(task, epoch, due, deliveries).await
     }
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, store::Error> {
         self.alive()?.tasks(id).await

@@ -10,7 +10,9 @@ pub(super) const LEASING: &[Named] = &[
     ("a leased task is not leased again before its lease lapses", |on| boxed(once(on))),
     ("a lapsed lease is handed out again, with a greater epoch and one more delivery", |on| boxed(lapse(on))),
     ("a renewed lease lapses later", |on| boxed(renewed(on))),
-    ("a released task is due when it says, and keeps its deliveries", |on| boxed(released(on))),
+    ("a released task is due when it says, and has been delivered as often as it says", |on| {
+        boxed(released(on))
+    }),
     ("a release under another epoch changes nothing", |on| boxed(late_release(on))),
     ("scheduling a leased task again moves it and keeps the lease", |on| boxed(moved(on))),
     ("the next due moment counts tasks and leases", |on| boxed(next_due(on))),
@@ -83,7 +85,7 @@ async fn renewed(on: On) -> Outcome {
 async fn released(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let held = lease_one(&on, 1).await?;
-    must(on.release(held.task.id, held.epoch, Timestamp(40)).await)?;
+    must(on.release(held.task.id, held.epoch, Timestamp(40), held.deliveries).await)?;
     same("early", lease(&on, 39).await?, vec![])?;
     refused(on.renew(held.task.id, held.epoch, Timestamp(900)).await, fenced)?;
     let again = lease_one(&on, 40).await?;
@@ -95,8 +97,8 @@ async fn late_release(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let first = lease_one(&on, 1).await?;
     let second = lease_one(&on, 101).await?;
-    must(on.release(first.task.id, first.epoch, Timestamp(1)).await)?;
-    must(on.release(task_id(9, 9), first.epoch, Timestamp(1)).await)?;
+    must(on.release(first.task.id, first.epoch, Timestamp(1), 1).await)?;
+    must(on.release(task_id(9, 9), first.epoch, Timestamp(1), 1).await)?;
     same("still held", lease(&on, 150).await?, vec![])?;
     commit(&on, settle(&second)).await.map(|_| ())
 }
@@ -193,7 +195,7 @@ async fn not_leased(on: On) -> Outcome {
         ..Commit::default()
     };
     refused(on.commit(other).await, fenced)?;
-    must(on.release(held.task.id, held.epoch, Timestamp(1)).await)?;
+    must(on.release(held.task.id, held.epoch, Timestamp(1), held.deliveries).await)?;
     refused(on.commit(settle(&held)).await, fenced)
 }
 

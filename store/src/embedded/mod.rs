@@ -287,8 +287,14 @@ impl Store for Embedded {
         if renewed { Ok(()) } else { Err(Error::Fenced { task, epoch }) }
     }
 
-    async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp) -> Result<(), Error> {
-        locked(&self.shared.tasks).release(task, epoch, due);
+    async fn release(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), Error> {
+        locked(&self.shared.tasks).release(task, epoch, due, deliveries);
         Ok(())
     }
 

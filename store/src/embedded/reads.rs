@@ -179,7 +179,7 @@ impl Shared {
                 Err(Error::Corrupt { .. }) => locked(&self.tasks).set_aside(picked.id),
                 Err(error) => {
                     tracing::error!("{} is due and cannot be read: {error}", picked.id);
-                    locked(&self.tasks).release(picked.id, picked.epoch, picked.due);
+                    locked(&self.tasks).release(picked.id, picked.epoch, picked.due, picked.deliveries);
                 }
             }
         }

@@ -135,10 +135,11 @@ impl Tasks {
         self.change(id, epoch, |held, grip| held.grip = Some(Grip { until: grip.until.max(until), ..grip }))
     }
 
-    pub(crate) fn release(&mut self, id: TaskId, epoch: Epoch, due: Timestamp) {
+    pub(crate) fn release(&mut self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
         self.change(id, epoch, |held, _| {
             held.grip = None;
             held.due = due;
+            held.deliveries = deliveries;
         });
     }
 

@@ -61,8 +61,8 @@ impl Pair {
             let renewed = told(self.memory.renew(mine.task.id, mine.epoch, until).await);
             assert_eq!(renewed, told(self.embedded.renew(theirs.task.id, theirs.epoch, until).await));
         } else {
-            self.memory.release(mine.task.id, mine.epoch, until).await.unwrap();
-            self.embedded.release(theirs.task.id, theirs.epoch, until).await.unwrap();
+            self.memory.release(mine.task.id, mine.epoch, until, mine.deliveries).await.unwrap();
+            self.embedded.release(theirs.task.id, theirs.epoch, until, theirs.deliveries).await.unwrap();
         }
     }
 

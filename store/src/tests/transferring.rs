@@ -43,7 +43,7 @@ async fn busy(dir: &Path) -> crate::Embedded {
     let leases = store.lease("w", Timestamp(9), TTL, 3).await.unwrap();
     let settle = Settle { task: leases[0].task.id, epoch: leases[0].epoch };
     store.commit(Commit { settle: Some(settle), ..Commit::default() }).await.unwrap();
-    store.release(leases[1].task.id, leases[1].epoch, Timestamp(77)).await.unwrap();
+    store.release(leases[1].task.id, leases[1].epoch, Timestamp(77), 1).await.unwrap();
     for (id, body) in [
         ("spaced", b" {\"b\": 1,\t\"a\":1e400} ".as_slice()),
         ("json", b"{\"b\": 1.0,\"a\":[12345678901234567890123, null]}"),
