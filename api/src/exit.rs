@@ -62,6 +62,7 @@ impl Exit {
             404 => Self::NotFound,
             409 | 412 => Self::Conflict,
             503 => Self::Unreachable,
+            507 => Self::Store,
             _ => Self::Failed,
         }
     }

@@ -28,9 +28,13 @@ pub(crate) enum Denied {
 }
 
 impl Caller {
-    /// The caller as approvals and orders name them.
+    /// The caller as approvals and orders name them. Who is bound to a tenant sits there as its owner or auditor alone,
+    /// never for the platform, whatever roles the token carries besides.
     pub(crate) fn person(&self) -> Person {
-        Person::new(self.name.clone(), Role::seats(&self.roles))
+        let bound = self.tenant.is_some();
+        let own = |role: &&Role| !bound || matches!(role, Role::TenantOwner | Role::Auditor);
+        let roles: Vec<Role> = self.roles.iter().filter(own).copied().collect();
+        Person::new(self.name.clone(), Role::seats(&roles))
     }
 
     /// Whether any of the caller's roles may do `verb`.

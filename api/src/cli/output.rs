@@ -81,7 +81,7 @@ fn plain(items: &[Value], columns: &[Column]) -> String {
 fn cell(item: &Value, path: &str) -> String {
     let text = match item.pointer(path) {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => harmless(text),
         Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
         Some(Value::Object(fields)) => {
             let part = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
@@ -89,7 +89,6 @@ fn cell(item: &Value, path: &str) -> String {
         }
         Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string(),
     };
-    let text = text.replace(['\n', '\t'], " ");
     if text.is_empty() { "-".into() } else { text }
 }
 
@@ -101,9 +100,24 @@ fn brief(value: &Value) -> String {
     }
 }
 
+/// Text that others wrote, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
+fn harmless(text: &str) -> String {
+    let bidi =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || bidi(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => harmless(text),
         Value::Null => "-".into(),
         other => other.to_string(),
     }

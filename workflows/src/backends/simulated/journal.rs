@@ -46,15 +46,20 @@ impl Journal {
         Ok((journal, requests))
     }
 
-    /// Appends a line and says up to where [`Journal::sync`] must get. The caller keeps the order.
+    /// Appends a line and says up to where [`Journal::sync`] must get. The caller keeps the order. A line that could not be
+    /// written whole is taken back, so that the next one finds the file as it was.
     pub(super) fn append(&self, request: &Request) -> io::Result<u64> {
         if self.broken.load(Ordering::SeqCst) {
             return Err(io::Error::other("an earlier write failed: start the world again"));
         }
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
+        let before = self.file.metadata()?.len();
         let written = (&self.file).write_all(&line);
-        self.broken.store(written.is_err(), Ordering::SeqCst);
+        if written.is_err() {
+            let restored = self.file.set_len(before).and_then(|()| (&self.file).seek(SeekFrom::End(0)));
+            self.broken.store(restored.is_err(), Ordering::SeqCst);
+        }
         written.map(|()| self.written.fetch_add(1, Ordering::SeqCst) + 1)
     }
 

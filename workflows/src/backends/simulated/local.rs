@@ -106,9 +106,15 @@ impl LocalWorld {
     async fn perform(&self, request: &Request) -> Result<Response, ActionError> {
         let (answer, kept) = {
             let mut state = self.state();
+            let journal = self.journal.as_ref();
+            // Written before it is done, so that what cannot be written does not happen: a full disk is a refusal.
+            let ahead = journal.filter(|_| request.verb.changes());
+            let ahead = ahead.map(|journal| journal.append(request).map(|upto| (journal.clone(), Ok(upto))));
+            let ahead = ahead.transpose().map_err(unwritten)?;
             let (answer, changed) = state.perform(request);
-            let journal = self.journal.as_ref().filter(|_| changed);
-            (answer, journal.map(|journal| (journal.clone(), journal.append(request))))
+            // A look can move things along too, such as a deletion that takes its time.
+            let behind = journal.filter(|_| changed && ahead.is_none());
+            (answer, ahead.or_else(|| behind.map(|journal| (journal.clone(), journal.append(request)))))
         };
         if let Some((journal, appended)) = kept {
             let upto = appended.map_err(unkept)?;
@@ -117,6 +123,13 @@ impl LocalWorld {
         }
         answer
     }
+}
+
+fn unwritten(error: impl std::fmt::Display) -> ActionError {
+    ActionError::transient(
+        codes::UNAVAILABLE,
+        format!("the simulated world cannot write down what it would do: {error}"),
+    )
 }
 
 fn unkept(error: impl std::fmt::Display) -> ActionError {
