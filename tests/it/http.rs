@@ -41,34 +41,6 @@ async fn a_vote_counts_for_the_plan_that_was_read_alone() {
     assert_eq!((stale.status.as_u16(), stale.code()), (409, "approval.plan_changed"));
 }
 
-#[tokio::test]
-async fn a_role_that_is_not_asked_for_does_not_decide() {
-    let served = Served::with_nodes().await;
-    let id = served.onboard(&large("acme")).await;
-    let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
-    let body = json!({ "digest": digest });
-
-    let dpo = served.user("dora", &["dpo"], None).await;
-    let answer = served.json_as(&dpo, &format!("/v1/approvals/{id}:refuse"), body.clone()).await;
-    assert_eq!((answer.status.as_u16(), answer.code()), (403, "approval.not_entitled"));
-    let auditor = served.user("otto", &["auditor"], None).await;
-    let answer = served.json_as(&auditor, &format!("/v1/approvals/{id}:approve"), body).await;
-    assert_eq!((answer.status.as_u16(), answer.code()), (403, "auth.forbidden"));
-}
-
-#[tokio::test]
-async fn a_tenants_own_user_never_decides_for_the_platform() {
-    let served = Served::with_nodes().await;
-    let id = served.onboard(&large("acme")).await;
-    let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
-
-    let tess = served.user("tess", &["platform_ops"], Some("acme")).await;
-    let answer =
-        served.json_as(&tess, &format!("/v1/approvals/{id}:approve"), json!({ "digest": digest })).await;
-
-    assert_eq!((answer.status.as_u16(), answer.code()), (403, "approval.not_entitled"));
-}
-
 fn event(served: &Served, id: &str, document: &str) -> reqwest::RequestBuilder {
     let request = served.ask(Method::POST, "/v1/events").bearer_auth(&served.admin);
     let attributes =

@@ -8,6 +8,7 @@ mod example;
 
 mod cli;
 mod crash;
+mod decisions;
 mod engine;
 mod fleet;
 mod hello;

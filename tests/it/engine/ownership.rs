@@ -123,6 +123,46 @@ async fn an_execution_of_an_unknown_workflow_or_schema_is_left_alone() {
     assert_eq!(bench.store.tasks(job.id).await.unwrap().len(), 2);
 }
 
+/// A version that lacks the schema looked at the task again and again for half an hour, and then gave way to one that has it.
+#[tokio::test]
+async fn what_was_never_tried_is_not_poison() {
+    let bench = Bench::new();
+    let job = bench.start([does(&["a"])]).await;
+    let as_schema = async |schema| {
+        let record = bench.engine.record(job.id).await.unwrap();
+        let write = Write { expected: Some(record.revision), record: store::Record { schema, ..record } };
+        bench.store.commit(Commit { record: Some(write), ..Commit::default() }).await.unwrap();
+    };
+    as_schema(2).await;
+    bench.settle(30 * MINUTE).await;
+
+    as_schema(1).await;
+    bench.settle(30 * MINUTE).await;
+
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
+    let attempts: Vec<_> = bench.stage.keys.lock().unwrap().iter().map(|(_, attempt)| *attempt).collect();
+    assert_eq!(attempts, [1]);
+}
+
+/// S50, in small.
+#[tokio::test]
+async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
+    let bench = Bench::new();
+    let minutely = engine::Schedule::new("minutely", "* * * * *", "UTC", None).unwrap();
+    assert_eq!(
+        bench.engine.claim_occurrence(&minutely).await.unwrap(),
+        None,
+        "nothing was due before it was known"
+    );
+    bench.clock.advance(180 * MINUTE);
+
+    let fired = bench.engine.claim_occurrence(&minutely).await.unwrap().unwrap();
+
+    use engine::Clock as _;
+    assert!(bench.clock.now().since(fired.nominal) < MINUTE, "the latest, not the hundredth");
+    assert_eq!(bench.engine.claim_occurrence(&minutely).await.unwrap(), None);
+}
+
 #[tokio::test]
 async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
     let bench = Bench::new();

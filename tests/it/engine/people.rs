@@ -92,6 +92,21 @@ async fn an_approval_that_expires_never_counts_as_granted() {
     assert!(vote(&bench, job, &boss("bob"), Verdict::Approve, &case.digest).await.is_err());
 }
 
+/// The timer that ends an approval may be dealt with late, after a night without a server.
+#[tokio::test]
+async fn a_vote_after_the_deadline_does_not_count_even_if_its_timer_is_late() {
+    let bench = Bench::new();
+    let (job, case) = asked(&bench).await;
+    vote(&bench, job, &boss("ada"), Verdict::Approve, &case.digest).await.unwrap();
+    bench.clock.advance(2 * DAY);
+
+    let late = vote(&bench, job, &boss("bob"), Verdict::Approve, &case.digest).await;
+
+    assert!(matches!(late, Err(Refusal::TooLate { .. })));
+    bench.settle(MINUTE).await;
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("expired"));
+}
+
 /// S38: whichever is committed first wins, and the other is told so.
 #[tokio::test]
 async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_wins() {
