@@ -2,7 +2,7 @@
 
 use super::codes;
 use crate::tenancy::{
-    GpuModel, Gpus, Holding, Limits, Quota, Tenant, TenantId, WorkspaceName, workspace_key,
+    GpuModel, Gpus, Holding, Limits, Quota, Resource, Tenant, TenantId, WorkspaceName, workspace_key,
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct SetQuotas {
 impl LedgerAction for SetQuotas {
     type Output = ();
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
         let owned =
             view.get::<Holding>(self.tenant.as_str())?.map(|holding| holding.owned()).unwrap_or_default();
@@ -36,7 +36,7 @@ impl LedgerAction for SetQuotas {
         let mut sum: Gpus = self.limits.values().map(|limits| limits.nominal).sum();
         for workspace in tenant.workspaces.iter().filter(|workspace| !self.limits.contains_key(*workspace)) {
             let other = view.get::<Quota>(&key(workspace))?;
-            sum = sum.plus(other.map(|quota| quota.limits.nominal).unwrap_or_default());
+            sum = sum.plus(other.map(|quota| nominal(&quota, &self.model)).unwrap_or_default());
         }
         if sum > owned && !self.overcommit {
             let problem =
@@ -48,13 +48,20 @@ impl LedgerAction for SetQuotas {
             view.put(&Quota {
                 tenant: self.tenant.clone(),
                 workspace: workspace.clone(),
-                model: self.model.clone(),
-                limits: limits.clone(),
+                allowances: limits.allowances(&self.model),
                 version: before.saturating_add(1),
+                set_by: call.execution,
+                ends: None,
             })?;
         }
         Ok(())
     }
+}
+
+/// A quota's own GPUs of `model`, whole ones.
+fn nominal(quota: &Quota, model: &GpuModel) -> Gpus {
+    let nominal = quota.allowances.get(&Resource::gpus(model.clone())).map_or(0, |line| line.nominal);
+    Gpus(u32::try_from(nominal).unwrap_or(u32::MAX))
 }
 
 /// Takes quotas away. Safe to run twice, and tolerates that none was set.

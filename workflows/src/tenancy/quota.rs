@@ -1,10 +1,12 @@
 //! A workspace's quota, in Kueue's words.
 
-use super::{GpuModel, Gpus, TenantId, WorkspaceName, workspace_key};
+use super::{GpuModel, Gpus, Resource, TenantId, WorkspaceName, workspace_key};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use store::{ExecutionId, Timestamp};
 
-/// How much a workspace may use. `None` means without limit, as in Kueue.
+/// How much a workspace may use, as a request says it. `None` means without limit, as in Kueue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// GPUs that are its own.
@@ -23,19 +25,74 @@ pub struct Limits {
     pub pods: Option<u64>,
 }
 
-/// The quota in force for one workspace.
+impl Limits {
+    /// The same, by resource. What is not limited has no entry.
+    #[must_use]
+    pub fn allowances(&self, model: &GpuModel) -> BTreeMap<Resource, Allowance> {
+        let whole = |gpus: Gpus| u64::from(gpus.0);
+        let gpus = Allowance {
+            nominal: whole(self.nominal),
+            borrowing_limit: self.borrowing_limit.map(whole),
+            lending_limit: self.lending_limit.map(whole),
+        };
+        let others = [
+            (Resource::CpuMilli, self.cpu_milli),
+            (Resource::MemoryMib, self.memory_mib),
+            (Resource::StorageGib, self.storage_gib),
+            (Resource::Pods, self.pods),
+        ];
+        let mut all = BTreeMap::from([(Resource::gpus(model.clone()), gpus)]);
+        all.extend(
+            others.into_iter().filter_map(|(resource, most)| Some((resource, Allowance::fixed(most?)))),
+        );
+        all
+    }
+}
+
+/// How much of one resource a workspace may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// What is its own.
+    pub nominal: u64,
+    /// What it may use beyond, while others leave it idle; `None` for no limit.
+    pub borrowing_limit: Option<u64>,
+    /// What it lends of its own while idle; `None` for all of it.
+    pub lending_limit: Option<u64>,
+}
+
+impl Allowance {
+    /// `most`, neither lent nor borrowed.
+    #[must_use]
+    pub fn fixed(most: u64) -> Self {
+        Self { nominal: most, borrowing_limit: Some(0), lending_limit: Some(0) }
+    }
+}
+
+/// The end of a temporary quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaEnd {
+    /// When it ends.
+    pub at: Timestamp,
+    /// What holds from then on.
+    pub then: BTreeMap<Resource, Allowance>,
+}
+
+/// The quota in force for one workspace. The head for what was granted; what is used of it stands in the
+/// [`Cohort`](super::Cohort), which repeats the allowances and is written in the same commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
     /// Whose it is.
     pub tenant: TenantId,
     /// Of which workspace.
     pub workspace: WorkspaceName,
-    /// The GPU model that is counted.
-    pub model: GpuModel,
-    /// How much.
-    pub limits: Limits,
+    /// By resource. A kind of GPU without an entry may not be used; anything else without one has no limit.
+    pub allowances: BTreeMap<Resource, Allowance>,
     /// Counts its changes, from 1.
     pub version: u32,
+    /// The execution that set it.
+    pub set_by: ExecutionId,
+    /// When it ends by itself, if it does.
+    pub ends: Option<QuotaEnd>,
 }
 
 impl Entity for Quota {

@@ -1,0 +1,40 @@
+//! Who waits in a workspace: its line, most important first, then oldest.
+
+use super::{Amounts, TenantId, WorkspaceName, workspace_key};
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// One that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InLine {
+    /// The workload's name.
+    pub workload: String,
+    /// Higher is more important.
+    pub priority: i32,
+    /// Since when; kept when it is put back in line.
+    pub since: Timestamp,
+    /// What it asks for.
+    pub requests: Amounts,
+    /// Until then it is not admitted as a borrower.
+    pub cooling_until: Option<Timestamp>,
+}
+
+/// The line of one workspace. A head document: every change of who waits rewrites it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which workspace.
+    pub workspace: WorkspaceName,
+    /// Most important first, then oldest, then by name.
+    pub waiting: Vec<InLine>,
+}
+
+impl Entity for Line {
+    const COLLECTION: &'static str = "lines";
+
+    fn id(&self) -> String {
+        workspace_key(&self.tenant, &self.workspace)
+    }
+}

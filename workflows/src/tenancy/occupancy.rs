@@ -1,0 +1,81 @@
+//! Which GPUs of a tenant's nodes are in use: a head with the room on each node, and a document per node that names who
+//! uses which GPU.
+
+use super::{GpuKind, NodeId, OwnerEpoch, Profile, TenantId, WorkspaceName};
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// What one node has of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// GPUs or slices that may be used.
+    pub capacity: u64,
+    /// Those that nobody uses.
+    pub free: u64,
+}
+
+/// The room on a tenant's nodes. A head document: every allocation rewrites it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Whose nodes these are.
+    pub tenant: TenantId,
+    /// By node and kind. A node that takes no new work is not listed.
+    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Room>>,
+    /// When the platform last said what is really free; admission does not go by older words than policy allows.
+    pub observed_at: Option<Timestamp>,
+}
+
+impl Entity for Occupancy {
+    const COLLECTION: &'static str = "occupancies";
+
+    fn id(&self) -> String {
+        self.tenant.to_string()
+    }
+}
+
+/// Who uses a part of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// The workload's name.
+    pub workload: String,
+    /// Its workspace.
+    pub workspace: WorkspaceName,
+    /// How many slices; 1 for a whole GPU.
+    pub slices: u16,
+}
+
+/// One GPU of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuUse {
+    /// The profile that it is cut into; `None` when it is whole. Changes only while nobody uses it.
+    pub profile: Option<Profile>,
+    /// How many slices it has; 1 when it is whole.
+    pub slices: u16,
+    /// Who uses it; in sum never more than `slices`.
+    pub users: Vec<User>,
+    /// Why it may not be used, such as a failed scrub.
+    pub barred: Option<String>,
+}
+
+/// The GPUs of one node of a tenant, by index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeUse {
+    /// Which node.
+    pub node: NodeId,
+    /// Whose it is; only this tenant's workloads use it (I-3).
+    pub tenant: TenantId,
+    /// The epoch since which it is.
+    pub epoch: OwnerEpoch,
+    /// Its GPUs, by index.
+    pub gpus: Vec<GpuUse>,
+}
+
+impl Entity for NodeUse {
+    const COLLECTION: &'static str = "node-uses";
+
+    fn id(&self) -> String {
+        self.node.to_string()
+    }
+}
