@@ -172,7 +172,7 @@ impl Case {
             import_nodes(view, &rows, &cluster, &region)?;
         }
         if let Some((from, to)) = self.policy {
-            let text = PlatformPolicy::BUILT_IN.replacen("version: 1", "version: 2", 1).replacen(from, to, 1);
+            let text = PlatformPolicy::amended(&[(from, to)]).unwrap_or_default();
             publish(view, &text, "verify")?;
         }
         Ok(())

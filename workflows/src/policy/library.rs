@@ -27,10 +27,10 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
     let invalid = |e: Invalid| ActionError::permanent("policy.invalid", e);
     let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
     let policy = match published {
-        Some(published) => PlatformPolicy::from_yaml(&published.text).map_err(invalid)?,
-        None => PlatformPolicy::built_in().map_err(invalid)?,
+        Some(published) => Some(PlatformPolicy::published(&published).map_err(invalid)?),
+        None => PlatformPolicy::built_in_version(reference.version).map_err(invalid)?,
     };
-    if policy.reference == *reference {
+    if let Some(policy) = policy.filter(|policy| policy.reference == *reference) {
         return Ok(policy);
     }
     let problem =
@@ -46,11 +46,10 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
 pub fn publish(view: &mut View, text: &str, author: &str) -> Result<PolicyRef, Undecided> {
     let policy = PlatformPolicy::from_yaml(text).map_err(|e| ActionError::permanent("policy.invalid", e))?;
     let reference = policy.reference;
-    let built_in =
-        PlatformPolicy::built_in().map_err(|e| ActionError::permanent("policy.invalid", e))?.reference;
+    let built_in = PlatformPolicy::built_in_version(reference.version)
+        .map_err(|e| ActionError::permanent("policy.invalid", e))?;
     let earlier = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
-    let earlier =
-        earlier.map(|p| p.reference).or((built_in.version == reference.version).then_some(built_in));
+    let earlier = earlier.map(|p| p.reference).or(built_in.map(|built_in| built_in.reference));
     if let Some(earlier) = earlier.as_ref().filter(|earlier| **earlier != reference) {
         let problem = format!(
             "version {} of policy {} has another text ({}); give yours the next number",
@@ -65,6 +64,7 @@ pub fn publish(view: &mut View, text: &str, author: &str) -> Result<PolicyRef, U
             author: author.into(),
             at,
             text: text.into(),
+            over: PlatformPolicy::LATEST,
         })?;
     }
     view.put(&PolicyInForce { reference: reference.clone() })?;

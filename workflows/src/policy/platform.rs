@@ -1,6 +1,13 @@
 //! The platform policy: what is waived from people, who is asked, how long is waited. Immutable per version.
 
-use super::{document, finding::Invalid, platform_reader, reader::Reader};
+use super::{
+    Admission, Capacity, Gates, GpuModels, Guards, Lending, Offboarding, Pin, Provenance, Reclaim, Retention,
+    Sanitisation, Scheduling, Sweeps,
+    document::{self, Item},
+    finding::Invalid,
+    platform_reader::{self, Under},
+    reader::Reader,
+};
 use crate::tenancy::{Cents, Compliance, GpuModel, Gpus, Isolation, RegionId, Residency, Tier};
 use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
@@ -85,6 +92,37 @@ pub struct PlatformPolicy {
     pub buffers: BTreeMap<RegionId, Gpus>,
     /// What compliance tags demand.
     pub compliance: BTreeMap<Compliance, Demands>,
+    /// Who is asked before what, beside onboarding.
+    pub approvals: Gates,
+    /// Lending between workspaces.
+    pub lending: Lending,
+    /// Where marked work must stay.
+    pub pins: Vec<Pin>,
+    /// How long data are kept.
+    pub retention: Vec<Retention>,
+    /// How lent GPUs come back.
+    pub reclaim: Reclaim,
+    /// When work is let in.
+    pub admission: Admission,
+    /// What is done when capacity is exhausted.
+    pub capacity: Capacity,
+    /// How media are cleaned.
+    pub sanitisation: Sanitisation,
+    /// How tenants leave.
+    pub offboarding: Offboarding,
+    /// What is stopped as unsafe.
+    pub guards: Guards,
+    /// What is known of GPU models.
+    pub gpu_models: GpuModels,
+    /// Rank of a tenant's work by tier (S-54): higher goes first.
+    pub priorities: BTreeMap<Tier, u32>,
+    /// How schedulers may preempt.
+    pub scheduling: Scheduling,
+    /// What runs by the clock.
+    pub sweeps: Sweeps,
+    /// Where each value stands in its document; no part of the digest.
+    #[serde(skip)]
+    pub provenance: Provenance,
 }
 
 /// A published version, kept for ever.
@@ -98,6 +136,14 @@ pub struct PublishedPolicy {
     pub at: Timestamp,
     /// The document, byte for byte.
     pub text: String,
+    /// The version of the built-in policy that fills the document's gaps, so that they never change either.
+    #[serde(default = "before_gaps_were_filled")]
+    pub over: u32,
+}
+
+/// Policies of the first release had no gaps that version 2 does not fill as that release did.
+fn before_gaps_were_filled() -> u32 {
+    2
 }
 
 impl Entity for PublishedPolicy {
@@ -131,26 +177,66 @@ impl Entity for PolicyInForce {
 impl PlatformPolicy {
     /// The name of the only policy of this kind.
     pub const NAME: &'static str = "platform";
-    /// The text of the version that is built in.
+    /// The text of the latest version that is built in. A change of it is a new version: add the old text to
+    /// `history` first, since decisions refer to it for ever.
     pub const BUILT_IN: &'static str = include_str!("default.yaml");
+    /// Its number.
+    pub(super) const LATEST: u32 = 2;
+    /// All texts that were ever built in, by version from 1.
+    const BUILT_INS: [&'static str; 2] = [include_str!("history/platform-1.yaml"), Self::BUILT_IN];
 
-    /// The version that is built in; it holds until another is published.
+    /// The latest version that is built in; it holds until another is published.
     ///
     /// # Errors
     /// None in a build whose tests passed.
     pub fn built_in() -> Result<Self, Invalid> {
-        static READ: OnceLock<Result<PlatformPolicy, Invalid>> = OnceLock::new();
-        READ.get_or_init(|| Self::from_yaml(Self::BUILT_IN)).clone()
+        Ok(base()?.policy.clone())
     }
 
-    /// The policy in a YAML document.
+    /// The policy in a YAML document. What it leaves out is as in the latest version that is built in.
     ///
     /// # Errors
     /// Everything that is wrong with it, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
+        let base = base()?;
+        Self::over(text, base)
+    }
+
+    /// The policy that was published, its gaps filled as they were then.
+    ///
+    /// # Errors
+    /// As [`Self::from_yaml`].
+    pub(super) fn published(published: &PublishedPolicy) -> Result<Self, Invalid> {
+        // There is one version that fills gaps so far; `over` says which, so that a later one changes nothing here.
+        Self::from_yaml(&published.text)
+    }
+
+    /// The built-in policy of this number, whether or not it is the latest.
+    ///
+    /// # Errors
+    /// None in a build whose tests passed.
+    pub(super) fn built_in_version(version: u32) -> Result<Option<Self>, Invalid> {
+        let index = (version as usize).checked_sub(1);
+        let Some(text) = index.and_then(|index| Self::BUILT_INS.get(index)) else { return Ok(None) };
+        if *text == Self::BUILT_IN { Self::built_in().map(Some) } else { Self::from_yaml(text).map(Some) }
+    }
+
+    /// The built-in text under the next number, each first text of a pair replaced by the second: a policy to publish in
+    /// demonstrations and tests. `None` when a first text does not occur.
+    #[must_use]
+    pub fn amended(changes: &[(&str, &str)]) -> Option<String> {
+        let (latest, next) = (format!("version: {}", Self::LATEST), format!("version: {}", Self::LATEST + 1));
+        let text = Self::BUILT_IN.replacen(&latest, &next, 1);
+        changes
+            .iter()
+            .try_fold(text, |text, (from, to)| text.contains(from).then(|| text.replacen(from, to, 1)))
+    }
+
+    fn over(text: &str, base: &Base) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
-        let read = platform_reader::policy(&reader, &root, text);
+        let under = Under { root: &base.root, provenance: &base.policy.provenance };
+        let read = platform_reader::policy(&reader, &root, text, Some(&under));
         reader.done(read)
     }
 
@@ -168,6 +254,24 @@ impl PlatformPolicy {
     }
 }
 
+/// The built-in policy, and its document for the gaps of others.
+struct Base {
+    policy: PlatformPolicy,
+    root: Item,
+}
+
+fn base() -> Result<&'static Base, Invalid> {
+    static READ: OnceLock<Result<Base, Invalid>> = OnceLock::new();
+    let read = READ.get_or_init(|| {
+        let text = PlatformPolicy::BUILT_IN;
+        let root = document::from_yaml(text)?;
+        let reader = Reader::default();
+        let policy = platform_reader::policy(&reader, &root, text, None);
+        Ok(Base { policy: reader.done(policy)?, root })
+    });
+    read.as_ref().map_err(Clone::clone)
+}
+
 /// `sha256:` and the digest of `text` in hexadecimal.
 pub(crate) fn sha256(text: &[u8]) -> String {
     let mut shown = String::from("sha256:");
@@ -175,4 +279,19 @@ pub(crate) fn sha256(text: &[u8]) -> String {
         let _ = write!(shown, "{byte:02x}");
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decisions of the first release name this digest.
+    #[test]
+    fn a_version_that_was_built_in_is_never_lost_nor_changed() {
+        let first = PlatformPolicy::built_in_version(1).unwrap().unwrap().reference;
+        assert_eq!(first.digest, "sha256:73a2558f36556dc325f6a36bf41edcc11189fdf4570bdb348aa4a6a90ad20025");
+        let latest = PlatformPolicy::built_in_version(PlatformPolicy::LATEST).unwrap().unwrap();
+        assert_eq!((latest.reference.version, PlatformPolicy::BUILT_INS.len()), (2, 2));
+        assert_eq!(PlatformPolicy::built_in_version(3).unwrap(), None);
+    }
 }

@@ -1,16 +1,33 @@
 //! Reads the platform policy's document.
 
 use super::{
-    document::Item,
+    admission::Admission,
+    approvals::{Gates, seats},
+    capacity::Capacity,
+    document::{Item, Value},
+    gpu_models::GpuModels,
+    guards::Guards,
+    lending::Lending,
+    offboarding::Offboarding,
+    pins,
     platform::{Approvals, Demands, PlatformPolicy, PolicyRef, sha256},
+    provenance::Provenance,
     reader::{Fields, Reader},
+    reclaim::Reclaim,
     request::residency,
+    retention,
+    sanitisation::Sanitisation,
+    scheduling::Scheduling,
+    sweeps::Sweeps,
 };
 use crate::tenancy::{Cents, Compliance, GpuModel, Gpus, RegionId, Tier};
-use engine::Seat;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use strum::VariantArray as _;
 
-const TOP: [&str; 12] = [
+const TOP: [&str; 25] = [
     "policy",
     "version",
     "self_service",
@@ -23,90 +40,186 @@ const TOP: [&str; 12] = [
     "images",
     "capacity",
     "compliance",
+    "lending",
+    "pins",
+    "retention",
+    "reclaim",
+    "admission",
+    "sanitisation",
+    "offboarding",
+    "guards",
+    "gpu_models",
+    "priorities",
+    "sweeps",
+    "scheduling",
+    "examples",
 ];
 
-pub(super) fn policy(reader: &Reader, root: &Item, text: &str) -> Option<PlatformPolicy> {
-    let top = reader.fields(root, &TOP)?;
-    let name = top.must("policy").and_then(|item| named(reader, item));
-    let version = top.must("version").and_then(|item| reader.whole(item, 1..=u32::MAX));
-    let service = top.must("self_service").and_then(|item| self_service(reader, item));
-    let approvals = group(reader, &top, "approvals", &["onboarding"])
-        .and_then(|all| approvals(reader, all.must("onboarding")?));
-    let waits = group(reader, &top, "waits", &["waitlist", "patience"]).and_then(|waits| {
-        let read = |name| waits.must(name).and_then(|item| reader.duration(item));
-        both(read("waitlist"), read("patience"))
-    });
-    let max_replacements = group(reader, &top, "limits", &["max_replacements"])
-        .and_then(|limits| reader.whole(limits.must("max_replacements")?, 0..=100_u32));
-    let prices = top.must("prices").and_then(|item| prices(reader, item));
-    let quotas = group(reader, &top, "quotas", &["borrowing_limit", "lending_limit"]);
-    let quota =
-        |name| quotas.as_ref().and_then(|quotas| quotas.may(name)).and_then(|item| gpus(reader, item));
-    let (borrowing_limit, lending_limit) = (quota("borrowing_limit"), quota("lending_limit"));
-    let drivers =
-        group(reader, &top, "nodes", &["drivers"]).and_then(|nodes| texts(reader, nodes.must("drivers")?));
-    let registries = group(reader, &top, "images", &["registries"])
-        .and_then(|images| texts(reader, images.must("registries")?));
-    let capacity = top.must("capacity").and_then(|item| capacity(reader, item));
-    let demands =
-        top.may("compliance").map_or_else(|| Some(BTreeMap::new()), |item| compliance(reader, item));
+/// The document below another, which fills its gaps.
+pub(super) struct Under<'a> {
+    pub(super) root: &'a Item,
+    pub(super) provenance: &'a Provenance,
+}
 
-    let ((self_service_tiers, self_service_gpus), (waitlist, patience)) = (service?, waits?);
-    let ((price, prices), (overcommit, buffer, buffers)) = (prices?, capacity?);
+pub(super) fn policy(
+    reader: &Reader,
+    root: &Item,
+    text: &str,
+    under: Option<&Under<'_>>,
+) -> Option<PlatformPolicy> {
+    let mut top = reader.fields(root, &TOP)?;
+    if let Some(under) = under {
+        top = top.over(under.root);
+    }
+    let name = reader.own(root, "policy").and_then(|item| named(reader, item));
+    let version = reader.own(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
+    let older = older(&top);
+    let approvals = top.layer("approvals", &APPROVALS);
+    let onboarding = approvals
+        .and_then(|all| all.layer("onboarding", &["within", "seats", "finance", "security"]))
+        .and_then(|fields| onboarding(&fields));
+    let gates = approvals.and_then(|fields| Gates::read(&fields));
+    let capacity = Capacity::fields(&top);
+    let stock = capacity.and_then(|fields| stock(&fields));
+    let capacity = capacity.and_then(|fields| Capacity::read(&fields));
+    let demands = top.must("compliance").and_then(|item| compliance(reader, item));
+    let pins = top.must("pins").and_then(|item| pins::read(reader, item));
+    let retention = top.must("retention").and_then(|item| retention::read(reader, item));
+    let priorities = top.must("priorities").and_then(|item| priorities(reader, item));
+    let (lending, reclaim) = (Lending::read(&top), Reclaim::read(&top));
+    let (admission, scheduling) = (Admission::read(&top), Scheduling::read(&top));
+    let (sanitisation, offboarding) = (Sanitisation::read(&top), Offboarding::read(&top));
+    let (guards, sweeps) = (Guards::read(&top), Sweeps::read(&top));
+    let gpu_models = GpuModels::read(&top);
+
+    let (older, stock, name, version) = (older?, stock?, name?, version?);
+    let provenance = Provenance::of(&name, version, root, under.map(|under| under.provenance));
     Some(PlatformPolicy {
-        reference: PolicyRef { name: name?, version: version?, digest: sha256(text.as_bytes()) },
-        self_service_tiers,
-        self_service_gpus,
-        onboarding: approvals?,
-        waitlist,
-        patience,
-        max_replacements: max_replacements?,
-        price,
-        prices,
-        borrowing_limit,
-        lending_limit,
-        drivers: drivers?,
-        registries: registries?,
-        overcommit,
-        buffer,
-        buffers,
+        reference: PolicyRef { name, version, digest: sha256(text.as_bytes()) },
+        self_service_tiers: older.tiers,
+        self_service_gpus: older.max_gpus,
+        onboarding: onboarding?,
+        waitlist: older.waitlist,
+        patience: older.patience,
+        max_replacements: older.max_replacements,
+        price: older.price,
+        prices: older.prices,
+        borrowing_limit: older.borrowing_limit,
+        lending_limit: older.lending_limit,
+        drivers: older.drivers,
+        registries: older.registries,
+        overcommit: stock.0,
+        buffer: stock.1,
+        buffers: stock.2,
         compliance: demands?,
+        approvals: gates?,
+        lending: lending?,
+        pins: pins?,
+        retention: retention?,
+        reclaim: reclaim?,
+        admission: admission?,
+        capacity: capacity?,
+        sanitisation: sanitisation?,
+        offboarding: offboarding?,
+        guards: guards?,
+        gpu_models: gpu_models?,
+        priorities: priorities?,
+        scheduling: scheduling?,
+        sweeps: sweeps?,
+        provenance,
     })
 }
 
-fn group<'a>(reader: &'a Reader, top: &Fields<'a>, name: &str, known: &[&str]) -> Option<Fields<'a>> {
-    reader.fields(top.must(name)?, known)
+const APPROVALS: [&str; 9] = [
+    "onboarding",
+    "quota_increase",
+    "quota_decrease",
+    "reclaim",
+    "offboard",
+    "destroy",
+    "sla_change",
+    "incident",
+    "capacity",
+];
+
+/// The small groups.
+struct Older {
+    tiers: BTreeSet<Tier>,
+    max_gpus: Gpus,
+    waitlist: Duration,
+    patience: Duration,
+    max_replacements: u32,
+    price: Cents,
+    prices: BTreeMap<GpuModel, Cents>,
+    borrowing_limit: Option<Gpus>,
+    lending_limit: Option<Gpus>,
+    drivers: Vec<String>,
+    registries: Vec<String>,
 }
 
-fn both<A, B>(a: Option<A>, b: Option<B>) -> Option<(A, B)> {
-    Some((a?, b?))
+fn older(top: &Fields<'_>) -> Option<Older> {
+    let reader = top.reader();
+    let service = top.layer("self_service", &["tiers", "max_gpus"]);
+    let tiers = service.and_then(|fields| reader.set(fields.must("tiers")?));
+    let max_gpus = service.and_then(|fields| reader.gpus(fields.must("max_gpus")?));
+    let waits = top.layer("waits", &["waitlist", "patience"]);
+    let span = |name| waits.and_then(|waits| reader.duration(waits.must(name)?));
+    let (waitlist, patience) = (span("waitlist"), span("patience"));
+    let max_replacements = top
+        .layer("limits", &["max_replacements"])
+        .and_then(|limits| reader.whole(limits.must("max_replacements")?, 0..=100_u32));
+    let prices = top.layer("prices", &["cents_per_gpu_hour", "by_model"]);
+    let price = prices.and_then(|prices| reader.cents(prices.must("cents_per_gpu_hour")?));
+    let by_model =
+        prices.and_then(|prices| Some(reader.by_name(prices.must("by_model")?, |item| reader.cents(item))));
+    let quotas = top.layer("quotas", &["borrowing_limit", "lending_limit"]);
+    let limit = |name| quotas.and_then(|quotas| limit(reader, quotas.must(name)?));
+    let (borrowing_limit, lending_limit) = (limit("borrowing_limit"), limit("lending_limit"));
+    let drivers = top.layer("nodes", &["drivers"]).and_then(|nodes| reader.texts(nodes.must("drivers")?));
+    let registries =
+        top.layer("images", &["registries"]).and_then(|images| reader.texts(images.must("registries")?));
+    Some(Older {
+        tiers: tiers?,
+        max_gpus: max_gpus?,
+        waitlist: waitlist?,
+        patience: patience?,
+        max_replacements: max_replacements?,
+        price: price?,
+        prices: by_model?,
+        borrowing_limit: borrowing_limit?,
+        lending_limit: lending_limit?,
+        drivers: drivers?,
+        registries: registries?,
+    })
 }
 
-fn gpus(reader: &Reader, item: &Item) -> Option<Gpus> {
-    reader.whole(item, 0..=100_000_u32).map(Gpus)
+/// GPUs, or `unlimited`.
+fn limit(reader: &Reader, item: &Item) -> Option<Option<Gpus>> {
+    if item.value == Value::Text("unlimited".into()) {
+        return Some(None);
+    }
+    reader.gpus(item).map(Some)
 }
 
-fn self_service(reader: &Reader, item: &Item) -> Option<(BTreeSet<Tier>, Gpus)> {
-    let fields = reader.fields(item, &["tiers", "max_gpus"])?;
-    let tiers = fields.must("tiers").and_then(|item| set(reader, item));
-    both(tiers, fields.must("max_gpus").and_then(|item| gpus(reader, item)))
-}
-
-fn prices(reader: &Reader, item: &Item) -> Option<(Cents, BTreeMap<GpuModel, Cents>)> {
-    let fields = reader.fields(item, &["cents_per_gpu_hour", "by_model"])?;
-    let usual = fields.must("cents_per_gpu_hour").and_then(|item| cents(reader, item));
-    let by_model = fields.may("by_model").map(|item| by_name(reader, item, |item| cents(reader, item)));
-    Some((usual?, by_model.unwrap_or_default()))
-}
-
-fn capacity(reader: &Reader, item: &Item) -> Option<(bool, Gpus, BTreeMap<RegionId, Gpus>)> {
-    let fields = reader.fields(item, &["overcommit", "buffer_gpus"])?;
+fn stock(fields: &Fields<'_>) -> Option<(bool, Gpus, BTreeMap<RegionId, Gpus>)> {
+    let reader = fields.reader();
     let overcommit = fields.must("overcommit").and_then(|item| reader.bool(item));
-    let buffer = group(reader, &fields, "buffer_gpus", &["each", "by_region"]);
-    let buffer = buffer?;
-    let each = buffer.must("each").and_then(|item| gpus(reader, item));
-    let by_region = buffer.may("by_region").map(|item| by_name(reader, item, |item| gpus(reader, item)));
-    Some((overcommit?, each?, by_region.unwrap_or_default()))
+    let buffer = fields.layer("buffer_gpus", &["each", "by_region"])?;
+    let each = buffer.must("each").and_then(|item| reader.gpus(item));
+    let by_region = reader.by_name(buffer.must("by_region")?, |item| reader.gpus(item));
+    Some((overcommit?, each?, by_region))
+}
+
+fn priorities(reader: &Reader, item: &Item) -> Option<BTreeMap<Tier, u32>> {
+    let mut all = BTreeMap::new();
+    for (tier, inner) in reader.keyed::<Tier>(item) {
+        all.insert(tier, reader.whole(inner, 0..=1_000_000_u32)?);
+    }
+    for tier in Tier::VARIANTS.iter().filter(|tier| !all.contains_key(tier)) {
+        let tier: &str = (*tier).into();
+        reader.note(item, format!("tier {tier} has no priority"), format!("add `{tier}: …`"));
+    }
+    Some(all)
 }
 
 fn named(reader: &Reader, item: &Item) -> Option<String> {
@@ -118,18 +231,16 @@ fn named(reader: &Reader, item: &Item) -> Option<String> {
     None
 }
 
-fn approvals(reader: &Reader, item: &Item) -> Option<Approvals> {
-    let fields = reader.fields(item, &["within", "seats", "finance", "security"])?;
+fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
+    let reader = fields.reader();
     let within = fields.must("within").and_then(|item| reader.duration(item));
-    let seats_at = |fields: &Fields<'_>| fields.must("seats").and_then(|item| seats(reader, item));
-    let always = seats_at(&fields);
-    let finance =
-        fields.must("finance").and_then(|item| reader.fields(item, &["above_cents_per_month", "seats"]));
-    let security = fields.must("security").and_then(|item| reader.fields(item, &["seats"]));
-    let above =
-        finance.as_ref().and_then(|f| f.must("above_cents_per_month")).and_then(|item| cents(reader, item));
-    let finance_seats = finance.as_ref().and_then(seats_at);
-    let security_seats = security.as_ref().and_then(seats_at);
+    let seats_at = |fields: Fields<'_>| fields.must("seats").and_then(|item| seats(reader, item));
+    let always = seats_at(*fields);
+    let finance = fields.layer("finance", &["above_cents_per_month", "seats"]);
+    let security = fields.layer("security", &["seats"]);
+    let above = finance.and_then(|finance| reader.cents(finance.must("above_cents_per_month")?));
+    let finance_seats = finance.and_then(seats_at);
+    let security_seats = security.and_then(seats_at);
     Some(Approvals {
         within: within?,
         seats: always?,
@@ -137,45 +248,6 @@ fn approvals(reader: &Reader, item: &Item) -> Option<Approvals> {
         finance_seats: finance_seats?,
         security_seats: security_seats?,
     })
-}
-
-/// Roles that people can have.
-const ROLES: [&str; 10] = [
-    "platform_ops",
-    "capacity_manager",
-    "finance",
-    "security",
-    "compliance",
-    "dpo",
-    "tenant_owner",
-    "auditor",
-    "breakglass",
-    "admin",
-];
-
-fn seats(reader: &Reader, item: &Item) -> Option<Vec<Seat>> {
-    let items = reader.list(item);
-    if items.is_empty() {
-        reader.note(
-            item,
-            "nobody is asked".into(),
-            "name at least one seat: `- {any_of: [admin], count: 1}`",
-        );
-    }
-    let read: Vec<_> = items.iter().map(|item| seat(reader, item)).collect();
-    read.into_iter().collect()
-}
-
-fn seat(reader: &Reader, item: &Item) -> Option<Seat> {
-    let fields = reader.fields(item, &["any_of", "count"])?;
-    let count = fields.must("count").and_then(|item| reader.whole(item, 1..=20_u32));
-    let roles = fields.must("any_of")?;
-    let any_of = texts(reader, roles)?;
-    if any_of.is_empty() || any_of.iter().any(|role| !ROLES.contains(&role.as_str())) {
-        reader.note(roles, "not all of these are roles".into(), format!("use {}", ROLES.join(", ")));
-        return None;
-    }
-    Some(Seat { any_of, count: count? })
 }
 
 fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Demands>> {
@@ -192,42 +264,9 @@ fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Deman
         let Some(fields) = reader.fields(inner, &["residency", "isolation"]) else { continue };
         let demands = Demands {
             residency: fields.may("residency").and_then(|item| residency(reader, item)),
-            isolation: fields.may("isolation").and_then(|item| set(reader, item)),
+            isolation: fields.may("isolation").and_then(|item| reader.set(item)),
         };
         read.insert(tag, demands);
     }
     Some(read)
-}
-
-fn cents(reader: &Reader, item: &Item) -> Option<Cents> {
-    reader.whole(item, 0..=1_u64 << 50).map(Cents)
-}
-
-fn texts(reader: &Reader, item: &Item) -> Option<Vec<String>> {
-    let read: Vec<_> = reader.list(item).iter().map(|item| reader.text(item).map(str::to_owned)).collect();
-    read.into_iter().collect()
-}
-
-fn set<T>(reader: &Reader, item: &Item) -> Option<BTreeSet<T>>
-where
-    T: std::str::FromStr + strum::VariantArray + Copy + Ord,
-    &'static str: From<T>,
-{
-    let read: Vec<_> = reader.list(item).iter().map(|item| reader.one_of(item)).collect();
-    read.into_iter().collect()
-}
-
-fn by_name<K: crate::tenancy::Naming, T>(
-    reader: &Reader,
-    item: &Item,
-    read: impl Fn(&Item) -> Option<T>,
-) -> BTreeMap<crate::tenancy::Name<K>, T> {
-    let mut all = BTreeMap::new();
-    for (name, _, inner) in reader.entries(item) {
-        match name.parse() {
-            Ok(key) => all.extend(read(inner).map(|value| (key, value))),
-            Err(error) => reader.note(inner, format!("{error}"), "mend the name"),
-        }
-    }
-    all
 }

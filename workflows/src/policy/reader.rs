@@ -1,12 +1,19 @@
 //! Takes values out of a document, noting everything that is wrong on the way.
 
 use super::{
+    Ratio,
     document::{Item, Value, joined},
     duration,
-    finding::{Finding, Invalid},
+    finding::{Finding, Invalid, Spot},
 };
-use crate::tenancy::{Name, Naming};
-use std::{cell::RefCell, ops::RangeInclusive, str::FromStr, time::Duration};
+use crate::tenancy::{Cents, Gpus, Name, Naming};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    str::FromStr,
+    time::Duration,
+};
 use strum::VariantArray;
 
 /// Notes what is wrong.
@@ -15,11 +22,16 @@ pub(crate) struct Reader {
     findings: RefCell<Vec<Finding>>,
 }
 
-/// The fields of one group.
+/// Fields in order, each name with its own place.
+type Entries = [(String, Option<Spot>, Item)];
+
+/// The fields of one group, and below them those of another document that fill its gaps.
+#[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     reader: &'a Reader,
     item: &'a Item,
-    fields: &'a [(String, Option<super::finding::Spot>, Item)],
+    fields: &'a Entries,
+    under: &'a Entries,
 }
 
 impl Reader {
@@ -54,11 +66,28 @@ impl Reader {
                 self.findings.borrow_mut().push(finding);
             }
         }
-        Some(Fields { reader: self, item, fields })
+        Some(Fields { reader: self, item, fields, under: &[] })
+    }
+
+    /// The field of `root` itself, never of what lies below; notes its absence.
+    pub(crate) fn own<'a>(&self, root: &'a Item, name: &str) -> Option<&'a Item> {
+        let Value::Map(fields) = &root.value else { return None };
+        let found = found(fields, name);
+        if found.is_none() {
+            self.missing(root, name);
+        }
+        found
+    }
+
+    fn missing(&self, group: &Item, name: &str) {
+        let path = joined(&group.path, name);
+        let remedy = format!("add `{name}: …`");
+        let finding = Finding::new(group.at, &path, "the field is missing".into(), remedy);
+        self.findings.borrow_mut().push(finding);
     }
 
     /// Fields whose names are free, such as GPU models.
-    pub(crate) fn entries<'a>(&self, item: &'a Item) -> &'a [(String, Option<super::finding::Spot>, Item)] {
+    pub(crate) fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
         if let Value::Map(fields) = &item.value {
             return fields;
         }
@@ -122,6 +151,94 @@ impl Reader {
         }
     }
 
+    pub(crate) fn gpus(&self, item: &Item) -> Option<Gpus> {
+        self.whole(item, 0..=100_000_u32).map(Gpus)
+    }
+
+    pub(crate) fn cents(&self, item: &Item) -> Option<Cents> {
+        self.whole(item, 0..=1_u64 << 50).map(Cents)
+    }
+
+    /// A share of a whole, from 0 to 1.
+    pub(crate) fn share(&self, item: &Item) -> Option<Ratio> {
+        self.ratio(item, 1)
+    }
+
+    /// A number from 0 to `most`, with up to three decimals.
+    pub(crate) fn ratio(&self, item: &Item, most: u32) -> Option<Ratio> {
+        let thousandths = match item.value {
+            Value::Whole(value) => u32::try_from(value).ok().and_then(|value| value.checked_mul(1_000)),
+            Value::Fraction(value) => exact_thousandths(value),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+        };
+        let read = thousandths.filter(|read| *read <= most.saturating_mul(1_000));
+        if read.is_none() {
+            let remedy = format!("write a number from 0 to {most}, with up to three decimals");
+            self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+        }
+        read.map(Ratio::thousandths)
+    }
+
+    /// A span of whole days.
+    pub(crate) fn days(&self, item: &Item) -> Option<Duration> {
+        let span = self.duration(item)?;
+        if span.as_secs() % 86_400 == 0 {
+            return Some(span);
+        }
+        self.note(item, format!("{} is no number of whole days", duration::show(span)), "write it as `30d`");
+        None
+    }
+
+    pub(crate) fn texts(&self, item: &Item) -> Option<Vec<String>> {
+        let read: Vec<_> = self.list(item).iter().map(|item| self.text(item).map(str::to_owned)).collect();
+        read.into_iter().collect()
+    }
+
+    pub(crate) fn set<T>(&self, item: &Item) -> Option<BTreeSet<T>>
+    where
+        T: FromStr + VariantArray + Copy + Ord,
+        &'static str: From<T>,
+    {
+        let read: Vec<_> = self.list(item).iter().map(|item| self.one_of(item)).collect();
+        read.into_iter().collect()
+    }
+
+    /// The fields of `item`, each named by one of ours; notes the others.
+    pub(crate) fn keyed<'a, K>(&self, item: &'a Item) -> Vec<(K, &'a Item)>
+    where
+        K: FromStr + VariantArray + Copy,
+        &'static str: From<K>,
+    {
+        let mut all = Vec::new();
+        for (name, at, inner) in self.entries(item) {
+            if let Ok(key) = K::from_str(name) {
+                all.push((key, inner));
+                continue;
+            }
+            let known: Vec<&'static str> = K::VARIANTS.iter().map(|variant| (*variant).into()).collect();
+            let problem = format!("there is no field `{name}` here");
+            let finding = Finding::new(*at, &inner.path, problem, fields_remedy(&known));
+            self.findings.borrow_mut().push(finding);
+        }
+        all
+    }
+
+    /// The fields of `item`, each with a free name, such as GPU models.
+    pub(crate) fn by_name<K: Naming, T>(
+        &self,
+        item: &Item,
+        read: impl Fn(&Item) -> Option<T>,
+    ) -> BTreeMap<Name<K>, T> {
+        let mut all = BTreeMap::new();
+        for (name, _, inner) in self.entries(item) {
+            match name.parse() {
+                Ok(key) => all.extend(read(inner).map(|value| (key, value))),
+                Err(error) => self.note(inner, format!("{error}"), "mend the name"),
+            }
+        }
+        all
+    }
+
     pub(crate) fn one_of<T>(&self, item: &Item) -> Option<T>
     where
         T: FromStr + VariantArray + Copy,
@@ -163,22 +280,53 @@ impl Reader {
 }
 
 impl<'a> Fields<'a> {
-    /// The field, unless it is absent or empty.
+    /// These fields, with those of `under` where they are absent.
+    pub(crate) fn over(self, under: &'a Item) -> Self {
+        let Value::Map(under) = &under.value else { return self };
+        Self { under, ..self }
+    }
+
+    pub(crate) fn reader(&self) -> &'a Reader {
+        self.reader
+    }
+
+    /// The field, here or below, unless it is absent or empty.
     pub(crate) fn may(&self, name: &str) -> Option<&'a Item> {
-        let (_, _, item) = self.fields.iter().find(|(known, _, _)| known == name)?;
-        (item.value != Value::Null).then_some(item)
+        found(self.fields, name).or_else(|| found(self.under, name))
+    }
+
+    /// The group `name`, its gaps filled from the same group below. Notes what is not `known`, or a missing group.
+    pub(crate) fn layer(&self, name: &str, known: &[&str]) -> Option<Fields<'a>> {
+        match (found(self.fields, name), found(self.under, name)) {
+            (Some(own), Some(under)) => Some(self.reader.fields(own, known)?.over(under)),
+            (Some(only), None) | (None, Some(only)) => self.reader.fields(only, known),
+            (None, None) => self.reader.fields(self.must(name)?, known),
+        }
     }
 
     /// The field; notes its absence at the group it belongs to.
     pub(crate) fn must(&self, name: &str) -> Option<&'a Item> {
         let found = self.may(name);
         if found.is_none() {
-            let (path, at) = (joined(&self.item.path, name), self.item.at);
-            let finding = Finding::new(at, &path, "the field is missing".into(), format!("add `{name}: …`"));
-            self.reader.findings.borrow_mut().push(finding);
+            self.reader.missing(self.item, name);
         }
         found
     }
+}
+
+fn found<'a>(fields: &'a Entries, name: &str) -> Option<&'a Item> {
+    let (_, _, item) = fields.iter().find(|(known, _, _)| known == name)?;
+    (item.value != Value::Null).then_some(item)
+}
+
+/// `value` in thousandths, if it is a whole number of them.
+fn exact_thousandths(value: f64) -> Option<u32> {
+    let thousandths = value * 1_000.0;
+    let rounded = thousandths.round();
+    let fits = (0.0..=4e9).contains(&rounded) && (thousandths - rounded).abs() < 1e-6;
+    // The range was checked, so nothing is cut off.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fits.then_some(rounded as u32)
 }
 
 fn fields_remedy(known: &[&str]) -> String {

@@ -3,7 +3,7 @@
 use super::{Facts, PlatformPolicy, PolicyRef};
 use crate::{
     placement::{Candidate, Constraints},
-    tenancy::{Cents, Gpu, Gpus, Isolation, Layout, Limits, RegionId, Tier, WorkspaceClass, WorkspaceName},
+    tenancy::{Cents, Gpu, Gpus, Isolation, Layout, Limits, RegionId, WorkspaceClass, WorkspaceName},
 };
 use engine::Seat;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ impl Terms {
             layout: layout(facts),
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
-            priority: priority(request.tenant.tier),
+            priority: policy.priorities.get(&request.tenant.tier).copied().unwrap_or_default(),
             overcommit: policy.overcommit,
             workspaces: workspaces(facts, policy),
         }
@@ -137,14 +137,6 @@ fn layout(facts: &Facts) -> Layout {
     match tenant.isolation {
         Isolation::SharedSlices => Gpu::sliced(&facts.request.entitlement.gpu_model),
         Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
-    }
-}
-
-fn priority(tier: Tier) -> u32 {
-    match tier {
-        Tier::Enterprise => 300,
-        Tier::Standard => 200,
-        Tier::Research => 100,
     }
 }
 
