@@ -18,5 +18,6 @@ mod placement;
 mod policy;
 mod served;
 mod tenancy;
+mod workloads;
 mod world;
 mod world_kept;

@@ -59,6 +59,7 @@ pub fn pairs() -> Vec<Pair> {
     let (tenant, cluster, workspace) = ("acme", "eu-1", "prod");
     let mut all = once_per_tenant(tenant);
     all.extend(once_per_workspace(tenant, cluster, workspace));
+    all.extend(once_per_workload(tenant, cluster, workspace));
     let node = || "openb-node-0007".to_owned();
     let (t, c) = (|| tenant.to_owned(), || cluster.to_owned());
     all.extend([
@@ -78,6 +79,33 @@ pub fn pairs() -> Vec<Pair> {
         ),
     ]);
     all
+}
+
+/// The workload of these tests.
+#[must_use]
+pub fn workload(tenant: &str, cluster: &str, workspace: &str) -> WorkloadRef {
+    WorkloadRef {
+        cluster: cluster.to_owned(),
+        tenant: tenant.to_owned(),
+        workspace: workspace.to_owned(),
+        name: "train-1".to_owned(),
+    }
+}
+
+/// It runs on two GPUs of a node.
+#[must_use]
+pub fn start(tenant: &str, cluster: &str, workspace: &str) -> StartWorkload {
+    let gpus = [("openb-node-0007".to_owned(), [0, 1].into())].into();
+    StartWorkload { workload: workload(tenant, cluster, workspace), gpus, service: true }
+}
+
+fn once_per_workload(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
+    let it = || workload(tenant, cluster, workspace);
+    let mut told = pair(NotifyBorrower { workload: it(), at: 1_000 }, WithdrawNotice { workload: it() });
+    told.before.push(Box::new(start(tenant, cluster, workspace)));
+    let mut drained = pair(DrainService { workload: it() }, RestoreService { workload: it() });
+    drained.before.push(Box::new(start(tenant, cluster, workspace)));
+    vec![told, drained]
 }
 
 fn once_per_tenant(tenant: &str) -> Vec<Pair> {

@@ -4,7 +4,7 @@
 //! ledger; what reaches a capability is resolved text and numbers, and a tenant is an opaque label.
 
 use crate::{
-    actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm},
+    actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm, Workloads},
     backends::simulated::{LocalWorld, Simulated, World},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -24,6 +24,8 @@ pub struct Platform {
     pub objects: Arc<dyn Objects>,
     /// Groups and credentials of people.
     pub identity: Arc<dyn Identity>,
+    /// Workloads, and the GPUs under them.
+    pub workloads: Arc<dyn Workloads>,
     world: Option<Arc<dyn World>>,
 }
 
@@ -38,7 +40,8 @@ impl Platform {
             gpus: all.clone(),
             keys: all.clone(),
             objects: all.clone(),
-            identity: all,
+            identity: all.clone(),
+            workloads: all,
             world: Some(world),
         }
     }
@@ -59,6 +62,7 @@ impl Platform {
             ("keys", self.keys.backend()),
             ("objects", self.objects.backend()),
             ("identity", self.identity.backend()),
+            ("workloads", self.workloads.backend()),
         ])
     }
 }

@@ -12,6 +12,8 @@ pub const BUCKET_UNSAFE: &str = "bucket.unsafe";
 pub const FENCED: &str = "call.fenced";
 /// One key came with two different requests.
 pub const KEY_REUSED: &str = "call.key_reused";
+/// Somebody has the GPUs open.
+pub const GPU_BUSY: &str = "gpu.busy";
 /// The three sources of a layout do not agree.
 pub const LAYOUT_DISAGREES: &str = "gpu.layout_disagrees";
 /// The layout could not be applied.
@@ -20,6 +22,8 @@ pub const LAYOUT_FAILED: &str = "gpu.layout_failed";
 pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
 /// The layout is pending and nobody works on it.
 pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
+/// GPU memory was not cleared as far as policy wants.
+pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
 /// An isolation probe got through.
 pub const PROBE_FAILED: &str = "isolation.probe_failed";
 /// The tenant's key is not there.
@@ -50,6 +54,12 @@ pub const REFUSED: &str = "platform.refused";
 pub const UNREADABLE: &str = "platform.unreadable";
 /// The target could not be reached or had a failure of its own.
 pub const UNAVAILABLE: &str = "platform.unavailable";
+/// The workload is saving its work.
+pub const CHECKPOINTING: &str = "workload.checkpointing";
+/// A node of the workload still answers, so nothing of it may be removed by force.
+pub const NODE_ALIVE: &str = "workload.node_alive";
+/// Pods of the workload are still there.
+pub const WORKLOAD_TERMINATING: &str = "workload.terminating";
 
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
@@ -64,6 +74,7 @@ pub const ALL: &[(&str, &str)] = &[
     ),
     (FENCED, "nothing: another engine holds this step and goes on with it"),
     (KEY_REUSED, "a defect: keep the journal of the execution and report it"),
+    (GPU_BUSY, "find who has the GPUs open (a process, a pod, an agent) and end it, then retry"),
     (
         LAYOUT_DISAGREES,
         "label, scheduler and driver show different layouts: restart the device plugin on the node, then retry",
@@ -77,6 +88,7 @@ pub const ALL: &[(&str, &str)] = &[
         LAYOUT_WEDGED,
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
     ),
+    (SCRUB_FAILED, "the GPUs stay barred: read the report, reset them or swap the node, then retry"),
     (
         PROBE_FAILED,
         "the tenant is not isolated: read the probe's transcript, mend the named guard; do not hand over",
@@ -98,6 +110,12 @@ pub const ALL: &[(&str, &str)] = &[
     (REFUSED, "read the message: the target does not accept the request as it is"),
     (UNAVAILABLE, "check that the target runs and can be reached; it is retried by itself"),
     (UNREADABLE, "the backend's version does not fit: compare versions of Tenure and of the target"),
+    (CHECKPOINTING, "nothing: the workload saves its work, until its grace ends"),
+    (
+        NODE_ALIVE,
+        "power the node off or fence it off; a process that lives must not be hidden by deleting its record",
+    ),
+    (WORKLOAD_TERMINATING, "nothing at first; if it lasts, look at its node and at its finalizers"),
 ];
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod queues;
 mod quota;
 mod slurm;
 mod stamp;
+mod workloads;
 
 pub use gpus::{
     DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
@@ -40,3 +41,8 @@ pub use queues::{
 pub use quota::{ClearResourceQuota, SetResourceQuota};
 pub use slurm::{CreateAccount, DeleteAccount, Slurm};
 pub use stamp::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
+pub use workloads::{
+    AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,
+    RequeueWorkload, RestoreService, RunningWorkload, SaveWork, ScrubGpus, ScrubLevel, Scrubbed,
+    StartWorkload, Telling, WithdrawNotice, WorkloadRef, Workloads,
+};

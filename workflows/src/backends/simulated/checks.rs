@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 pub(super) fn check(state: &State, request: &Request) -> Result<Response, ActionError> {
     let value = match request.system {
+        System::Gpus if request.kind == "GpuClients" => super::workloads::clients(state, request),
         System::Gpus => {
             let fit = !scripted(request);
             let report = if fit { "all tests passed" } else { "memory test failed on GPU 0" };

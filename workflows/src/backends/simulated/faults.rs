@@ -35,6 +35,14 @@ pub enum What {
     LayoutWedged,
     /// A layout cannot be applied.
     LayoutFails,
+    /// An evicted workload does not end.
+    WorkloadClings,
+    /// The node under a workload that is removed by force still answers.
+    NodeAlive,
+    /// Somebody has GPUs open that nobody knows of.
+    HandleLeaked,
+    /// A scrub covers half of the memory.
+    ScrubFallsShort,
 }
 
 /// One scripted fault: what goes wrong, and with which calls.
@@ -200,7 +208,12 @@ impl What {
             Self::KeyExportable => ("exportable", json!(true)),
             Self::LayoutWedged => ("fault", json!("wedged")),
             Self::LayoutFails => ("fault", json!("failed")),
-            Self::NodeUnfit | Self::ProbeFails => ("fault", json!("scripted")),
+            Self::NodeUnfit
+            | Self::ProbeFails
+            | Self::WorkloadClings
+            | Self::NodeAlive
+            | Self::HandleLeaked
+            | Self::ScrubFallsShort => ("fault", json!("scripted")),
             Self::FailBefore
             | Self::FailAfter
             | Self::RefuseBefore

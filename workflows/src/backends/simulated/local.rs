@@ -170,7 +170,11 @@ impl World for LocalWorld {
             | What::ProbeFails
             | What::KeyExportable
             | What::LayoutWedged
-            | What::LayoutFails => {
+            | What::LayoutFails
+            | What::WorkloadClings
+            | What::NodeAlive
+            | What::HandleLeaked
+            | What::ScrubFallsShort => {
                 what.bend(&mut request);
                 self.perform(&request).await
             }

@@ -17,6 +17,7 @@ mod remote;
 mod services;
 mod state;
 mod wire;
+mod workloads;
 
 pub use faults::{Fault, Random, Script, What};
 pub use local::LocalWorld;

@@ -73,6 +73,10 @@ pub(super) fn read(state: &mut State, request: &Request) -> (Result<Response, Ac
         return read_layout(state, &address);
     }
     let Some(object) = state.objects.get_mut(&address) else { return (Ok(Response::default()), false) };
+    if request.kind == super::workloads::WORKLOAD {
+        let moved = super::workloads::look(object);
+        return (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), moved);
+    }
     if !object.found.terminating {
         return (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), false);
     }

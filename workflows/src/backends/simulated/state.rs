@@ -3,7 +3,7 @@
 //! Invariant: [`State::perform`] is deterministic and reads no clock, so that the same requests in the same order
 //! always make the same world. That is how a world kept in a file is opened again.
 
-use super::{Request, Response, Verb, checks, nodes, nodes::Node, objects, oracle::Effect};
+use super::{Request, Response, Verb, checks, nodes, nodes::Node, objects, oracle::Effect, workloads};
 use crate::actuators::{Found, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,13 @@ impl State {
         match request.verb {
             Verb::Read => return objects::read(self, request),
             Verb::Check => return (checks::check(self, request), false),
-            Verb::Apply | Verb::Patch | Verb::Delete | Verb::Take | Verb::Cordon | Verb::Return => {}
+            Verb::Apply
+            | Verb::Patch
+            | Verb::Delete
+            | Verb::Take
+            | Verb::Cordon
+            | Verb::Return
+            | Verb::Run => {}
         }
         let before = self.fences.get(&request.step).copied().unwrap_or(0);
         if let Some(answer) = self.repeated(request) {
@@ -125,7 +131,9 @@ impl State {
             Verb::Apply if request.kind == objects::LAYOUT => Ok(objects::set_layout(self, request)),
             Verb::Apply => objects::apply(self, request),
             Verb::Patch => objects::patch(self, request),
+            Verb::Delete if request.kind == workloads::WORKLOAD => workloads::evict(self, request),
             Verb::Delete => objects::delete(self, request),
+            Verb::Run => workloads::run(self, request),
             Verb::Read | Verb::Check => Ok(Done::Nothing(Response::default())),
         }
     }

@@ -66,6 +66,8 @@ pub enum Verb {
     Cordon,
     /// End a tenant's ownership of a node.
     Return,
+    /// Do something once, and report.
+    Run,
 }
 
 impl Verb {
@@ -74,7 +76,13 @@ impl Verb {
     pub fn changes(self) -> bool {
         match self {
             Self::Read | Self::Check => false,
-            Self::Apply | Self::Patch | Self::Delete | Self::Take | Self::Cordon | Self::Return => true,
+            Self::Apply
+            | Self::Patch
+            | Self::Delete
+            | Self::Take
+            | Self::Cordon
+            | Self::Return
+            | Self::Run => true,
         }
     }
 }

@@ -1,0 +1,130 @@
+//! Workloads on the simulated platform: what was asked for is not what has happened, and GPUs are free when nobody was
+//! seen on them.
+
+use engine::{Action, ActionError, Class};
+use std::{collections::BTreeSet, sync::Arc};
+use tests::{
+    calls::Calls,
+    pairs::{start, workload},
+};
+use workflows::{
+    actuators::*,
+    backends::simulated::{Fault, LocalWorld, Script, What},
+    platform::Platform,
+};
+
+struct Bench {
+    world: Arc<LocalWorld>,
+    platform: Platform,
+    calls: Calls,
+}
+
+impl Bench {
+    async fn running() -> Self {
+        let world = Arc::new(LocalWorld::new());
+        let mut bench =
+            Self { platform: Platform::simulated(world.clone()), world, calls: Calls::new().await };
+        bench.act(start("acme", "eu-1", "prod"), "start").await.unwrap();
+        bench
+    }
+
+    fn script(&self, fault: Fault) {
+        self.world.script(Script { faults: vec![fault.times(0)], random: None });
+    }
+
+    async fn act<A: Action<Platform = Platform>>(
+        &mut self,
+        action: A,
+        step: &str,
+    ) -> Result<A::Output, ActionError> {
+        action.run(&self.platform, &self.calls.next(step, false)).await
+    }
+
+    async fn clients(&mut self) -> Vec<String> {
+        let (cluster, node) = ("eu-1".to_owned(), "openb-node-0007".to_owned());
+        self.act(ListGpuClients { cluster, node, gpus: [0, 1].into() }, "look").await.unwrap()
+    }
+
+    async fn scrub(&mut self, level: ScrubLevel) -> Result<Scrubbed, ActionError> {
+        let (cluster, node) = ("eu-1".to_owned(), "openb-node-0007".to_owned());
+        self.act(ScrubGpus { cluster, node, gpus: [0, 1].into(), level }, "scrub").await
+    }
+}
+
+fn it() -> WorkloadRef {
+    workload("acme", "eu-1", "prod")
+}
+
+/// an eviction that was accepted still holds its GPUs, until nothing of it was seen.
+#[tokio::test]
+async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
+    let mut bench = Bench::running().await;
+    bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
+
+    let at_first = bench.act(AwaitGone { workload: it() }, "gone").await.unwrap_err();
+    let open = bench.clients().await;
+    bench.act(AwaitGone { workload: it() }, "gone").await.unwrap();
+
+    assert_eq!(at_first.code, "workload.terminating");
+    assert!(matches!(at_first.class, Class::Pending { .. }));
+    assert_eq!(open, ["acme/train-1"]);
+    assert_eq!(bench.clients().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_clings_is_removed_by_force_only_from_a_node_that_is_silent() {
+    let mut bench = Bench::running().await;
+    bench.script(Fault::on("EvictWorkload", What::WorkloadClings));
+    bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
+    for _ in 0..5 {
+        bench.act(AwaitGone { workload: it() }, "gone").await.unwrap_err();
+    }
+
+    bench.script(Fault::on("ForceWorkload", What::NodeAlive));
+    let refused = bench.act(ForceWorkload { workload: it() }, "force").await.unwrap_err();
+    let still = bench.clients().await;
+    bench.world.script(Script::default());
+    bench.act(ForceWorkload { workload: it() }, "force again").await.unwrap();
+
+    assert_eq!((refused.code.as_str(), still.len()), ("workload.node_alive", 1));
+    assert_eq!(bench.clients().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn gpus_that_are_open_are_not_scrubbed_and_half_a_scrub_is_none() {
+    let mut bench = Bench::running().await;
+    let busy = bench.scrub(ScrubLevel::Verified).await.unwrap_err();
+    bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
+    while bench.act(AwaitGone { workload: it() }, "gone").await.is_err() {}
+
+    bench.script(Fault::on("ScrubGpus", What::ScrubFallsShort));
+    let short = bench.act(
+        ScrubGpus {
+            cluster: "eu-1".into(),
+            node: "openb-node-0007".into(),
+            gpus: BTreeSet::from([0]),
+            level: ScrubLevel::Verified,
+        },
+        "short",
+    );
+    let short = short.await.unwrap_err();
+    bench.world.script(Script::default());
+    let whole = bench.scrub(ScrubLevel::Verified).await.unwrap();
+
+    assert_eq!((busy.code.as_str(), short.code.as_str()), ("gpu.busy", "gpu.scrub_failed"));
+    assert!(whole.covered_bytes >= whole.total_bytes / 100 * 95 && !whole.leftovers);
+}
+
+#[tokio::test]
+async fn a_saved_and_requeued_workload_may_run_again() {
+    let mut bench = Bench::running().await;
+    bench.act(SaveWork { workload: it() }, "save").await.unwrap();
+    bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
+    while bench.act(AwaitGone { workload: it() }, "gone").await.is_err() {}
+
+    bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
+    bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();
+
+    assert_eq!(bench.clients().await, ["acme/train-1"]);
+    assert_eq!(bench.world.violations(), Vec::<String>::new());
+}

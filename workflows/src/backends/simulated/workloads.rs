@@ -1,0 +1,265 @@
+//! Workloads and the GPUs under them, served by a world.
+
+use super::{
+    Request, Response, Simulated, System, Verb,
+    services::{Ask, SIMULATED, value},
+    state::{Done, Object, State},
+};
+use crate::actuators::{
+    Found, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The kind under which a workload is found.
+pub(super) const WORKLOAD: &str = "Workload";
+const CLIENTS: &str = "GpuClients";
+const SCRUB: &str = "Scrub";
+const CHECKPOINT: &str = "Checkpoint";
+/// How many looks see the pods of an evicted workload before they are gone.
+const LOOKS_UNTIL_GONE: u32 = 1;
+/// Memory of a simulated GPU: 80 GiB.
+const GPU_BYTES: u64 = 80 << 30;
+
+fn ask<'a>(verb: Verb, of: &'a WorkloadRef, name: &'a str) -> Ask<'a> {
+    Ask::new(System::Kubernetes, &of.cluster, verb, WORKLOAD, name).of(&of.tenant)
+}
+
+#[async_trait]
+impl Workloads for Simulated {
+    fn backend(&self) -> &'static str {
+        SIMULATED
+    }
+
+    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        let response = self.send(ask(Verb::Read, of, &of.full_name()), stamp).await?;
+        response.found.map(seen).transpose()
+    }
+
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        service: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let weight = service.then_some(100);
+        let spec = json!({ "workspace": of.workspace, "active": true, "pods": true, "gpus": gpus, "weight": weight });
+        self.send(ask(Verb::Run, of, &of.full_name()).with(spec), stamp).await.map(drop)
+    }
+
+    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+        let change = match telling {
+            Telling::EndsAt(at) => json!({ "reclaim_at": at }),
+            Telling::GoesOn => json!({ "reclaim_at": null }),
+            Telling::Weight(weight) => json!({ "weight": weight }),
+        };
+        self.send(ask(Verb::Run, of, &of.full_name()).with(change), stamp).await.map(drop)
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+        let name = of.full_name();
+        let ask = Ask::new(System::Kubernetes, &of.cluster, Verb::Run, CHECKPOINT, &name).of(&of.tenant);
+        value(self.send(ask, stamp).await?)
+    }
+
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.send(ask(Verb::Delete, of, &of.full_name()).only(uid), stamp).await.map(drop)
+    }
+
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let name = of.full_name();
+        let forced = ask(Verb::Delete, of, &name).only(uid).with(json!({ "force": true }));
+        self.send(forced, stamp).await.map(drop)
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        let again = json!({ "active": true, "reclaim_at": null, "checkpointed": false });
+        self.send(ask(Verb::Run, of, &of.full_name()).with(again), stamp).await.map(drop)
+    }
+
+    async fn clients(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        stamp: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        let ask = Ask::new(System::Gpus, cluster, Verb::Check, CLIENTS, node);
+        value(self.send(ask.with(json!({ "gpus": gpus })), stamp).await?)
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        level: ScrubLevel,
+        stamp: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        let ask = Ask::new(System::Gpus, cluster, Verb::Run, SCRUB, node);
+        value(self.send(ask.with(json!({ "gpus": gpus, "level": level })), stamp).await?)
+    }
+}
+
+fn seen(found: Found) -> Result<RunningWorkload, ActionError> {
+    let spec = |name: &str| found.spec.get(name).cloned().unwrap_or_default();
+    let unreadable = |e: serde_json::Error| ActionError::permanent(codes::UNREADABLE, e);
+    Ok(RunningWorkload {
+        active: spec("active") == Value::Bool(true),
+        pods: spec("pods") == Value::Bool(true),
+        gpus: serde_json::from_value(spec("gpus")).unwrap_or_default(),
+        weight: serde_json::from_value(spec("weight")).map_err(unreadable)?,
+        reclaim_at: serde_json::from_value(spec("reclaim_at")).map_err(unreadable)?,
+        checkpointed: spec("checkpointed") == Value::Bool(true),
+        uid: found.uid,
+    })
+}
+
+/// What is done to a workload, or to GPUs, and leaves a changed workload or a report.
+pub(super) fn run(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    match request.kind.as_str() {
+        WORKLOAD => Ok(change(state, request)),
+        CHECKPOINT => Ok(checkpoint(state, request)),
+        SCRUB => scrub(state, request),
+        other => Err(ActionError::permanent(codes::REFUSED, format!("nothing runs on a {other}"))),
+    }
+}
+
+/// Sets fields of a workload. Only one that is told to run comes into being by it.
+fn change(state: &mut State, request: &Request) -> Done {
+    let address = request.address();
+    let starts = request.spec.get("pods") == Some(&Value::Bool(true));
+    if !state.objects.contains_key(&address) {
+        if !starts {
+            return Done::Nothing(Response::default());
+        }
+        let found = Found {
+            uid: state.next_uid(),
+            tenant: request.tenant.clone(),
+            step: request.step.clone(),
+            spec: json!({}),
+            terminating: false,
+        };
+        state
+            .objects
+            .insert(address.clone(), Object { found, action: request.action.clone(), reads_left: 0 });
+    }
+    let Some(object) = state.objects.get_mut(&address) else { return Done::Nothing(Response::default()) };
+    let before = object.found.spec.clone();
+    if let (Value::Object(spec), Value::Object(changes)) = (&mut object.found.spec, &request.spec) {
+        spec.extend(changes.clone());
+        spec.retain(|_, value| !value.is_null());
+    }
+    object.found.terminating &= !starts;
+    let response = Response { found: Some(object.found.clone()), value: Value::Null };
+    if object.found.spec == before { Done::Nothing(response) } else { Done::Effect(response) }
+}
+
+fn checkpoint(state: &mut State, request: &Request) -> Done {
+    let address = workload_address(&request.cluster, &request.name);
+    let saved = Response { found: None, value: Value::Bool(true) };
+    let Some(object) = state.objects.get_mut(&address) else { return Done::Nothing(saved) };
+    let Value::Object(spec) = &mut object.found.spec else { return Done::Nothing(saved) };
+    let before = spec.insert("checkpointed".into(), Value::Bool(true));
+    if before == Some(Value::Bool(true)) { Done::Nothing(saved) } else { Done::Effect(saved) }
+}
+
+fn workload_address(cluster: &str, name: &str) -> String {
+    format!("kubernetes/{cluster}/{WORKLOAD}/{name}")
+}
+
+/// Begins to end a workload's pods; by force they are gone at once.
+pub(super) fn evict(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let address = request.address();
+    let Some(object) = state.objects.get_mut(&address) else { return Ok(Done::Nothing(Response::default())) };
+    if request.precondition_uid.as_ref().is_some_and(|uid| *uid != object.found.uid) {
+        let why = format!("{address} was replaced meanwhile");
+        return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+    }
+    let forced = request.spec.get("force") == Some(&Value::Bool(true));
+    let scripted = request.spec.get("fault").is_some();
+    if forced && scripted {
+        let why = format!("the node under {address} still answers: fence it off first");
+        return Err(ActionError::permanent(codes::NODE_ALIVE, why));
+    }
+    let Value::Object(spec) = &mut object.found.spec else { return Ok(Done::Nothing(Response::default())) };
+    let before = spec.insert("active".into(), Value::Bool(false));
+    if forced {
+        spec.insert("pods".into(), Value::Bool(false));
+        spec.insert("gpus".into(), json!({}));
+        spec.remove("clings");
+        object.found.terminating = false;
+        return Ok(Done::Effect(Response::default()));
+    }
+    if before == Some(Value::Bool(false)) {
+        return Ok(Done::Nothing(Response::default()));
+    }
+    if scripted {
+        spec.insert("clings".into(), Value::Bool(true));
+    }
+    object.found.terminating = true;
+    object.reads_left = LOOKS_UNTIL_GONE;
+    Ok(Done::Effect(Response::default()))
+}
+
+/// Looks at a workload; the looks are what lets its pods get on with ending. The flag says whether they did.
+pub(super) fn look(object: &mut Object) -> bool {
+    let clings = object.found.spec.get("clings") == Some(&Value::Bool(true));
+    if !object.found.terminating || clings {
+        return false;
+    }
+    if object.reads_left > 0 {
+        object.reads_left -= 1;
+        return true;
+    }
+    object.found.terminating = false;
+    if let Value::Object(spec) = &mut object.found.spec {
+        spec.insert("pods".into(), Value::Bool(false));
+        spec.insert("gpus".into(), json!({}));
+    }
+    true
+}
+
+/// Who has GPUs of a node open: the workloads whose pods are there, ending or not.
+pub(super) fn clients(state: &State, request: &Request) -> Value {
+    let gpus: BTreeSet<u16> =
+        request.spec.get("gpus").cloned().and_then(|v| serde_json::from_value(v).ok()).unwrap_or_default();
+    let prefix = workload_address(&request.cluster, "");
+    let open = state.objects.range(prefix.clone()..).take_while(|(address, _)| address.starts_with(&prefix));
+    let on_them = |object: &&Object| {
+        let set = object.found.spec.get("gpus").and_then(|gpus| gpus.get(&request.name));
+        let set =
+            set.cloned().and_then(|v| serde_json::from_value::<BTreeSet<u16>>(v).ok()).unwrap_or_default();
+        !set.is_disjoint(&gpus)
+    };
+    let mut names: Vec<String> = open
+        .filter(|(_, object)| on_them(object))
+        .map(|(address, _)| address.trim_start_matches(&prefix).to_owned())
+        .collect();
+    if request.spec.get("fault").is_some() {
+        names.push("a leaked handle".into());
+    }
+    json!(names)
+}
+
+fn scrub(state: &State, request: &Request) -> Result<Done, ActionError> {
+    let Value::Array(open) = clients(state, request) else { return Ok(Done::Nothing(Response::default())) };
+    let gpus = request.spec.get("gpus").and_then(Value::as_array).map_or(0, Vec::len);
+    if !open.is_empty() && request.spec.get("fault").is_none() {
+        let why = format!("GPUs of {} are open: {}", request.name, json!(open));
+        return Err(ActionError::transient(codes::GPU_BUSY, why));
+    }
+    let total = GPU_BYTES.saturating_mul(u64::try_from(gpus).unwrap_or(0));
+    let covered = if request.spec.get("fault").is_some() { total / 2 } else { total / 100 * 97 };
+    let report = json!({
+        "level": request.spec.get("level"),
+        "driver": "simulated: memory is cleared when it is freed",
+        "covered_bytes": covered,
+        "total_bytes": total,
+        "leftovers": false,
+    });
+    Ok(Done::Effect(Response { found: None, value: report }))
+}
