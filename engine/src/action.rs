@@ -4,7 +4,7 @@
 //! purely and their writes are part of the commit that settles the step: exactly once. Both are plain structs, so
 //! that their arguments can be audited, shown in a plan, and stored with the trail.
 
-use crate::{ActionError, Undecided, View};
+use crate::{ActionError, Undecided, View, child::ErasedChild};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
@@ -187,7 +187,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Value, ActionError> {
 /// Either kind of action, with its name and arguments.
 #[derive(Debug)]
 pub struct Deed<P> {
-    /// The action's type, without its path.
+    /// The action's type, without its path; or the workflow of a child.
     pub name: &'static str,
     /// The action's fields.
     pub arguments: Value,
@@ -199,6 +199,8 @@ pub struct Deed<P> {
 pub(crate) enum DeedKind<P> {
     Actuator(Box<dyn ErasedAction<P>>),
     Ledger(Box<dyn ErasedLedger>),
+    Child(Box<dyn ErasedChild>),
+    CancelChild,
 }
 
 /// Marks [`Action`]s in [`Doing`].

@@ -125,7 +125,7 @@ fn undo_of<W: Workflow, U: DoneTo<W::Platform, L>, L>(undo: U) -> Undo<W::Platfo
     Undo { deed: undo.deed(), decode: |stored| serde_json::from_value::<U>(stored.clone()).map(U::deed) }
 }
 
-fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitment) -> Act<W> {
+pub(crate) fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitment) -> Act<W> {
     Act {
         branches,
         commitment,
@@ -137,6 +137,7 @@ fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitment) -> Act<W
         next: W::INITIAL,
         on_failure: Vec::new(),
         or_else: None,
+        kin: None,
     }
 }
 
@@ -186,6 +187,12 @@ pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> Acting
 pub struct Acting<W: Workflow, O> {
     act: Act<W>,
     output: PhantomData<fn() -> O>,
+}
+
+impl<W: Workflow, O> Acting<W, O> {
+    pub(crate) fn of(act: Act<W>) -> Self {
+        Self { act, output: PhantomData }
+    }
 }
 
 impl<W: Workflow, O: DeserializeOwned + 'static> Acting<W, O> {

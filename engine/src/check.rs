@@ -41,7 +41,10 @@ impl fmt::Display for Flaw {
                 write!(f, "{s}: an undo after the point of no return would never run; say .forward_only()")
             }
             Self::Unauthorised(s) => {
-                write!(f, "{s}: a point of no return that can be reached without an approval or a waiver")
+                write!(
+                    f,
+                    "{s}: a point of no return that can be reached without an approval or a waiver, its own or a child's"
+                )
             }
             Self::DestroysWithoutPeople(s) => {
                 write!(
@@ -164,15 +167,15 @@ impl<W: Workflow> Graph<W> {
         let mut flaws = Vec::new();
         let weakest = self.weakest_authority();
         for &state in reachable {
+            let needed = self.steps(state).filter_map(Step::authority_needed).max().unwrap_or((false, false));
             let authority = weakest.iter().find(|(s, _)| *s == state).map_or(Authority::None, |(_, a)| *a);
+            if needed.0 && authority == Authority::None {
+                flaws.push(Flaw::Unauthorised(name(state)));
+            }
+            if needed.1 && authority == Authority::Waiver {
+                flaws.push(Flaw::DestroysWithoutPeople(name(state)));
+            }
             if self.commitment(state, |c| matches!(c, Commitment::ForwardOnly { .. })) {
-                if authority == Authority::None {
-                    flaws.push(Flaw::Unauthorised(name(state)));
-                }
-                let destroys = self.commitment(state, |c| c == Commitment::ForwardOnly { destroys: true });
-                if destroys && authority == Authority::Waiver {
-                    flaws.push(Flaw::DestroysWithoutPeople(name(state)));
-                }
                 let after = self
                     .reach(state)
                     .into_iter()
@@ -186,7 +189,9 @@ impl<W: Workflow> Graph<W> {
 
     /// For each state, the weakest authorisation with which some path arrives there.
     fn weakest_authority(&self) -> Vec<(W::State, Authority)> {
-        let mut best: Vec<(W::State, Authority)> = vec![(W::INITIAL, Authority::None)];
+        // What goes by its parent's authority has it from the start; the check of the parent sees to its weight.
+        let first = if W::AUTHORISED_BY_PARENT { Authority::People } else { Authority::None };
+        let mut best: Vec<(W::State, Authority)> = vec![(W::INITIAL, first)];
         let mut next = 0;
         // A state is looked at again only when a weaker authority reaches it, so this ends.
         while let Some(&(state, authority)) = best.get(next) {

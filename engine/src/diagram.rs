@@ -88,8 +88,13 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
         Step::Act(act) => {
             into.kind = "act";
             into.forward_only |= matches!(act.commitment, Commitment::ForwardOnly { .. });
+            if let Some(kind) = &act.kin {
+                add(&mut into.actions, &kind.title());
+            }
             for branch in &act.branches {
-                add(&mut into.actions, branch.deed.name);
+                if act.kin.is_none() {
+                    add(&mut into.actions, branch.deed.name);
+                }
                 if let Some(undo) = &branch.undo {
                     add(&mut into.undos, undo.deed.name);
                 }

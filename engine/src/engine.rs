@@ -3,17 +3,19 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
+    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
+    kin::family,
     ledger::{Decided, decide, still_stand},
     machine::{Machine, Next, Of, collection},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
-use store::{Commit, ExecutionId, Key, Put, Read, Revision, Settle, Store, Write};
+use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
 use tokio::sync::Notify;
 
 /// How often a call decides again before it gives up on a contended execution.
-const MOST_TRIES: usize = 64;
+pub(crate) const MOST_TRIES: usize = 64;
 
 /// How an engine works. Start from `Options::default()`.
 #[derive(Clone)]
@@ -76,7 +78,11 @@ impl Request {
     /// Asked for by `person`.
     #[must_use]
     pub fn by(person: &Person) -> Self {
-        Self { by: person.name.clone(), ..Self::default() }
+        Self::of(person.name.clone())
+    }
+
+    pub(crate) fn of(by: String) -> Self {
+        Self { by, ..Self::default() }
     }
 
     /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
@@ -92,6 +98,21 @@ impl Request {
         self.reads.extend(reads);
         self.documents.extend(documents);
         self
+    }
+}
+
+/// What else a commit carries beside an execution's own.
+#[derive(Debug, Default)]
+pub(crate) struct Also {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) documents: Vec<Put>,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl Also {
+    pub(crate) fn writes(&self, key: &Key) -> bool {
+        self.documents.iter().any(|put| put.key == *key)
     }
 }
 
@@ -167,7 +188,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Registers a workflow.
+    /// Registers a workflow, and those that it starts.
     ///
     /// # Errors
     /// [`Unsound`]: the static check found that it could strand an execution.
@@ -176,12 +197,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if !flaws.is_empty() {
             return Err(Unsound { workflow: W::NAME, flaws });
         }
+        for kind in family::<W>() {
+            let flaws = if self.inner.machines.contains_key(kind.workflow) { vec![] } else { (kind.check)() };
+            if !flaws.is_empty() {
+                return Err(Unsound { workflow: kind.workflow, flaws });
+            }
+        }
         Ok(self.with_checked::<W>())
     }
 
     /// Registers a workflow that has passed the static check before.
     pub(crate) fn with_checked<W: Workflow<Platform = P>>(self) -> Self {
-        self.change(|inner| _ = inner.machines.insert(W::NAME, Arc::new(Of::<W>::new())))
+        self.change(|inner| {
+            for kind in family::<W>() {
+                inner.machines.entry(kind.workflow).or_insert_with(kind.machine);
+            }
+            inner.machines.insert(W::NAME, Arc::new(Of::<W>::new()));
+        })
     }
 
     /// Sets how it works.
@@ -247,22 +279,36 @@ impl<P: Send + Sync + 'static> Engine<P> {
         data: W,
         request: Request,
     ) -> Result<Started, Error> {
+        let data = serde_json::to_value(&data)
+            .map_err(|e| Error::Undecided(ActionError::permanent("engine.encode", e)))?;
+        self.begin(W::NAME, W::SCHEMA, data, request, None, Also::default()).await
+    }
+
+    /// Starts an execution, and settles what asked for it with the same commit.
+    pub(crate) async fn begin(
+        &self,
+        workflow: &str,
+        schema: u32,
+        data: Value,
+        request: Request,
+        settle: Option<Settle>,
+        mut also: Also,
+    ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
         let id = ExecutionId::new(now, self.inner.clock.entropy());
-        let machine = self.machine(W::NAME, W::SCHEMA)?;
-        let data = serde_json::to_value(&data).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
-        let next = machine.open(id, data, &request.by, now)?;
-        let mut extra = (request.reads, request.documents);
+        let next = self.machine(workflow, schema)?.open(id, data, &request.by, now, None)?;
+        also.reads.extend(request.reads);
+        also.documents.extend(request.documents);
         if let Some((key, fingerprint)) = &request.once {
             let key = Key::new(collection::REQUESTS, key);
             if let Some(started) = self.remembered(&key, fingerprint).await? {
                 return Ok(started);
             }
             let body = serde_json::to_vec(&Remembered { execution: id, fingerprint: fingerprint.clone() });
-            extra.0.push(Read { key: key.clone(), version: None });
-            extra.1.push(Put { key, body: Some(body.unwrap_or_default()) });
+            also.reads.push(Read { key: key.clone(), version: None });
+            also.documents.push(Put { key, body: Some(body.unwrap_or_default()) });
         }
-        match self.commit(None, next, None, extra).await {
+        match self.commit(None, next, settle, also).await {
             Err(Error::Store(store::Error::Conflict { what })) => {
                 // A twin of this very request may have come first.
                 let Some((key, fingerprint)) = &request.once else {
@@ -273,8 +319,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             other => {
                 other?;
-                self.inner.metrics.started(W::NAME);
-                tracing::info!(execution = %id, workflow = W::NAME, by = request.by, "started");
+                self.inner.metrics.started(workflow);
+                tracing::info!(execution = %id, workflow, by = request.by, "started");
                 Ok(Started { id, replayed: false })
             }
         }
@@ -317,7 +363,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let next =
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
-        self.commit(Some(revision), next, None, (vec![], vec![])).await
+        self.commit(Some(revision), next, None, Also::default()).await
     }
 
     pub(crate) async fn deliver_settling(
@@ -330,7 +376,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             let next = machine.advance(&record, event.clone(), self.inner.clock.now())?;
-            match self.commit(Some(record.revision), next, settle, (vec![], vec![])).await {
+            match self.commit(Some(record.revision), next, settle, Also::default()).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other,
             }
@@ -343,22 +389,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
         expected: Option<Revision>,
         next: Next,
         settle: Option<Settle>,
-        (reads, documents): (Vec<Read>, Vec<Put>),
+        mut also: Also,
     ) -> Result<Revision, Error> {
+        self.settle_kin(&next, &mut also).await?;
         let id = next.record.id;
         let workflow = next.record.workflow.clone();
         let commit = Commit {
             record: Some(Write { record: next.record, expected }),
-            reads,
-            documents: documents.into_iter().chain(next.documents).collect(),
-            journal: next.journal,
-            schedule: next.schedule,
+            reads: also.reads,
+            documents: also.documents.into_iter().chain(next.documents).collect(),
+            journal: next.journal.into_iter().chain(also.journal).collect(),
+            schedule: next.schedule.into_iter().chain(also.tasks).collect(),
             retire: next.retire,
             settle,
         };
         let receipt = self.inner.store.commit(commit).await?;
         (self.inner.seen)(id, &next.edges);
-        if let Some(outcome) = next.finished {
+        if let Some(outcome) = next.finished.map(Into::<&str>::into) {
             self.inner.metrics.ended(&workflow, outcome);
             tracing::info!(execution = %id, workflow, outcome, "finished");
         }
@@ -371,7 +418,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(receipt.revision.unwrap_or_default())
     }
 
-    /// Decides on documents as a ledger action would; commits what it writes if `keep`, else shows what it would answer.
+    /// Decides on documents as a ledger action would, again whenever somebody else's commit comes between; commits what it
+    /// writes, and what it asks of executions, if `keep`, else shows what it would answer.
     ///
     /// # Errors
     /// [`Error::Undecided`] when the decision is no; [`store::Error::Conflict`] when others keep writing.
@@ -382,15 +430,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<T, Error> {
         for _ in 0..MOST_TRIES {
             let store = &*self.inner.store;
-            let Decided { result, reads, puts } = decide(store, self.inner.clock.now(), &mut attempt).await?;
-            if !keep || puts.is_empty() {
+            let now = self.inner.clock.now();
+            let Decided { result, reads, puts, tasks } = decide(store, now, &mut attempt).await?;
+            if !keep || (puts.is_empty() && tasks.is_empty()) {
                 if still_stand(store, &reads).await? {
                     return result.map_err(Error::Undecided);
                 }
                 continue;
             }
-            match store.commit(Commit { reads, documents: puts, ..Commit::default() }).await {
-                Ok(_) => return result.map_err(Error::Undecided),
+            let commit = Commit { reads, documents: puts, schedule: tasks, ..Commit::default() };
+            match store.commit(commit).await {
+                Ok(_) => {
+                    self.inner.due.notify_one();
+                    return result.map_err(Error::Undecided);
+                }
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
                 Err(error) => return Err(error.into()),
             }

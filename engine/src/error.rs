@@ -184,6 +184,12 @@ pub enum Error {
         /// What it started then.
         execution: ExecutionId,
     },
+    /// The workflow goes by the authority of a parent, and was asked for without one.
+    #[error("workflow {workflow} runs only as a child of an execution that is authorised: start that one")]
+    NeedsParent {
+        /// The workflow's name.
+        workflow: String,
+    },
     /// A ledger action refused outside of any execution, as in a dry run.
     #[error(transparent)]
     Undecided(ActionError),

@@ -1,10 +1,10 @@
 //! One run of a workflow: where it stands, what it has left behind, and what it is allowed to do.
 
-use crate::{ActionError, Ballot, Outcome, PlanDigest, Rule, StateSet, Workflow};
+use crate::{ActionError, Ballot, Outcome, Parent, PlanDigest, Rule, StateSet, Workflow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use store::Timestamp;
+use store::{ExecutionId, Timestamp};
 
 /// One run of a workflow. Persisted as JSON; field names are the schema of the engine, `data` that of the workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct Execution<W: Workflow> {
     pub cancelled: Option<String>,
     /// Who asked for it: never decides on it.
     pub requested_by: String,
+    /// What started it, if another execution did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
     /// The workflow's own.
     pub data: W,
 }
@@ -86,7 +89,7 @@ pub enum Phase {
         outcome: Outcome,
         /// What made it turn back, if it did.
         cause: Option<ActionError>,
-        /// Ended by force: what was done and not undone.
+        /// What was done and not undone: all of it when ended by force, else the children that could not be taken back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaks: Vec<Mark>,
     },
@@ -192,6 +195,19 @@ pub enum Fate {
     Failed,
     /// It is undone.
     Undone,
+    /// It is a child that went to its end, and cannot be undone.
+    Kept,
+}
+
+impl Mark {
+    /// Its undo has still to be run.
+    #[must_use]
+    pub fn stands(&self) -> bool {
+        match self.fate {
+            Fate::Begun | Fate::Done | Fate::Failed => true,
+            Fate::Undone | Fate::Kept => false,
+        }
+    }
 }
 
 /// What allows an execution to pass its point of no return, bound to one plan.
@@ -205,6 +221,18 @@ pub struct Authorisation {
     pub by: Authoriser,
 }
 
+impl Authoriser {
+    /// People stand behind it, here or where the parent was authorised.
+    #[must_use]
+    pub fn is_people(&self) -> bool {
+        match self {
+            Self::People(_) => true,
+            Self::Waiver(_) => false,
+            Self::Parent { by, .. } => by.is_people(),
+        }
+    }
+}
+
 /// Who or what gave an [`Authorisation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,6 +241,15 @@ pub enum Authoriser {
     People(Vec<String>),
     /// This rule of policy.
     Waiver(Rule),
+    /// The execution that started this one.
+    Parent {
+        /// Which one.
+        execution: ExecutionId,
+        /// Its plan, which covers the one that is authorised here.
+        plan: PlanDigest,
+        /// Who or what authorised that.
+        by: Box<Authoriser>,
+    },
 }
 
 impl<W: Workflow> Execution<W> {
@@ -236,6 +273,7 @@ impl<W: Workflow> Execution<W> {
             paused: None,
             cancelled: None,
             requested_by: requested_by.into(),
+            parent: None,
             data,
         }
     }

@@ -4,10 +4,14 @@
 //! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read, present
 //! or absent, becomes a condition of the commit.
 
-use crate::ActionError;
+use crate::{
+    ActionError, Workflow,
+    action::encode,
+    message::{Message, Start},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
-use store::{Document, Key, Put, Read, Store, Timestamp};
+use store::{Document, ExecutionId, Key, Put, Read, Store, Task, Timestamp};
 
 /// A kind of document.
 pub trait Entity: Serialize + DeserializeOwned {
@@ -40,6 +44,7 @@ pub struct View {
     known: BTreeMap<Key, Option<Document>>,
     reads: BTreeMap<Key, Option<store::Sequence>>,
     writes: BTreeMap<Key, Option<Vec<u8>>>,
+    messages: Vec<(ExecutionId, Message)>,
 }
 
 impl View {
@@ -116,6 +121,34 @@ impl View {
         Ok(())
     }
 
+    /// Tells the execution `to` that something it waits for, or will, has happened: once this decision is committed, and not
+    /// without it. An execution that has finished, or never was, needs no telling.
+    pub fn signal(&mut self, to: ExecutionId, name: impl Into<String>) {
+        self.messages.push((to, Message::Signal(name.into())));
+    }
+
+    /// Starts an execution of `data`, asked for by `by`, once this decision is committed, and not without it. The same `key`
+    /// starts nothing again; while another execution holds its guard, it waits for that one.
+    ///
+    /// # Errors
+    /// A permanent `engine.encode` when `data` cannot be stored.
+    pub fn start<W: Workflow>(
+        &mut self,
+        data: &W,
+        by: impl Into<String>,
+        key: &str,
+    ) -> Result<(), Undecided> {
+        let start = Start {
+            workflow: W::NAME.into(),
+            schema: W::SCHEMA,
+            data: encode(data)?,
+            by: by.into(),
+            key: key.into(),
+        };
+        self.messages.push((Message::nobody(key), Message::Start(Box::new(start))));
+        Ok(())
+    }
+
     fn read(&mut self, key: &Key) -> Result<Option<Vec<u8>>, Undecided> {
         let Some(found) = self.known.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
@@ -142,6 +175,8 @@ pub struct Decided<T> {
     pub reads: Vec<Read>,
     /// What it writes; nothing when it failed.
     pub puts: Vec<Put>,
+    /// What it asks of executions, as tasks for the same commit; nothing when it failed.
+    pub tasks: Vec<Task>,
 }
 
 /// Reaches a decision on the documents of `store`, fetching those that `attempt` asks for until it has them all.
@@ -168,11 +203,12 @@ pub async fn decide<T>(
                 continue;
             }
         };
-        let (reads, mut puts) = view.into_changes();
-        if result.is_err() {
-            puts.clear();
-        }
-        return Ok(Decided { result, reads, puts });
+        let tasks = view.messages.iter().map(|(to, message)| message.task(*to, now)).collect();
+        let (reads, puts) = view.into_changes();
+        return Ok(match result {
+            Ok(output) => Decided { result: Ok(output), reads, puts, tasks },
+            Err(error) => Decided { result: Err(error), reads, puts: Vec::new(), tasks: Vec::new() },
+        });
     }
 }
 

@@ -1,8 +1,9 @@
 //! A workflow with its type forgotten, between stored bytes and the pure core.
 
 use crate::{
-    Ballot, Diagram, Edge, Effect, Error, Event, Execution, Phase, Plan, PlanDigest, Ruling, Seat, Ticket,
-    Vote, Workflow,
+    Authoriser, Ballot, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase,
+    Plan, PlanDigest, Ruling, Seat, Ticket, Vote, Workflow,
+    child::{Descent, Ended},
     diagram::diagram,
     directive::{Directive, directive},
     transition::{Transition, transition},
@@ -20,6 +21,7 @@ pub(crate) mod collection {
     pub(crate) const OPEN: &str = "approvals";
     pub(crate) const CLOSED: &str = "approvals-closed";
     pub(crate) const REQUESTS: &str = "requests";
+    pub(crate) const CHILDREN: &str = "children";
 }
 
 /// An approval as people see it: what is asked, of whom, and how it stands.
@@ -66,6 +68,16 @@ pub struct Shown {
     pub plan: Plan,
     /// Its digest.
     pub digest: PlanDigest,
+    /// What it has started, in the order of its slots.
+    pub children: Vec<Child>,
+}
+
+/// An execution as one that it starts looks at it.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) plan: Plan,
+    pub(crate) digest: PlanDigest,
+    pub(crate) authoriser: Option<Authoriser>,
 }
 
 /// All that a transition asks the store to commit.
@@ -80,15 +92,27 @@ pub(crate) struct Next {
     /// The reason code, if this event parked the execution.
     pub(crate) parked: Option<&'static str>,
     /// The outcome, if this event finished it.
-    pub(crate) finished: Option<&'static str>,
+    pub(crate) finished: Option<Outcome>,
+    /// What started it, if another execution did.
+    pub(crate) parent: Option<Parent>,
 }
 
 pub(crate) trait Machine<P>: Send + Sync {
     fn diagram(&self) -> Diagram;
-    fn open(&self, id: ExecutionId, data: Value, by: &str, at: Timestamp) -> Result<Next, Error>;
+    fn open(
+        &self,
+        id: ExecutionId,
+        data: Value,
+        by: &str,
+        at: Timestamp,
+        of: Option<Descent>,
+    ) -> Result<Next, Error>;
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error>;
     fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<P>, Error>;
     fn show(&self, record: &Record) -> Result<Shown, Error>;
+    fn standing(&self, record: &Record) -> Result<Standing, Error>;
+    /// How a finished execution ended; `None` while it is open.
+    fn ended(&self, record: &Record) -> Result<Option<Ended>, Error>;
 }
 
 pub(crate) struct Of<W>(PhantomData<fn() -> W>);
@@ -104,10 +128,22 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         diagram::<W>()
     }
 
-    fn open(&self, id: ExecutionId, data: Value, by: &str, at: Timestamp) -> Result<Next, Error> {
+    fn open(
+        &self,
+        id: ExecutionId,
+        data: Value,
+        by: &str,
+        at: Timestamp,
+        of: Option<Descent>,
+    ) -> Result<Next, Error> {
         let data: W =
             serde_json::from_value(data).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
-        let execution = Execution::new(data, by, at);
+        let mut execution = Execution::new(data, by, at);
+        if W::AUTHORISED_BY_PARENT {
+            let Some(descent) = &of else { return Err(Error::NeedsParent { workflow: W::NAME.into() }) };
+            execution.authorisation = descent.authorisation(execution.digest());
+        }
+        execution.parent = of.map(|descent| descent.parent);
         let record = Record {
             id,
             revision: Revision(0),
@@ -140,7 +176,23 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         let execution = decode::<W>(record)?;
         let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
         let (plan, digest) = (execution.data.plan(), execution.digest());
-        Ok(Shown { body: serde_json::to_value(&execution).map_err(unreadable)?, plan, digest })
+        let body = serde_json::to_value(&execution).map_err(unreadable)?;
+        Ok(Shown { body, plan, digest, children: Vec::new() })
+    }
+
+    fn standing(&self, record: &Record) -> Result<Standing, Error> {
+        let execution = decode::<W>(record)?;
+        let (plan, digest) = (execution.data.plan(), execution.digest());
+        Ok(Standing { plan, digest, authoriser: execution.authorisation.map(|given| given.by) })
+    }
+
+    fn ended(&self, record: &Record) -> Result<Option<Ended>, Error> {
+        let execution = decode::<W>(record)?;
+        let Phase::Finished { outcome, cause, leaks } = execution.phase else { return Ok(None) };
+        let stands = outcome == Outcome::Completed || execution.pivot.is_some() || !leaks.is_empty();
+        let data = serde_json::to_value(&execution.data)
+            .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+        Ok(Some(Ended { outcome, cause, stands, data }))
     }
 }
 
@@ -185,7 +237,7 @@ fn step_on<W: Workflow>(
     let was_parked = matches!(before.phase, Phase::Parked { .. });
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
-    let told = (event.name(), actor, serde_json::to_value(&event).unwrap_or(Value::Null));
+    let told = (event.name(), actor, told_of(&before, &event));
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let subject = execution.data.subject();
@@ -205,7 +257,8 @@ fn step_on<W: Workflow>(
         .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
 
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
-    let journal = history(&next, at, told, from, &edges, turned.as_deref());
+    let left = left_behind(&execution);
+    let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left));
     let schedule = schedule(&next, &execution, effects, at);
     let retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
     let documents = approval_documents(&next, &execution, closed, from, at);
@@ -213,7 +266,11 @@ fn step_on<W: Workflow>(
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
-        finished: execution.reason_name().filter(|_| !was_finished && is_finished(&execution.phase)),
+        finished: match execution.phase {
+            Phase::Finished { outcome, .. } if !was_finished => Some(outcome),
+            Phase::Finished { .. } | Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } => None,
+        },
+        parent: execution.parent,
         record: next,
         journal,
         schedule,
@@ -223,8 +280,23 @@ fn step_on<W: Workflow>(
     })
 }
 
+/// The event as the journal keeps it; that of a child's start names its parent.
+fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
+    match (event, &before.parent) {
+        (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
+        _ => serde_json::to_value(event).unwrap_or(Value::Null),
+    }
+}
+
 fn is_finished(phase: &Phase) -> bool {
     matches!(phase, Phase::Finished { .. })
+}
+
+/// What an execution that has finished could not take back.
+fn left_behind<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
+    let Phase::Finished { leaks, .. } = &execution.phase else { return None };
+    let leak = |mark: &Mark| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
+    (!leaks.is_empty()).then(|| leaks.iter().map(leak).collect())
 }
 
 /// One entry a way taken, so that every change of state is a line; the first tells the event.
@@ -234,7 +306,7 @@ fn history(
     (event, actor, told): (&str, String, Value),
     from: &str,
     edges: &[Edge],
-    turned: Option<&str>,
+    (turned, left): (Option<&str>, Option<Value>),
 ) -> Vec<Entry> {
     let entry = |event: &str, from: &str, to: &str, detail: Value| Entry {
         sequence: Sequence(0),
@@ -246,11 +318,18 @@ fn history(
         to: to.into(),
         detail: serde_json::to_vec(&detail).unwrap_or_default(),
     };
-    let Some((first, rest)) = edges.split_first() else {
-        return vec![entry(event, from, &next.state, json!({ "event": told, "phase": turned }))];
+    let detail = |by: Option<&str>| {
+        let mut detail = json!({ "event": told, "phase": turned });
+        if let Some(fields) = detail.as_object_mut() {
+            fields.extend(by.map(|by| ("by".into(), by.into())));
+            fields.extend(left.map(|left| ("left_behind".into(), left)));
+        }
+        detail
     };
-    let first =
-        entry(event, &first.from, &first.to, json!({ "event": told, "by": first.label, "phase": turned }));
+    let Some((first, rest)) = edges.split_first() else {
+        return vec![entry(event, from, &next.state, detail(None))];
+    };
+    let first = entry(event, &first.from, &first.to, detail(Some(&first.label)));
     let rest = rest.iter().map(|edge| entry("passed", &edge.from, &edge.to, json!({ "by": edge.label })));
     std::iter::once(first).chain(rest).collect()
 }

@@ -2,8 +2,8 @@
 //! [`transition`](crate::transition).
 
 use crate::{
-    ActionError, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow, execution::Fate,
-    transition::Turn,
+    ActionError, Branch, Commitment, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow,
+    child::CANCEL, execution::Fate, transition::Turn,
 };
 
 impl<W: Workflow> Turn<W> {
@@ -129,10 +129,32 @@ impl<W: Workflow> Turn<W> {
         self.wake(Some(act.within));
     }
 
-    /// Closes by force. Nothing is undone; what was done is listed.
+    /// The children at work that turning back would not have cancelled.
+    fn children_off_the_trail(&self) -> Vec<Mark> {
+        let Step::Act(act) = self.step() else { return Vec::new() };
+        if act.kin.is_none() || act.commitment == Commitment::Undone || !self.forward() {
+            return Vec::new();
+        }
+        let slots = (0u32..).zip(self.exec.slots.iter().zip(&act.branches));
+        let open = slots.filter(|(_, (slot, _))| slot.begun && slot.settled.is_none());
+        let mark = |(slot, (_, branch)): (u32, (&Slot, &Branch<W>))| Mark {
+            state: self.exec.state_name().to_owned(),
+            entered: self.exec.entered,
+            slot,
+            action: branch.deed.name.to_owned(),
+            undo: CANCEL.to_owned(),
+            arguments: branch.deed.arguments.clone(),
+            fate: Fate::Begun,
+            output: None,
+        };
+        open.map(mark).collect()
+    }
+
+    /// Closes by force. Nothing is undone; what was done is listed. Children that are open are asked to turn back by the
+    /// commit that follows.
     pub(crate) fn terminate(&mut self, order: &Order) {
-        let leaks: Vec<Mark> =
-            self.exec.trail.iter().filter(|mark| mark.fate != Fate::Undone).cloned().collect();
+        let trail = self.exec.trail.iter().filter(|mark| mark.fate != Fate::Undone).cloned();
+        let leaks: Vec<Mark> = trail.chain(self.children_off_the_trail()).collect();
         let cause =
             ActionError::permanent("execution.terminated", format!("by {}: {}", order.by, order.reason));
         self.exec.paused = None;

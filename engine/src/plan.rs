@@ -32,6 +32,48 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether all that `child` decides is decided here too: somewhere in [`Plan::decides`] there is a part that has every field
+    /// of the child's, with the same value; of a list, every item. A child that decides nothing by name is not covered.
+    ///
+    /// ```
+    /// # use engine::Plan;
+    /// # use serde_json::json;
+    /// let plan = |decides| Plan { decides, ..Plan::default() };
+    /// let parent = plan(json!({ "close": "acme", "nodes": [{ "node": "n1", "erase": "purge" }] }));
+    /// assert!(parent.covers(&plan(json!({ "node": "n1", "erase": "purge" }))));
+    /// assert!(!parent.covers(&plan(json!({ "node": "n1", "erase": "clear" }))));
+    /// assert!(!parent.covers(&plan(json!({}))));
+    /// ```
+    #[must_use]
+    pub fn covers(&self, child: &Self) -> bool {
+        child.decides.as_object().is_some_and(|fields| !fields.is_empty())
+            && somewhere(&self.decides, &child.decides)
+    }
+}
+
+fn somewhere(whole: &Value, part: &Value) -> bool {
+    says(whole, part)
+        || match whole {
+            Value::Object(fields) => fields.values().any(|inner| somewhere(inner, part)),
+            Value::Array(items) => items.iter().any(|inner| somewhere(inner, part)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+}
+
+/// `whole` says all that `part` does, and may say more.
+fn says(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, field)| whole.get(name).is_some_and(|same| says(same, field)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            part.iter().all(|item| whole.iter().any(|same| says(same, item)))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
 /// Names exactly one plan: `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PlanDigest(pub String);

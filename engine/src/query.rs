@@ -1,6 +1,7 @@
 //! Reading an engine: executions, their history, and what people are asked.
 
-use crate::{ApprovalCase, Engine, Error, Shown, machine::collection};
+use crate::{ApprovalCase, Child, Engine, Error, Shown, machine::collection};
+use serde::de::DeserializeOwned;
 use store::{Document, Entry, ExecutionId, Filter, Key, Page, Record};
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -19,7 +20,40 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
         let record = self.record(id).await?;
         let shown = self.machine(&record.workflow, record.schema)?.show(&record)?;
-        Ok((record, shown))
+        let children = self.children(id).await?;
+        Ok((record, Shown { children, ..shown }))
+    }
+
+    /// What an execution has started, open or finished, in the order of its states and slots.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
+        let (mut children, mut after): (Vec<Child>, Option<String>) = (Vec::new(), None);
+        let prefix = format!("{id}/");
+        loop {
+            let page =
+                self.inner.store.documents(collection::CHILDREN, &prefix, after.as_deref(), 1_000).await?;
+            for found in &page.items {
+                children.push(parse(found)?);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        children.sort_by_key(|child| (child.parent.entered, child.parent.slot));
+        Ok(children)
+    }
+
+    /// Those of an execution's children that have not ended.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open_children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
+        let mut children = self.children(id).await?;
+        children.retain(|child| child.outcome.is_none());
+        Ok(children)
     }
 
     /// The whole history of an execution.
@@ -89,6 +123,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
+    parse(found)
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(found: &Document) -> Result<T, Error> {
     let corrupt =
         |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
     Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)

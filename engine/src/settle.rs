@@ -5,6 +5,7 @@ use crate::{
     Act, ActionError, Class, Commitment, Effect, Execution, Mark, Outcome, Phase, Reason, Refusal,
     RetryPolicy, Step, Ticket, Workflow,
     action::{Probe, Repeat, SECOND},
+    child::CANCEL,
     execution::Fate,
     step::DONE,
     transition::Turn,
@@ -64,8 +65,17 @@ impl<W: Workflow> Turn<W> {
         result: Result<Value, ActionError>,
     ) -> Result<(), Refusal> {
         self.check_open(ticket)?;
-        if matches!(self.exec.phase, Phase::Compensating(_)) {
-            match self.judge(ticket.slot, result, &RetryPolicy::patient()) {
+        if let Phase::Compensating(unwinding) = &self.exec.phase {
+            let place = unwinding.places.get(ticket.slot as usize);
+            let undone = place.and_then(|place| self.exec.trail.get(*place));
+            let policy = match undone {
+                // Its child ends when it ends.
+                Some(mark) if mark.undo == CANCEL => {
+                    RetryPolicy { budget: Duration::MAX, ..RetryPolicy::patient() }
+                }
+                Some(_) | None => RetryPolicy::patient(),
+            };
+            match self.judge(ticket.slot, result, &policy) {
                 Judgement::Again(after) => self.again(ticket.slot, after),
                 Judgement::Final(result) => {
                     self.close(ticket.slot, result);
@@ -202,7 +212,8 @@ impl<W: Workflow> Turn<W> {
         let mark = self.exec.trail.iter_mut().find(|mark| mark.entered == entered && mark.slot == number);
         if let Some(mark) = mark {
             mark.fate = if result.is_ok() { Fate::Done } else { Fate::Failed };
-            mark.output = result.as_ref().ok().cloned();
+            // What a child has to tell is kept with the child.
+            mark.output = result.as_ref().ok().filter(|_| mark.undo != CANCEL).cloned();
         }
     }
 

@@ -3,7 +3,7 @@
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
 //! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
 
-use crate::{ActionError, Deed, RetryPolicy, Seat, Workflow};
+use crate::{ActionError, Deed, RetryPolicy, Seat, Workflow, kin::Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -69,6 +69,8 @@ pub struct Act<W: Workflow> {
     pub(crate) next: W::State,
     pub(crate) on_failure: Vec<(&'static str, W::State)>,
     pub(crate) or_else: Option<W::State>,
+    /// The workflow that each slot starts, if that is what the step does.
+    pub(crate) kin: Option<Kind<W::Platform>>,
 }
 
 pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
@@ -182,6 +184,14 @@ impl<W: Workflow> Step<W> {
             Self::End(_) => Vec::new(),
         }
     }
+
+    /// As [`Act::authority_needed`], of a step that acts.
+    pub(crate) fn authority_needed(&self) -> Option<(bool, bool)> {
+        match self {
+            Self::Act(act) => Some(act.authority_needed()),
+            Self::Approval(_) | Self::Wait(_) | Self::Choose(_) | Self::End(_) => None,
+        }
+    }
 }
 
 impl<S: Copy> Choice<S> {
@@ -192,6 +202,18 @@ impl<S: Copy> Choice<S> {
 }
 
 impl<W: Workflow> Act<W> {
+    /// Whether the step needs an authorisation of the plan, and whether a waiver is not enough.
+    pub(crate) fn authority_needed(&self) -> (bool, bool) {
+        let kin = self.kin.as_ref().map_or(Authority::None, Kind::authority);
+        let own = match self.commitment {
+            Commitment::ForwardOnly { destroys: true } => Authority::People,
+            Commitment::ForwardOnly { destroys: false } => Authority::Waiver,
+            Commitment::Undone | Commitment::NothingToUndo => Authority::None,
+        };
+        let most = own.max(kin);
+        (most > Authority::None, most == Authority::People)
+    }
+
     /// The names of the actions, each once, in order.
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
@@ -205,7 +227,11 @@ impl<W: Workflow> Act<W> {
 
     fn ways(&self) -> Vec<Way<W::State>> {
         let names = self.names();
-        let text = if names.is_empty() { "nothing to do".into() } else { names.join(", ") };
+        let text = match &self.kin {
+            Some(kind) => kind.title(),
+            None if names.is_empty() => "nothing to do".into(),
+            None => names.join(", "),
+        };
         let mut ways = vec![Way::new(DONE, self.next).text(text)];
         ways.extend(self.on_failure.iter().map(|(code, to)| Way::new(*code, *to)));
         ways.extend(self.or_else.map(|to| Way::new("failed", to)));

@@ -183,12 +183,15 @@ impl<W: Workflow> Turn<W> {
 
     /// `None` to go on; `Some(None)` when it has been parked; `Some(state)` to ask there again.
     fn check_authorisation(&mut self, act: &Act<W>) -> Option<Option<W::State>> {
-        let Commitment::ForwardOnly { destroys } = act.commitment else { return None };
+        let (needed, people) = act.authority_needed();
+        if !needed {
+            return None;
+        }
         let current = self.exec.digest();
         if self.exec.pivot.is_some() {
             // There is no way back to ask again, and nothing is destroyed that nobody agreed to.
             let agreed = self.exec.authorisation.as_ref().is_some_and(|given| given.digest == current);
-            if agreed || !destroys {
+            if agreed || !people {
                 return None;
             }
             self.park_unauthorised("the plan has changed past the point of no return");
@@ -199,6 +202,11 @@ impl<W: Workflow> Turn<W> {
             Some(given) if given.digest == current => {
                 self.exec.authorisation = Some(given);
                 None
+            }
+            Some(given) if matches!(given.by, Authoriser::Parent { .. }) => {
+                self.exec.authorisation = Some(given);
+                self.park_unauthorised("the plan is not the one that the parent execution answers for");
+                Some(None)
             }
             Some(given) if self.exec.asked_again < MOST_ASKED_AGAIN => {
                 self.exec.asked_again += 1;

@@ -5,6 +5,7 @@
 use crate::{
     ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, Workflow,
     action::{Call, MINUTE},
+    child::{CANCEL, is_kept},
     directive::{Directive, Limits},
     execution::{Fate, state_named},
     step::Decoder,
@@ -35,15 +36,16 @@ impl<W: Workflow> Turn<W> {
     /// Begins to undo the latest state that is not undone, or finishes.
     pub(crate) fn unwind_next(&mut self) {
         let Phase::Compensating(unwinding) = &mut self.exec.phase else { return };
-        let standing = |mark: &&Mark| mark.fate != Fate::Undone;
-        let Some(latest) = self.exec.trail.iter().filter(standing).map(|mark| mark.entered).max() else {
+        let standing = self.exec.trail.iter().filter(|mark| mark.stands());
+        let Some(latest) = standing.map(|mark| mark.entered).max() else {
             let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
-            return self.finish(outcome, cause, Vec::new());
+            let kept = self.exec.trail.iter().filter(|mark| mark.fate == Fate::Kept).cloned().collect();
+            return self.finish(outcome, cause, kept);
         };
         let before = unwinding.places.iter().zip(&self.exec.slots);
         let doubtful: Vec<usize> = before.filter(|(_, slot)| slot.doubt).map(|(place, _)| *place).collect();
         let places = self.exec.trail.iter().enumerate();
-        let places = places.filter(|(_, mark)| mark.entered == latest && mark.fate != Fate::Undone);
+        let places = places.filter(|(_, mark)| mark.entered == latest && mark.stands());
         unwinding.places = places.map(|(place, _)| place).collect();
         let slot = |place: &usize| Slot {
             begun: true,
@@ -65,8 +67,11 @@ impl<W: Workflow> Turn<W> {
         }
         let Phase::Compensating(unwinding) = self.exec.phase.clone() else { return };
         for (place, slot) in unwinding.places.iter().zip(&self.exec.slots) {
-            if let (Some(mark), Some(Ok(_))) = (self.exec.trail.get_mut(*place), &slot.settled) {
-                mark.fate = Fate::Undone;
+            if let (Some(mark), Some(Ok(output))) = (self.exec.trail.get_mut(*place), &slot.settled) {
+                mark.fate = if mark.undo == CANCEL && is_kept(output) { Fate::Kept } else { Fate::Undone };
+                if mark.undo == CANCEL {
+                    mark.output = Some(output.clone());
+                }
             }
         }
         if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Err(_)))) {
@@ -127,7 +132,7 @@ fn decoder<W: Workflow>(data: &W, state: W::State, undo: &str) -> Option<Decoder
 /// What an undo would be called with, for previews.
 #[must_use]
 pub fn pending_undos<W: Workflow>(exec: &Execution<W>) -> Vec<(String, Value)> {
-    let standing = exec.trail.iter().rev().filter(|mark| mark.fate != Fate::Undone);
+    let standing = exec.trail.iter().rev().filter(|mark| mark.stands());
     standing.map(|mark| (mark.undo.clone(), mark.arguments.clone())).collect()
 }
 

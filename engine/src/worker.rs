@@ -5,7 +5,9 @@ use crate::{
     action::{DeedKind, MINUTE, SECOND},
     attempt::{Bend, Lost},
     directive::Directive,
+    engine::{Also, MOST_TRIES},
     ledger::{Decided, decide},
+    message::Message,
     settle::{POISONED, TOO_LATE},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -162,6 +164,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let id = lease.task.id.execution;
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
+        if Message::is_one(lease.task.id) {
+            return self.deliver_message(&lease).await;
+        }
         let record = self.record(id).await?;
         let span = tracing::Span::current();
         span.record("workflow", &record.workflow)
@@ -201,8 +206,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     beats: None,
                 };
                 let doubt = doubt || lease.deliveries > 1;
-                if matches!(deed.kind, DeedKind::Ledger(_)) {
-                    return self.settle_ledger(&lease, &call).await;
+                match deed.kind {
+                    DeedKind::Ledger(_) => return self.settle_ledger(&lease, &call).await,
+                    DeedKind::Child(_) | DeedKind::CancelChild => {
+                        return self.settle_child(&lease, &call).await;
+                    }
+                    DeedKind::Actuator(_) => {}
                 }
                 match self.perform(deed, call, doubt, limits, &lease, ticket).await {
                     Ok(event) => event,
@@ -218,7 +227,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let id = lease.task.id.execution;
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
-        for _ in 0..64 {
+        for _ in 0..MOST_TRIES {
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
@@ -229,18 +238,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let DeedKind::Ledger(action) = &deed.kind else { return Err(Error::Contended(id)) };
             let watch = Stopwatch::start();
             let now = self.inner.clock.now();
-            let Decided { result, reads, puts } = match self.bend(&deed, call) {
+            let Decided { result, reads, puts, tasks } = match self.bend(&deed, call) {
                 Bend::Before(error) | Bend::After(error) => {
-                    Decided { result: Err(error), reads: Vec::new(), puts: Vec::new() }
+                    Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
                 Bend::Not | Bend::Twice => {
                     decide(&*self.inner.store, now, |view| action.decide(view, call)).await?
                 }
             };
-            let changes = (reads, puts);
+            let also = Also { reads, documents: puts, tasks, ..Also::default() };
             self.count(deed.name, &result, watch.elapsed());
             let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
-            match self.commit(Some(record.revision), next, settle, changes).await {
+            match self.commit(Some(record.revision), next, settle, also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other.map(|_| ()),
             }

@@ -44,6 +44,11 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
     type State: StateSet;
     /// What its actions act on.
     type Platform: Send + Sync + 'static;
+    /// It runs as a child alone, and passes its point of no return on the authority of its parent, whose plan must
+    /// [cover](Plan::covers) its own. It needs no approval and no waiver; [`Engine::start`](crate::Engine::start) refuses it,
+    /// and so does the check of a parent that would start it before people, or a waiver, have agreed. Where it destroys
+    /// data, people must have.
+    const AUTHORISED_BY_PARENT: bool = false;
 
     /// What is done in `state`. Pure; an exhaustive `match` without a wildcard.
     fn step(&self, state: Self::State) -> Step<Self>;

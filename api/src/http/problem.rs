@@ -147,6 +147,7 @@ impl From<Error> for Problem {
             Error::NoWorker { .. } => Self::new(Code::NoWorker, error.to_string()),
             Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
             Error::KeyReused { .. } => Self::new(Code::KeyReused, error.to_string()),
+            Error::NeedsParent { .. } => Self::new(Code::NeedsParent, error.to_string()),
             Error::Contended(_) => Self::new(Code::Contended, error.to_string()),
         }
     }

@@ -1,7 +1,7 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
 use chrono::{DateTime, SecondsFormat};
-use engine::{ApprovalCase, Ballot, Engine, Seat, Shown};
+use engine::{ApprovalCase, Ballot, Child, Engine, Seat, Shown};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use store::{Entry, Record, Timestamp};
@@ -75,9 +75,25 @@ pub(super) async fn execution(
     fields.insert("authorisation".into(), part("/authorisation"));
     fields.insert("paused_by".into(), part("/paused"));
     fields.insert("cancelled_by".into(), part("/cancelled"));
+    fields.insert("parent".into(), part("/parent/execution"));
+    fields.insert("children".into(), shown.children.iter().map(child).collect());
     fields.insert("waiting_for".into(), waiting(engine, record).await?);
     fields.insert("data".into(), part("/data"));
     Ok(Value::Object(fields))
+}
+
+/// An execution that another one has started.
+fn child(child: &Child) -> Value {
+    json!({
+        "execution": child.execution.to_string(),
+        "workflow": child.workflow,
+        "subject": child.subject,
+        "state": child.parent.state,
+        "slot": child.parent.slot,
+        "attempt": child.parent.attempt,
+        "started_at": time(child.started_at),
+        "outcome": child.outcome,
+    })
 }
 
 /// What the current slots have been through, those alone that have something to tell.

@@ -1,5 +1,7 @@
 //! The engine's promises, on the in-memory store.
 
+mod children;
+mod household;
 mod job;
 mod ledger;
 mod ownership;

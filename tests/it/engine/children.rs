@@ -1,0 +1,389 @@
+//! Executions that start others, wait for them, and take them back.
+
+use super::{
+    household::{Closing, Erasure, House, Way, bench, house, job},
+    job::{Bench, Job, Spec, does, permanent, requester},
+};
+use engine::{
+    Child, Clock as _, DAY, Error, Event, HOUR, MINUTE, Order, Outcome, Person, Request, SECOND, Started,
+    Verdict, check, diagram,
+};
+use serde_json::{Value, json};
+use store::{ExecutionId, Store as _};
+
+fn order() -> Order {
+    Order { by: "olga".into(), reason: "told to".into() }
+}
+
+fn alike(id: ExecutionId) -> Started {
+    Started { id, replayed: false }
+}
+
+impl Bench {
+    async fn children(&self, of: Started) -> Vec<Child> {
+        self.engine.children(of.id).await.unwrap()
+    }
+
+    /// The parent's data: how its children ended, as it recorded them.
+    async fn ends(&self, of: Started) -> Value {
+        self.engine.show(of.id).await.unwrap().1.body["data"]["ends"].clone()
+    }
+
+    async fn last_of(&self, of: Started, slot: usize) -> String {
+        let body = self.engine.show(of.id).await.unwrap().1.body;
+        body["slots"][slot]["last"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_parent_goes_on_when_its_children_have_ended_and_no_clock_has_moved() {
+    let bench = bench();
+    let jobs = ["a", "b", "c"].map(|name| job(name, [does(&[name])]));
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+    assert_eq!(
+        bench.ends(parent).await,
+        json!(["completed in Done: a", "completed in Done: b", "completed in Done: c"])
+    );
+    assert_eq!(bench.stage.log(), ["do clean", "do a", "do b", "do c", "do lock"]);
+    let children = bench.children(parent).await;
+    assert!(children.iter().all(|child| child.outcome == Some(Outcome::Completed)), "{children:?}");
+    let (record, shown) = bench.engine.show(children[1].execution).await.unwrap();
+    assert_eq!((record.subject.as_str(), record.requested_by.as_str()), ("job/b", "requester"));
+    assert_eq!(shown.body["parent"]["execution"], json!(parent.id));
+    let events = bench.events(parent).await;
+    assert_eq!(events.iter().filter(|event| *event == "child_started").count(), 3);
+}
+
+#[tokio::test]
+async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
+    let bench = bench();
+    let parent = bench.live(house(Way::Strict, [job("a", [Spec::Listen])])).await;
+    bench.engine.run_until_idle().await.unwrap();
+    let child = bench.children(parent).await.remove(0);
+
+    let body = bench.engine.show(parent.id).await.unwrap().1.body;
+    let last = body["slots"][0]["last"]["message"].as_str().unwrap();
+    assert!(last.contains(&child.execution.to_string()), "{last}");
+    bench.engine.signal(child.execution, "go").await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+}
+
+/// Whoever asks for work at the wrong moment: after the child was started and before its parent waits.
+#[tokio::test]
+async fn a_slot_starts_one_child_however_often_its_worker_dies() {
+    let bench = bench();
+    let parent = bench.live(house(Way::Strict, [job("a", [does(&["a"])])])).await;
+    bench.engine.work_next().await.unwrap();
+    for _ in 0..7 {
+        bench.store.lease("dying", bench.clock.now(), SECOND, 10).await.unwrap();
+        bench.clock.advance(2 * SECOND);
+        bench.engine.work_next().await.unwrap();
+    }
+
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.children(parent).await.len(), 1);
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+    assert_eq!(bench.stage.log(), ["do clean", "do a", "do lock"]);
+}
+
+#[tokio::test]
+async fn at_most_as_many_children_run_at_once_as_the_step_allows() {
+    let bench = bench();
+    let jobs = ["a", "b", "c"].map(|name| job(name, [Spec::Listen]));
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.children(parent).await.len(), 2);
+
+    let first = bench.children(parent).await[0].execution;
+    bench.engine.signal(first, "go").await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.children(parent).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
+    let bench = bench();
+    bench.stage.on("do b", [permanent()]);
+    let jobs = [job("a", [does(&["a"]), Spec::Listen]), job("b", [Spec::Sleep, does(&["b"])])];
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+    bench.settle(5 * DAY).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("rolled_back"));
+    let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+    let cause = shown["phase"]["finished"]["cause"].clone();
+    assert_eq!(
+        cause["code"],
+        json!("child.expired"),
+        "the sibling heard no signal, and a step ends as its first failure"
+    );
+    assert_eq!(bench.stage.log(), ["do clean", "do a", "undo b 0", "undo a 0", "undo clean 0"]);
+    assert!(bench.engine.open_children(parent.id).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_a_child_leads_where_the_author_says() {
+    let bench = bench();
+    let parent = bench.live(house(Way::Strict, [job("a", [Spec::Ask])])).await;
+    bench.settle(MINUTE).await;
+    let child = bench.children(parent).await.remove(0).execution;
+    let case = bench.engine.approval(child).await.unwrap().unwrap();
+    let ada = Person::new("ada", ["boss"]);
+    bench.engine.vote(child, &ada, Verdict::Refuse, &case.digest, "no").await.unwrap();
+    bench.settle(MINUTE).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("rejected"), "on_failure leads to Late");
+    assert_eq!(bench.stage.log(), ["do clean", "undo clean 0"]);
+}
+
+#[tokio::test]
+async fn who_asked_for_a_parent_does_not_decide_on_its_child() {
+    let bench = bench();
+    let parent = bench.live(house(Way::Strict, [job("a", [Spec::Ask])])).await;
+    bench.settle(MINUTE).await;
+    let child = bench.children(parent).await.remove(0).execution;
+    let case = bench.engine.approval(child).await.unwrap().unwrap();
+
+    let own = bench.engine.vote(child, &requester(), Verdict::Approve, &case.digest, "mine").await;
+
+    assert!(matches!(own, Err(Error::Refused(engine::Refusal::OwnRequest { .. }))), "{own:?}");
+}
+
+#[tokio::test]
+async fn with_any_end_a_parent_goes_on_with_those_that_did_not_make_it() {
+    let bench = bench();
+    bench.stage.on("do b", [permanent()]);
+    let parent = bench.live(house(Way::Lenient, [job("a", [does(&["a"])]), job("b", [does(&["b"])])])).await;
+
+    bench.settle(DAY).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+    assert_eq!(bench.ends(parent).await, json!(["completed in Done: a", "rolled_back in First: "]));
+}
+
+#[tokio::test]
+async fn a_cancelled_parent_cancels_its_children_and_waits_for_their_ends() {
+    let bench = bench();
+    let jobs = [job("a", [does(&["a"]), Spec::Listen]), job("b", [does(&["b"]), Spec::Sleep])];
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    bench.engine.cancel(parent.id, order()).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("cancelled"));
+    for child in bench.children(parent).await {
+        assert_eq!(child.outcome, Some(Outcome::Cancelled));
+        let told = bench.engine.journal(child.execution).await.unwrap();
+        assert!(told.iter().any(|entry| entry.actor == format!("execution {}", parent.id)));
+    }
+    let mut log = bench.stage.log();
+    assert_eq!(log.pop().unwrap(), "undo clean 0", "the parent's own work is undone last");
+    log.sort();
+    assert_eq!(log, ["do a", "do b", "do clean", "undo a 0", "undo b 0"]);
+    let left = &bench.engine.show(parent.id).await.unwrap().1.body["phase"]["finished"]["leaks"];
+    assert!(left.is_null(), "{left}");
+}
+
+#[tokio::test]
+async fn a_child_past_its_pivot_goes_on_and_its_parent_waits_and_lists_it() {
+    let bench = bench();
+    let jobs = [job("a", [Spec::Commit("a".into()), Spec::Listen]), job("b", [does(&["b"]), Spec::Listen])];
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+    bench.engine.run_until_idle().await.unwrap();
+    let child = bench.children(parent).await.remove(0);
+
+    bench.engine.cancel(parent.id, order()).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(parent).await.1, "compensating");
+    assert_eq!(bench.last_of(parent, 0).await, "child.goes_on");
+    bench.engine.signal(child.execution, "go").await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("cancelled"));
+    let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+    let left = shown["phase"]["finished"]["leaks"].as_array().unwrap().clone();
+    assert_eq!((left.len(), &left[0]["output"]["child"]), (1, &json!(child.execution)));
+    assert_eq!((&left[0]["fate"], &left[0]["output"]["outcome"]), (&json!("kept"), &json!("completed")));
+    let journal = bench.engine.journal(parent.id).await.unwrap();
+    let told: Value = serde_json::from_slice(&journal.last().unwrap().detail).unwrap();
+    assert_eq!(told["left_behind"][0]["output"]["child"], json!(child.execution));
+    assert_eq!(bench.stage.log(), ["do clean", "do a", "do b", "undo b 0", "undo clean 0"]);
+}
+
+#[tokio::test]
+async fn a_parked_child_keeps_its_parent_waiting_until_an_operator_has_mended_it() {
+    let bench = bench();
+    bench.stage.on("undo a 0", std::iter::repeat_n((), 25).map(|()| permanent()).take(1));
+    let parent = bench.live(house(Way::Strict, [job("a", [does(&["a"]), Spec::Listen])])).await;
+    bench.engine.run_until_idle().await.unwrap();
+    let child = alike(bench.children(parent).await.remove(0).execution);
+
+    bench.engine.cancel(parent.id, order()).await.unwrap();
+    bench.settle(2 * DAY).await;
+    assert_eq!(bench.stands(child).await.1, "parked");
+    assert_eq!(bench.stands(parent).await.1, "compensating", "it waits, however long it takes");
+    assert_eq!(bench.last_of(parent, 0).await, "child.parked");
+    bench.engine.deliver(child.id, Event::RetryRequested(order())).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("cancelled"));
+}
+
+#[tokio::test]
+async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back() {
+    for way in [Way::Strict, Way::Forward] {
+        let bench = bench();
+        let jobs =
+            [job("a", [does(&["a"]), Spec::Listen]), job("b", [Spec::Commit("b".into()), Spec::Listen])];
+        let parent = bench.live(house(way, jobs)).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        bench.engine.deliver(parent.id, Event::TerminateRequested(order())).await.unwrap();
+        let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+        let leaks = shown["phase"]["finished"]["leaks"].as_array().unwrap().clone();
+        let about: Vec<_> = leaks.iter().map(|leak| &leak["arguments"]["subject"]).collect();
+        assert!(about.contains(&&json!("job/a")) && about.contains(&&json!("job/b")), "{leaks:?}");
+        bench.engine.run_until_idle().await.unwrap();
+
+        let children = bench.children(parent).await;
+        assert_eq!(children[0].outcome, Some(Outcome::Cancelled));
+        assert_eq!(children[1].outcome, None, "it is past its pivot, and goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_child_whose_guard_is_taken_waits_for_its_holder_and_says_so() {
+    let bench = bench();
+    let guarded = |name: &str, steps| Job { guard: Some("the kitchen".into()), ..job(name, [steps]) };
+    let holder = bench.engine.start(guarded("x", Spec::Listen), Request::by(&requester())).await.unwrap();
+    let parent = bench.live(house(Way::Strict, [guarded("a", does(&["a"]))])).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.last_of(parent, 0).await, "child.guard_taken");
+    let body = bench.engine.show(parent.id).await.unwrap().1.body;
+    let message = body["slots"][0]["last"]["message"].as_str().unwrap();
+    assert!(message.contains(&holder.id.to_string()), "{message}");
+    bench.engine.signal(holder.id, "go").await.unwrap();
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_parent_that_is_late_gives_its_children_up_and_takes_them_back() {
+    let bench = bench();
+    let jobs = [job("a", [does(&["a"]), Spec::Sleep, Spec::Listen, Spec::Listen])];
+    let parent = bench.live(house(Way::Strict, jobs)).await;
+    bench.settle(MINUTE).await;
+    let child = bench.children(parent).await.remove(0).execution;
+    bench.settle(DAY).await;
+    bench.engine.signal(child, "go").await.unwrap();
+
+    bench.settle(5 * DAY).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("rolled_back"));
+    assert_eq!(bench.children(parent).await[0].outcome, Some(Outcome::Cancelled));
+}
+
+#[tokio::test]
+async fn a_retry_past_the_pivot_starts_another_child_for_the_one_that_failed_alone() {
+    let bench = bench();
+    bench.stage.on("do b", [permanent()]);
+    let parent = bench.live(house(Way::Forward, [job("a", [does(&["a"])]), job("b", [does(&["b"])])])).await;
+    bench.settle(HOUR).await;
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("past_pivot_failure"));
+
+    bench.engine.deliver(parent.id, Event::RetryRequested(order())).await.unwrap();
+    bench.settle(HOUR).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+    let slots: Vec<_> =
+        bench.children(parent).await.iter().map(|child| (child.parent.slot, child.parent.attempt)).collect();
+    assert_eq!(slots, [(0, 1), (1, 1), (1, 2)]);
+    assert_eq!(bench.ends(parent).await, json!(["completed in Done: a", "completed in Done: b"]));
+}
+
+#[tokio::test]
+async fn a_paused_parent_learns_of_an_end_when_it_is_resumed() {
+    let bench = bench();
+    let parent = bench.live(house(Way::Strict, [job("a", [Spec::Listen])])).await;
+    bench.engine.run_until_idle().await.unwrap();
+    let child = bench.children(parent).await.remove(0).execution;
+    bench.engine.deliver(parent.id, Event::PauseRequested(order())).await.unwrap();
+    bench.engine.signal(child, "go").await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(parent).await.1, "paused");
+
+    bench.engine.deliver(parent.id, Event::ResumeRequested(order())).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+}
+
+fn closing(lies: bool) -> Closing {
+    Closing { shelves: vec!["s".into(), "t".into()], method: "fire".into(), lies }
+}
+
+async fn agreed(bench: &Bench, closing: Closing) -> Started {
+    let parent = bench.engine.start(closing, Request::by(&requester())).await.unwrap();
+    let case = bench.engine.approval(parent.id).await.unwrap().unwrap();
+    for name in ["ada", "bob"] {
+        let person = Person::new(name, ["boss"]);
+        bench.engine.vote(parent.id, &person, Verdict::Approve, &case.digest, "yes").await.unwrap();
+    }
+    bench.settle(HOUR).await;
+    parent
+}
+
+#[tokio::test]
+async fn a_child_goes_by_the_authority_of_its_parent_and_records_it() {
+    let bench = bench();
+    let parent = agreed(&bench, closing(false)).await;
+
+    assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
+    let child = bench.children(parent).await.remove(0).execution;
+    let given = bench.engine.show(child).await.unwrap().1.body["authorisation"]["by"]["parent"].clone();
+    let (_, shown) = bench.engine.show(parent.id).await.unwrap();
+    assert_eq!(given["execution"], json!(parent.id));
+    assert_eq!(given["plan"], json!(shown.digest));
+    assert_eq!(given["by"], json!({ "people": ["ada", "bob"] }));
+}
+
+#[tokio::test]
+async fn a_child_that_the_plan_of_its_parent_does_not_cover_is_not_started() {
+    let bench = bench();
+    let parent = agreed(&bench, closing(true)).await;
+
+    let (_, shown) = bench.engine.show(parent.id).await.unwrap();
+    assert_eq!(shown.body["phase"]["parked"]["errors"][0]["code"], json!("child.not_in_plan"));
+    assert!(bench.children(parent).await.is_empty());
+    assert_eq!(bench.stage.log(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_goes_by_a_parents_authority_does_not_start_without_one() {
+    let bench = bench();
+    let alone = Erasure { shelf: "s".into(), method: "fire".into() };
+
+    let refused = bench.engine.start(alone, Request::by(&requester())).await;
+
+    assert!(matches!(refused, Err(Error::NeedsParent { workflow }) if workflow == "erasure"));
+}
+
+#[test]
+fn the_picture_of_a_parent_shows_what_it_starts() {
+    assert_eq!(check::<House>(), []);
+    assert_eq!(check::<Closing>(), []);
+    let drawn = diagram::<House>().mermaid(None);
+    assert!(drawn.contains("Strictly --> Locking : start job"), "{drawn}");
+    assert!(drawn.contains("note right of Strictly : undo cancel child"), "{drawn}");
+    assert!(drawn.contains("note right of Onward : no way back from here"), "{drawn}");
+}
