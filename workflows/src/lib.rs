@@ -15,4 +15,5 @@ pub mod platform;
 pub mod policy;
 pub mod proof;
 pub mod qualification;
+pub mod reclaim;
 pub mod tenancy;

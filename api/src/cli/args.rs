@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// Look at policy documents, without a server.
     #[command(subcommand)]
     Policy(Policy),
+    /// Say who has to give GPUs back.
+    #[command(subcommand)]
+    Reclaim(super::reclaim::Reclaim),
     /// Look at configuration, without a server.
     #[command(subcommand)]
     Config(Config),

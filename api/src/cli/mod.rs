@@ -8,6 +8,7 @@ mod files;
 mod fleet;
 mod offline;
 mod output;
+mod reclaim;
 mod store;
 mod tenant;
 mod things;
@@ -112,6 +113,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
         Some(Command::Store(command)) => ask(store::run(common, command)),
         Some(Command::Policy(command)) => offline::policies(common, command),
+        Some(Command::Reclaim(command)) => reclaim::run(common, command),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
         Some(Command::Demo) => ask(crate::demo::run()),

@@ -1,0 +1,174 @@
+//! Kueue's classical preemption: who is above nominal gives way, by precedence in the tree and by priority.
+
+use super::{
+    Attempt, Reason, Verdict,
+    ask::Ask,
+    candidates::{self, Merge, Queue, Source},
+    run::Run,
+    snapshot::{Load, LoadIx},
+    tree::{KindIx, NodeIx, Sim},
+};
+use std::collections::HashSet;
+
+/// Workspaces with candidates, by what the demand's place in the tree gives it over them.
+struct Found {
+    /// Those that use quota of a subtree into which the demand fits.
+    hierarchical: Vec<Source>,
+    /// Those that give way by priority, or if the demand does not borrow.
+    priority: Vec<Source>,
+    own: Vec<Source>,
+}
+
+/// Tries the attempts in order; answers the last, and whether it found room.
+pub(super) fn run<'a, 'b>(
+    ask: &'b Ask<'a>,
+    placed: bool,
+    first: &HashSet<LoadIx>,
+    attempts: &mut Vec<Attempt>,
+) -> (Run<'a, 'b>, Option<bool>) {
+    let sim = ask.sim();
+    let found = find(ask, &sim);
+    let mut run = Run::new(ask, placed, first.clone());
+    for borrowing in modes(ask, &sim, &found) {
+        run = Run::new(ask, placed, first.clone());
+        let fits = attempt(&mut run, &found, borrowing);
+        attempts.push(Attempt { borrowing, nodes: Vec::new(), fits });
+        if fits {
+            run.fill_back(borrowing);
+            return (run, Some(borrowing));
+        }
+        run.give_up();
+    }
+    (run, None)
+}
+
+/// Whether to borrow, in the order in which it is tried. Fixed by what Kueue did before it knew precedence.
+fn modes(ask: &Ask<'_>, sim: &Sim<'_>, found: &Found) -> Vec<bool> {
+    let hierarchical = candidates::any(ask, &found.hierarchical);
+    let others = hierarchical || candidates::any(ask, &found.priority);
+    let under = ask.contested.iter().all(|kind| below(ask, sim, *kind));
+    if !others || (ask.borrowing_forbidden() && !under) {
+        vec![true]
+    } else if ask.borrowing_forbidden() && !hierarchical {
+        vec![false, true]
+    } else {
+        vec![true, false]
+    }
+}
+
+/// Whether the workspace uses less than its nominal.
+fn below(ask: &Ask<'_>, sim: &Sim<'_>, kind: KindIx) -> bool {
+    sim.usage(ask.node, kind) < ask.snapshot.tree.row(ask.node, kind).subtree
+}
+
+fn find(ask: &Ask<'_>, sim: &Sim<'_>) -> Found {
+    let own = if ask.never(true) { Vec::new() } else { vec![Source { node: ask.node, common: None }] };
+    let mut found = Found { hierarchical: Vec::new(), priority: Vec::new(), own };
+    if ask.never(false) {
+        return found;
+    }
+    let (mut precedence, mut rest) = covers(sim, ask.node, ask.requests.clone());
+    let mut done = None;
+    for cohort in &ask.above {
+        let into = if precedence { &mut found.hierarchical } else { &mut found.priority };
+        collect(ask, sim, *cohort, done, into);
+        let (fits, left) = covers(sim, *cohort, rest);
+        precedence |= fits;
+        rest = left;
+        done = Some(*cohort);
+    }
+    found
+}
+
+/// Whether requests fit into a node's own quota, and what of them is left for the node above.
+fn covers(sim: &Sim<'_>, node: NodeIx, mut requests: Vec<(KindIx, i128)>) -> (bool, Vec<(KindIx, i128)>) {
+    let mut fits = true;
+    for (kind, amount) in &mut requests {
+        fits &= !sim.borrows_with(node, *kind, *amount);
+        let kept = (sim.tree.row(node, *kind).local() - sim.usage(node, *kind)).max(0);
+        *amount = (*amount - kept).max(0);
+    }
+    (fits, requests)
+}
+
+/// Workspaces below a cohort that use more than their own, through cohorts that do.
+fn collect(ask: &Ask<'_>, sim: &Sim<'_>, common: NodeIx, skip: Option<NodeIx>, into: &mut Vec<Source>) {
+    let mut open = vec![common];
+    while let Some(cohort) = open.pop() {
+        for child in ask.over(sim, cohort) {
+            if ask.snapshot.is_workspace(child) {
+                into.push(Source { node: child, common: Some(common) });
+            } else if Some(child) != skip {
+                open.push(child);
+            }
+        }
+    }
+}
+
+fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
+    let preferred: &[bool] = if run.first.is_empty() { &[false] } else { &[true, false] };
+    for preferred in preferred {
+        let mut lists = [&found.hierarchical, &found.priority, &found.own]
+            .map(|sources| -> Queue<'a, '_> { Merge::new(run.ask, sources).peekable() });
+        for settled in [false, true] {
+            for (precedence, list) in [true, false, false].into_iter().zip(&mut lists) {
+                while let Some((load, source)) = list.next_if(|(load, _)| load.key.settled == settled) {
+                    if run.first.contains(&load.key.load) != *preferred {
+                        continue;
+                    }
+                    if consider(run, load, source, precedence, borrowing) && run.fits(borrowing) {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Takes a candidate if it may go in this attempt and as things are by now.
+fn consider<'a>(
+    run: &mut Run<'a, '_>,
+    load: &'a Load,
+    source: Source,
+    precedence: bool,
+    borrowing: bool,
+) -> bool {
+    if run.is_taken(load) {
+        return false;
+    }
+    if !run.ask.allowed(load) {
+        run.judge(load, Verdict::Policy);
+        return false;
+    }
+    if let Some(filter) = run.ask.filter(load) {
+        run.judge(load, Verdict::Filtered(filter));
+        return false;
+    }
+    let reason = match source.common {
+        None => Reason::InClusterQueue,
+        Some(common) => {
+            let while_borrowing = run.ask.while_borrowing(load);
+            if borrowing && !precedence && !while_borrowing {
+                run.judge(load, Verdict::OnlyWithoutBorrowing);
+                return false;
+            }
+            if !still_above(run, load, common) {
+                run.judge(load, Verdict::WithinNominal);
+                return false;
+            }
+            if !precedence && while_borrowing {
+                Reason::InCohortReclaimWhileBorrowing
+            } else {
+                Reason::InCohortReclamation
+            }
+        }
+    };
+    run.take(load, reason)
+}
+
+/// Whether the workload's workspace and every cohort below the common one still use more than their own.
+fn still_above(run: &Run<'_, '_>, load: &Load, common: NodeIx) -> bool {
+    let path = run.ask.snapshot.tree.path(load.node).take_while(|node| *node != common);
+    path.into_iter().all(|node| !run.sim.within(node, &run.ask.contested))
+}

@@ -1,0 +1,108 @@
+//! What is counted: GPUs by model, MIG slices by model and profile, CPU and memory.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// The resource name of a whole GPU, as Kubernetes writes it.
+const GPU: &str = "nvidia.com/gpu";
+/// What the resource name of a MIG slice begins with, as Kubernetes writes it.
+const SLICE: &str = "nvidia.com/mig-";
+
+/// A kind of resource, written `flavor/resource`: `h100/nvidia.com/gpu`, `h100/nvidia.com/mig-1g.10gb`, `default/cpu`.
+///
+/// A slice is a kind of its own. Slices that are freed serve demands for that profile; they never add up to a GPU, since
+/// the layout of their GPU stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Kind {
+    flavor: String,
+    resource: String,
+}
+
+impl Kind {
+    /// Whole GPUs of a model.
+    #[must_use]
+    pub fn gpu(model: &str) -> Self {
+        Self { flavor: model.to_owned(), resource: GPU.to_owned() }
+    }
+
+    /// MIG slices of a profile (`1g.10gb`) on GPUs of a model.
+    #[must_use]
+    pub fn slice(model: &str, profile: &str) -> Self {
+        Self { flavor: model.to_owned(), resource: format!("{SLICE}{profile}") }
+    }
+
+    /// CPU, in thousandths of a core.
+    #[must_use]
+    pub fn cpu() -> Self {
+        Self { flavor: "default".to_owned(), resource: "cpu".to_owned() }
+    }
+
+    /// Memory, in bytes.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self { flavor: "default".to_owned(), resource: "memory".to_owned() }
+    }
+
+    /// The GPU model or, for what is no device, the flavour.
+    #[must_use]
+    pub fn flavor(&self) -> &str {
+        &self.flavor
+    }
+
+    /// The name of the resource, over which fair shares sum all flavours.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// Whether it is a whole GPU.
+    #[must_use]
+    pub fn is_gpu(&self) -> bool {
+        self.resource == GPU
+    }
+
+    /// Whether it is a GPU or a slice of one; the guard and the placement look at these.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        self.is_gpu() || self.resource.starts_with(SLICE)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.flavor, self.resource)
+    }
+}
+
+/// A text that is no kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no kind; write it as flavor/resource, for example h100/nvidia.com/gpu")]
+pub struct NoKind(String);
+
+impl FromStr for Kind {
+    type Err = NoKind;
+
+    fn from_str(text: &str) -> Result<Self, NoKind> {
+        match text.split_once('/') {
+            Some((flavor, resource)) if !flavor.is_empty() && !resource.is_empty() => {
+                Ok(Self { flavor: flavor.to_owned(), resource: resource.to_owned() })
+            }
+            Some(_) | None => Err(NoKind(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = NoKind;
+
+    fn try_from(text: String) -> Result<Self, NoKind> {
+        text.parse()
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> Self {
+        kind.to_string()
+    }
+}

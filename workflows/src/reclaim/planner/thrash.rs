@@ -1,0 +1,76 @@
+//! Against giving and taking in circles: victims cool down, and a pair that reclaims often may lend less for a while.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How long, in ms, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calm {
+    /// How long a victim is not admitted as a borrower again. Default 15 min.
+    pub cooldown: i64,
+    /// In what time reclaims of a pair are counted. Default 1 h.
+    pub window: i64,
+    /// From how many on the limit is halved. Default 3.
+    pub most: usize,
+    /// For how long it is. Default 1 h.
+    pub halved_for: i64,
+}
+
+impl Default for Calm {
+    fn default() -> Self {
+        const MINUTE: i64 = 60_000;
+        Self { cooldown: 15 * MINUTE, window: 60 * MINUTE, most: 3, halved_for: 60 * MINUTE }
+    }
+}
+
+/// What was reclaimed lately, and what follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reclaims {
+    victims: BTreeMap<String, i64>,
+    /// By borrower, then by lender: when, oldest first.
+    pairs: BTreeMap<String, BTreeMap<String, Vec<i64>>>,
+    halved_until: BTreeMap<String, i64>,
+}
+
+impl Reclaims {
+    /// Notes that a workload was taken from its workspace. Written down once for each victim.
+    pub fn victim(&mut self, workload: &str, now: i64) {
+        self.victims.insert(workload.to_owned(), now);
+    }
+
+    /// Notes one reclaim of a lender from a borrower, whatever the number of victims.
+    pub fn pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &Calm) {
+        let times = self.pairs.entry(borrower.to_owned()).or_default().entry(lender.to_owned()).or_default();
+        times.retain(|at| now.saturating_sub(*at) < calm.window);
+        times.push(now);
+        if times.len() >= calm.most {
+            self.halved_until.insert(borrower.to_owned(), now.saturating_add(calm.halved_for));
+        }
+    }
+
+    /// Until when a workload may not borrow again, if it may not.
+    #[must_use]
+    pub fn cools_until(&self, workload: &str, now: i64, calm: &Calm) -> Option<i64> {
+        let until = self.victims.get(workload)?.saturating_add(calm.cooldown);
+        (until > now).then_some(until)
+    }
+
+    /// How far a workspace may borrow at this moment, given how far it may at all.
+    #[must_use]
+    pub fn borrowing_limit(&self, borrower: &str, limit: u64, now: i64) -> u64 {
+        if self.halved_until.get(borrower).is_some_and(|until| *until > now) { limit / 2 } else { limit }
+    }
+
+    /// Forgets what no longer matters.
+    pub fn forget(&mut self, now: i64, calm: &Calm) {
+        self.victims.retain(|_, at| at.saturating_add(calm.cooldown) > now);
+        self.halved_until.retain(|_, until| *until > now);
+        for lenders in self.pairs.values_mut() {
+            for times in lenders.values_mut() {
+                times.retain(|at| now.saturating_sub(*at) < calm.window);
+            }
+            lenders.retain(|_, times| !times.is_empty());
+        }
+        self.pairs.retain(|_, lenders| !lenders.is_empty());
+    }
+}
