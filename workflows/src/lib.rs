@@ -7,6 +7,7 @@
 
 pub mod actuators;
 pub mod backends;
+pub mod destruction;
 pub mod fleet;
 pub mod ledger;
 pub mod onboarding;

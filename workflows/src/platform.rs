@@ -5,7 +5,8 @@
 
 use crate::{
     actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm, Workloads},
-    backends::simulated::{LocalWorld, Simulated, World},
+    backends::simulated::{LocalWorld, Simulated, World, simulated_signer},
+    destruction::Signer,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,6 +27,8 @@ pub struct Platform {
     pub identity: Arc<dyn Identity>,
     /// Workloads, and the GPUs under them.
     pub workloads: Arc<dyn Workloads>,
+    /// Signs certificates of destruction.
+    pub signer: Arc<dyn Signer>,
     world: Option<Arc<dyn World>>,
 }
 
@@ -42,8 +45,15 @@ impl Platform {
             objects: all.clone(),
             identity: all.clone(),
             workloads: all,
+            signer: simulated_signer(),
             world: Some(world),
         }
+    }
+
+    /// The platform with certificates signed by `signer`.
+    #[must_use]
+    pub fn signed_by(self, signer: Arc<dyn Signer>) -> Self {
+        Self { signer, ..self }
     }
 
     /// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.

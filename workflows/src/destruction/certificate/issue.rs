@@ -1,0 +1,281 @@
+//! Issuing: from an inventory, the records and the approvals to a cover and its pages, or to all that is lacking.
+
+use super::{
+    Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef,
+    Requested, Retained, Software, Tombstone, paper,
+};
+use crate::{
+    destruction::{
+        asset::{Asset, AssetId, AssetType},
+        canonical::{Digest, value},
+        hold::{Pivot, Scope},
+        inventory::{Inventory, paged},
+        moment::Moment,
+        sanitisation::{Outcome, SanitisationRecord, Why, check},
+    },
+    policy::PolicyRef,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ExecutionId;
+
+/// The longest cover, in bytes: it travels as the argument of the action that signs it.
+pub(crate) const COVER_BYTES: usize = 64 << 10;
+/// The longest list of one page, in bytes, before it is written one leaf a line.
+const LIST_BYTES: usize = 96 << 10;
+
+/// Whether a certificate may be issued although some assets have no record that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exceptions {
+    /// It may not.
+    Refuse,
+    /// It may, and says so in its title.
+    Allow,
+}
+
+/// What a certificate says beside what the inventory and the records say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Draft {
+    /// Who the data was of.
+    pub tombstone: Tombstone,
+    /// How much of it was to be destroyed.
+    pub scope: Scope,
+    /// Why.
+    pub legal_basis: LegalBasis,
+    /// Who asked.
+    pub request: Requested,
+    /// Who agreed. Left empty, [`AssembleCertificate`](super::AssembleCertificate) fills in what the engine has on file.
+    pub approvals: Vec<Approved>,
+    /// What is kept that is not in the inventory.
+    pub retained: Vec<Retained>,
+    /// Where nobody looked.
+    pub not_checked: Vec<NotChecked>,
+    /// The policies in force.
+    pub policies: Vec<PolicyRef>,
+    /// The program that says so.
+    pub software: Software,
+    /// Where the tenant's audit log stood.
+    pub audit_head: Option<AuditHead>,
+    /// Who answers for it.
+    pub issuer: String,
+}
+
+/// A certificate that has not been signed yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Issued {
+    /// The cover.
+    pub certificate: Certificate,
+    /// The cover as it is signed.
+    pub cover: String,
+    /// The pages as the cover names them.
+    pub pages: Vec<String>,
+}
+
+/// Why no certificate was issued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotIssued {
+    /// Some assets have no record that counts.
+    #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0))]
+    NotPassed(BTreeMap<AssetId, Why>),
+    /// There are records of assets that are not in the inventory.
+    #[error("there are records of assets that are not in the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
+    NotInInventory(BTreeSet<AssetId>),
+    /// What was destroyed is not what people approved.
+    #[error("no approval that was granted names inventory {0}")]
+    NotApproved(Digest),
+    /// What was destroyed is not what the pivot was passed for.
+    #[error("destruction began for inventory {pivot}, and the inventory is {inventory}")]
+    OtherPivot {
+        /// At the pivot.
+        pivot: Digest,
+        /// On file.
+        inventory: Digest,
+    },
+    /// The cover is too long to be signed.
+    #[error("the cover is {bytes} bytes long, and {COVER_BYTES} is the most")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+}
+
+fn reasons(assets: &BTreeMap<AssetId, Why>) -> String {
+    let named = assets.iter().take(20).map(|(asset, why)| format!("{asset}: {why}"));
+    let more = assets.len().saturating_sub(20);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    named.chain(more).collect::<Vec<_>>().join("; ")
+}
+
+/// Issues the certificate of what `run` destroyed.
+///
+/// # Errors
+/// [`NotIssued`], with every asset that has no record that counts, unless exceptions are allowed.
+pub fn issue(
+    draft: Draft,
+    pivot: &Pivot,
+    inventory: &Inventory,
+    records: &BTreeMap<AssetId, SanitisationRecord>,
+    exceptions: Exceptions,
+    at: Moment,
+) -> Result<Issued, NotIssued> {
+    let digest = inventory.digest();
+    if pivot.inventory != digest {
+        return Err(NotIssued::OtherPivot { pivot: pivot.inventory.clone(), inventory: digest });
+    }
+    if !draft.approvals.iter().any(|approval| names(&approval.plan, &digest)) {
+        return Err(NotIssued::NotApproved(digest));
+    }
+    let strangers: BTreeSet<_> = records.keys().filter(|id| inventory.get(id).is_none()).cloned().collect();
+    if !strangers.is_empty() {
+        return Err(NotIssued::NotInInventory(strangers));
+    }
+    let lacking = lacking(inventory, records, pivot);
+    if exceptions == Exceptions::Refuse && !lacking.is_empty() {
+        return Err(NotIssued::NotPassed(lacking));
+    }
+    let entry = |asset: &Asset| entry(asset, records.get(&asset.id), lacking.get(&asset.id));
+    let entries: Vec<Entry> = inventory.assets().map(entry).collect();
+    let (pages, listed) = write_pages(&entries, digest);
+    let certificate = cover(draft, pivot, &entries, listed, at);
+    let cover = paper::write("certificate", &value(&certificate));
+    if cover.len() > COVER_BYTES {
+        return Err(NotIssued::TooLong { bytes: cover.len() });
+    }
+    Ok(Issued { certificate, cover, pages })
+}
+
+/// Whether a plan names this inventory anywhere.
+pub(crate) fn names(plan: &serde_json::Value, digest: &Digest) -> bool {
+    match plan {
+        serde_json::Value::String(text) => *text == digest.0,
+        serde_json::Value::Array(items) => items.iter().any(|item| names(item, digest)),
+        serde_json::Value::Object(fields) => fields.values().any(|field| names(field, digest)),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => false,
+    }
+}
+
+/// The assets without a record that counts and that is of this very destruction.
+fn lacking(
+    inventory: &Inventory,
+    records: &BTreeMap<AssetId, SanitisationRecord>,
+    pivot: &Pivot,
+) -> BTreeMap<AssetId, Why> {
+    let open = inventory.open();
+    let judged = |asset: &Asset| judge(asset, records.get(&asset.id), pivot.run, pivot.at);
+    let why =
+        |asset: &Asset| open.get(&asset.id).map(|open| Why::Open(*open)).or_else(|| judged(asset).err());
+    inventory.assets().filter_map(|asset| Some((asset.id.clone(), why(asset)?))).collect()
+}
+
+/// Whether the record of an asset counts in a certificate of `run`, which began to destroy at `pivot_at`.
+pub(crate) fn judge(
+    asset: &Asset,
+    record: Option<&SanitisationRecord>,
+    run: ExecutionId,
+    pivot_at: Moment,
+) -> Result<(), Why> {
+    let record = check(asset, record)?;
+    if record.run != run {
+        return Err(Why::OtherRun { run: record.run });
+    }
+    if matches!(record.result, Outcome::NotApplicable { .. }) {
+        return record.passes();
+    }
+    record.passes_since(pivot_at)
+}
+
+fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&Why>) -> Entry {
+    Entry {
+        asset: asset.clone(),
+        record: record.cloned(),
+        record_hash: record.map(SanitisationRecord::hash),
+        exception: why.map(ToString::to_string),
+    }
+}
+
+fn write_pages(entries: &[Entry], digest: Digest) -> (Vec<String>, Listed) {
+    let lists = paged(entries.iter(), LIST_BYTES);
+    let pages: Vec<String> = lists.iter().map(|list| paper::write("assets", &value(list))).collect();
+    let page = |(text, list): (&String, &Vec<Entry>)| PageRef {
+        assets: list.len(),
+        digest: Digest::of_bytes(text.as_bytes()),
+    };
+    let named = pages.iter().zip(&lists).map(page).collect();
+    (pages, Listed { assets: entries.len(), digest, pages: named })
+}
+
+fn cover(
+    draft: Draft,
+    pivot: &Pivot,
+    entries: &[Entry],
+    inventory: Listed,
+    issued_at: Moment,
+) -> Certificate {
+    let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
+    let kind = if exceptions == 0 { Kind::Complete } else { Kind::WithExceptions };
+    Certificate {
+        format: FORMAT.into(),
+        id: pivot.run,
+        title: title(&draft, kind, exceptions),
+        kind,
+        issuer: draft.issuer,
+        issued_at,
+        tombstone: draft.tombstone,
+        scope: draft.scope,
+        legal_basis: draft.legal_basis,
+        request: draft.request,
+        approvals: draft.approvals,
+        pivot_at: pivot.at,
+        inventory,
+        results: results(entries),
+        exceptions,
+        retained: draft.retained,
+        not_checked: draft.not_checked,
+        caveats: caveats(entries),
+        policies: draft.policies,
+        software: draft.software,
+        audit_head: draft.audit_head,
+    }
+}
+
+fn title(draft: &Draft, kind: Kind, exceptions: usize) -> String {
+    let of = format!("of data of tenant {}, {}", draft.tombstone.tenant, draft.scope);
+    match kind {
+        Kind::Complete => format!("Certificate of destruction {of}"),
+        Kind::WithExceptions => {
+            format!("Certificate WITH {exceptions} EXCEPTIONS: incomplete destruction {of}")
+        }
+    }
+}
+
+/// How many assets ended how.
+pub(crate) fn results(entries: &[Entry]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for entry in entries {
+        let name = entry.record.as_ref().map_or("no_record", |record| (&record.result).into());
+        *counts.entry(name.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+/// What a reader must know to not take the certificate for more than it is.
+pub(crate) fn caveats(entries: &[Entry]) -> Vec<String> {
+    let mut said = vec![
+        "It proves what was recorded, by whom and in which order; it does not prove that nothing else existed.".to_owned(),
+        "Fields follow NIST SP 800-88 Rev.1 App. G, with verification and validation apart; conformance with the form of Rev.2 is not claimed.".to_owned(),
+    ];
+    let records = || entries.iter().filter_map(|entry| entry.record.as_ref());
+    if records().any(|record| record.kind == AssetType::Gpu) {
+        said.push(
+            "GPU memory: what was observed is said per GPU (driver setting, bytes filled and read back). No maker gives a receipt that memory was cleared, and none is claimed.".into(),
+        );
+    }
+    let until = |record: &SanitisationRecord| record.key.as_ref().and_then(|key| key.snapshots_until);
+    if let Some(last) = records().filter_map(until).max() {
+        said.push(format!(
+            "Until {last} there are snapshots of the key store; restoring one would bring destroyed keys back."
+        ));
+    }
+    said
+}

@@ -1,0 +1,264 @@
+//! The certificate of destruction: what a person files, and anybody can verify with the public key alone.
+//!
+//! It has a cover, which is signed, and pages with the assets, which the cover names by their digests. Invariant (I-18):
+//! every asset of the inventory stands on the pages exactly once, with its record or with why it has none.
+
+mod issue;
+mod kept;
+mod paper;
+mod sign;
+
+pub use issue::{Draft, Exceptions, Issued, NotIssued, issue};
+pub use kept::{AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file};
+pub use paper::PAYLOAD_TYPE;
+pub use sign::{SignCertificate, Signed};
+
+use super::{
+    asset::{Asset, DataClass},
+    canonical::Digest,
+    hold::Scope,
+    moment::Moment,
+    sanitisation::SanitisationRecord,
+};
+use crate::{policy::PolicyRef, tenancy::TenantId};
+use engine::Seat;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use store::ExecutionId;
+
+/// The form of a certificate. Another form gets another name, and an older verifier says so.
+pub const FORMAT: &str = "tenure certificate of destruction 1";
+
+/// What sort of certificate it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Kind {
+    /// Every asset has a record that counts.
+    Complete,
+    /// Some have none, and each says why.
+    WithExceptions,
+}
+
+/// Why data was destroyed.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Basis {
+    /// The contract has ended.
+    ContractEnd,
+    /// The tenant asked for it.
+    TenantRequest,
+    /// A person asked for the erasure of their data (GDPR art. 17).
+    ErasureRequest,
+    /// A court or an authority ordered it.
+    LegalOrder,
+}
+
+/// Why, and by which words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegalBasis {
+    /// Why.
+    pub basis: Basis,
+    /// The contract line, the order's number.
+    pub reference: String,
+}
+
+/// Who the data was of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    /// The tenant's name.
+    pub tenant: TenantId,
+    /// The execution that made the tenant: tells it from another of the same name.
+    pub onboarded_by: Option<ExecutionId>,
+    /// When it was made.
+    pub onboarded_at: Option<Moment>,
+}
+
+/// Who asked, when and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requested {
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: Moment,
+    /// Why.
+    pub reason: String,
+}
+
+/// One person's vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Voted {
+    /// Who.
+    pub name: String,
+    /// The roles held at that moment.
+    pub roles: Vec<String>,
+    /// For the plan, or against it.
+    pub verdict: engine::Verdict,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Moment,
+}
+
+/// An approval that was granted, with the plan that it was granted for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Approved {
+    /// The state of the workflow that asked.
+    pub gate: String,
+    /// The workflow.
+    pub workflow: String,
+    /// The version of its data.
+    pub schema: u32,
+    /// What was decided on. Its digest is `plan_digest`.
+    pub plan: Value,
+    /// What the votes are bound to.
+    pub plan_digest: String,
+    /// Who asked, and so could not vote.
+    pub requested_by: String,
+    /// Who had to agree.
+    pub seats: Vec<Seat>,
+    /// Who did.
+    pub votes: Vec<Voted>,
+    /// When it was opened.
+    pub opened_at: Moment,
+    /// When it was granted.
+    pub granted_at: Moment,
+}
+
+/// Something kept that is not in the inventory, such as the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retained {
+    /// What.
+    pub what: String,
+    /// What the data is.
+    pub data_class: DataClass,
+    /// By which rule.
+    pub rule: String,
+    /// Why.
+    pub reason: String,
+    /// When it will be destroyed.
+    pub destroy_by: Option<Moment>,
+}
+
+/// A place where nobody looked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotChecked {
+    /// Where.
+    pub location: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// The program that says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Software {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Where the tenant's audit log stood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditHead {
+    /// Which chain.
+    pub chain: String,
+    /// How many entries it had.
+    pub entries: u64,
+    /// The digest of the last of them.
+    pub digest: Digest,
+}
+
+/// One page of assets, as the cover names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRef {
+    /// How many assets stand on it.
+    pub assets: usize,
+    /// The SHA-256 of its bytes.
+    pub digest: Digest,
+}
+
+/// The inventory that was destroyed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// How many assets there are.
+    pub assets: usize,
+    /// The digest of the exact list, which people approved.
+    pub digest: Digest,
+    /// The pages that list them.
+    pub pages: Vec<PageRef>,
+}
+
+/// The cover of a certificate: what is signed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Its number: that of the execution that destroyed.
+    pub id: ExecutionId,
+    /// What it is, in words; a certificate with exceptions says so.
+    pub title: String,
+    /// Whether it has exceptions.
+    pub kind: Kind,
+    /// Who answers for it.
+    pub issuer: String,
+    /// When it was issued.
+    pub issued_at: Moment,
+    /// Who the data was of.
+    pub tombstone: Tombstone,
+    /// How much of it was to be destroyed.
+    pub scope: Scope,
+    /// Why.
+    pub legal_basis: LegalBasis,
+    /// Who asked.
+    pub request: Requested,
+    /// Who agreed, and to what.
+    pub approvals: Vec<Approved>,
+    /// When destruction began.
+    pub pivot_at: Moment,
+    /// What there was.
+    pub inventory: Listed,
+    /// How many assets ended how.
+    pub results: BTreeMap<String, usize>,
+    /// How many have no record that counts.
+    pub exceptions: usize,
+    /// What is kept.
+    pub retained: Vec<Retained>,
+    /// Where nobody looked.
+    pub not_checked: Vec<NotChecked>,
+    /// What a reader must know to not take it for more than it is.
+    pub caveats: Vec<String>,
+    /// The policies in force.
+    pub policies: Vec<PolicyRef>,
+    /// The program that says so.
+    pub software: Software,
+    /// Where the tenant's audit log stood.
+    pub audit_head: Option<AuditHead>,
+}
+
+/// One asset on a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The asset, as the inventory lists it.
+    #[serde(flatten)]
+    pub asset: Asset,
+    /// What was done to it.
+    pub record: Option<SanitisationRecord>,
+    /// The digest of the record.
+    pub record_hash: Option<Digest>,
+    /// Why it has no record that counts; none when it has.
+    pub exception: Option<String>,
+}

@@ -1,0 +1,37 @@
+//! The one thing that a certificate needs of the world outside: a signature.
+
+use crate::{
+    destruction::{codes, dsse, dsse::Signature, signer::PublicKey},
+    platform::Platform,
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+
+/// Signs the cover of a certificate. Safe to run twice: Ed25519 gives the same signature for the same bytes, and nothing
+/// else changes. There is nothing to undo.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignCertificate {
+    /// The cover, as [`Assembled`](super::Assembled) has it.
+    pub cover: String,
+}
+
+/// A signature and the key that fits it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// The signature.
+    pub signature: Signature,
+    /// The public half of the key.
+    pub public_key: PublicKey,
+}
+
+impl Action for SignCertificate {
+    type Platform = Platform;
+    type Output = Signed;
+
+    async fn run(&self, on: &Platform, _: &Call) -> Result<Signed, ActionError> {
+        let (signature, public_key) = dsse::sign(&self.cover, on.signer.as_ref())
+            .await
+            .map_err(|why| ActionError::transient(codes::SIGNER_FAILED, why))?;
+        Ok(Signed { signature, public_key })
+    }
+}

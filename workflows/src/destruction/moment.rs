@@ -1,0 +1,86 @@
+//! A point in time as people file it: RFC 3339 in UTC, to the millisecond.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use store::Timestamp;
+
+/// A point in time, written like `2026-11-21T13:08:11.000Z` and in no other way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Moment(u64);
+
+/// The last moment of the year 9999, in milliseconds since 1970: RFC 3339 has no years beyond.
+const LAST: u64 = 253_402_300_799_999;
+
+impl Moment {
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    #[must_use]
+    pub fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `days` days later, never past the end of the year 9999.
+    #[must_use]
+    pub fn after_days(self, days: u32) -> Self {
+        Self(self.0.saturating_add(u64::from(days) * 86_400_000).min(LAST))
+    }
+}
+
+impl From<Timestamp> for Moment {
+    fn from(at: Timestamp) -> Self {
+        Self(at.0.min(LAST))
+    }
+}
+
+impl From<Moment> for Timestamp {
+    fn from(at: Moment) -> Self {
+        Self(at.0)
+    }
+}
+
+impl From<Moment> for String {
+    fn from(at: Moment) -> Self {
+        at.to_string()
+    }
+}
+
+impl TryFrom<String> for Moment {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no moment: write it like 2026-11-21T13:08:11.000Z");
+        let read = DateTime::parse_from_rfc3339(&text).map_err(|_| wrong())?;
+        let moment = u64::try_from(read.timestamp_millis()).map(Self).map_err(|_| wrong())?;
+        if moment.to_string() == text { Ok(moment) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = i64::try_from(self.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
+        f.write_str(&at.unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_moment_is_read_as_it_was_written_and_in_no_other_spelling() {
+        for at in [0, 1, 1_795_266_491_000, LAST, u64::MAX] {
+            let moment = Moment::from(Timestamp(at));
+            assert_eq!(Moment::try_from(moment.to_string()), Ok(moment));
+        }
+        for text in [
+            "",
+            "2026-11-21",
+            "2026-11-21T13:08:11Z",
+            "2026-11-21T13:08:11.000+00:00",
+            "1960-01-01T00:00:00.000Z",
+        ] {
+            assert!(Moment::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

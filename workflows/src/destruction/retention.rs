@@ -1,0 +1,171 @@
+//! How long what must be kept, and by when it must be gone: rules as data, and what they come to.
+//!
+//! Where rules disagree, keeping wins: an obligation of law goes before erasure (GDPR art. 17(3)(b)). Who reads the
+//! result is told when that happened.
+
+use super::{asset::DataClass, moment::Moment};
+use crate::tenancy::Compliance;
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use strum::VariantArray as _;
+
+/// What becomes of data when it need not be kept any more.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Then {
+    /// It is destroyed.
+    Destroy,
+    /// It moves to the provider's archive, under the provider's key.
+    Archive,
+}
+
+/// How long data of one class is kept after a tenant's contract has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionRule {
+    /// Its name, unique in the service.
+    pub id: String,
+    /// Which data.
+    pub data_class: DataClass,
+    /// Of which tenants: those with this tag, or all.
+    pub tag: Option<Compliance>,
+    /// Days for which it must be kept.
+    pub min_days: u32,
+    /// Days after which it must be gone; none says nothing about that.
+    pub max_days: Option<u32>,
+    /// What becomes of it then.
+    pub then: Then,
+}
+
+impl Entity for RetentionRule {
+    const COLLECTION: &'static str = "retention-rules";
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+}
+
+/// What the rules come to for data of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Until when it must be kept; none when it may be destroyed as soon as the contract ends.
+    pub retain_until: Option<Moment>,
+    /// When it is destroyed or archived: once it need not be kept any more, and never before the contract ends.
+    pub destroy_at: Moment,
+    /// By when it must be gone, where a rule says so and may be followed.
+    pub destroy_by: Option<Moment>,
+    /// What becomes of it then. An archive is kept, so where rules disagree it wins.
+    pub then: Then,
+    /// True when one rule wants it gone before another lets it go: keeping wins.
+    pub in_conflict: bool,
+    /// The rules that were followed.
+    pub rules: Vec<String>,
+}
+
+impl Retention {
+    /// Whether, at `now`, it must be kept longer. Then it gets a new key of the provider before the tenant's key is destroyed.
+    #[must_use]
+    pub fn keeps(&self, now: Moment) -> bool {
+        self.retain_until.is_some_and(|until| until > now) || self.then == Then::Archive
+    }
+}
+
+/// What the rules come to for each class of data of a tenant with these tags, whose contract ends then. A class without a
+/// rule is destroyed when the contract ends.
+#[must_use]
+pub fn resolve(
+    rules: &[RetentionRule],
+    tags: &BTreeSet<Compliance>,
+    contract_end: Moment,
+) -> BTreeMap<DataClass, Retention> {
+    let of_class = |class: DataClass| {
+        let holding = |rule: &&RetentionRule| {
+            rule.data_class == class && rule.tag.is_none_or(|tag| tags.contains(&tag))
+        };
+        let mut followed: Vec<&RetentionRule> = rules.iter().filter(holding).collect();
+        followed.sort_by(|a, b| a.id.cmp(&b.id));
+        (class, of_rules(&followed, contract_end))
+    };
+    DataClass::VARIANTS.iter().copied().map(of_class).collect()
+}
+
+fn of_rules(rules: &[&RetentionRule], contract_end: Moment) -> Retention {
+    let min = rules.iter().map(|rule| rule.min_days).max().unwrap_or(0);
+    let max = rules.iter().filter_map(|rule| rule.max_days).min();
+    let in_conflict = max.is_some_and(|max| max < min);
+    let destroy_at = contract_end.after_days(min);
+    Retention {
+        retain_until: (min > 0).then_some(destroy_at),
+        destroy_at,
+        destroy_by: max.filter(|_| !in_conflict).map(|max| contract_end.after_days(max)),
+        then: rules.iter().map(|rule| rule.then).max().unwrap_or(Then::Destroy),
+        in_conflict,
+        rules: rules.iter().map(|rule| rule.id.clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Timestamp;
+
+    fn rule(id: &str, tag: Option<Compliance>, min_days: u32, max_days: Option<u32>) -> RetentionRule {
+        let data_class = DataClass::Audit;
+        RetentionRule { id: id.into(), data_class, tag, min_days, max_days, then: Then::Destroy }
+    }
+
+    fn audit(rules: &[RetentionRule], tags: &[Compliance]) -> Retention {
+        let end = Moment::from(Timestamp(0));
+        resolve(rules, &tags.iter().copied().collect(), end).remove(&DataClass::Audit).unwrap()
+    }
+
+    #[test]
+    fn a_class_without_a_rule_is_destroyed_when_the_contract_ends() {
+        let end = Moment::from(Timestamp(5));
+        for (_, retention) in resolve(&[], &BTreeSet::new(), end) {
+            assert_eq!((retention.retain_until, retention.destroy_at), (None, end));
+            assert!(!retention.keeps(end));
+        }
+    }
+
+    #[test]
+    fn of_several_rules_the_longest_keeps_and_the_shortest_limit_is_the_limit() {
+        let rules = [
+            rule("all", None, 30, Some(400)),
+            rule("hipaa", Some(Compliance::Hipaa), 2190, None),
+            rule("gdpr", Some(Compliance::Gdpr), 0, Some(365)),
+        ];
+        let plain = audit(&rules, &[]);
+        assert_eq!(plain.retain_until, Some(Moment::from(Timestamp(0)).after_days(30)));
+        assert_eq!(plain.destroy_by, Some(Moment::from(Timestamp(0)).after_days(400)));
+        assert_eq!(plain.rules, ["all"]);
+        let european = audit(&rules, &[Compliance::Gdpr]);
+        assert_eq!(european.destroy_by, Some(Moment::from(Timestamp(0)).after_days(365)));
+    }
+
+    #[test]
+    fn where_rules_disagree_keeping_wins_and_it_is_said() {
+        let rules = [
+            rule("gdpr", Some(Compliance::Gdpr), 0, Some(365)),
+            rule("hipaa", Some(Compliance::Hipaa), 2190, None),
+        ];
+        let both = audit(&rules, &[Compliance::Gdpr, Compliance::Hipaa]);
+        assert!(both.in_conflict);
+        assert_eq!(both.destroy_at, Moment::from(Timestamp(0)).after_days(2190));
+        assert_eq!(both.destroy_by, None);
+    }
+}

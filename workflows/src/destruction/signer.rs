@@ -1,0 +1,233 @@
+//! Ed25519 keys: who signs, and what anybody needs to verify.
+
+use super::canonical::Digest;
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ring::{
+    rand::{SecureRandom as _, SystemRandom},
+    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
+};
+use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer, pem::PemObject as _};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// What stands before the 32 bytes of a private key in PKCS#8 (RFC 8410, section 7).
+const PRIVATE_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+/// What stands before the 32 bytes of a public key in SubjectPublicKeyInfo (RFC 8410, section 4).
+const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// Makes signatures. An implementor promises that the same message gives the same signature while the key is the same.
+#[async_trait]
+pub trait Signer: fmt::Debug + Send + Sync {
+    /// Signs `message` with Ed25519.
+    ///
+    /// # Errors
+    /// What keeps the key from being used, in words.
+    async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String>;
+}
+
+/// The public half of an Ed25519 key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// What names it: the SHA-256 of its SubjectPublicKeyInfo, as `openssl pkey -pubin -outform DER | sha256sum` says.
+    #[must_use]
+    pub fn id(&self) -> String {
+        Digest::of_bytes(&self.der()).0
+    }
+
+    /// The key as PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        pem("PUBLIC KEY", &self.der())
+    }
+
+    /// Reads every public key in a PEM text.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn all_of_pem(text: &[u8]) -> Result<Vec<Self>, String> {
+        let sections: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
+        let keys = sections.map_err(|e| format!("the PEM cannot be read: {e:?}"))?;
+        if keys.is_empty() {
+            return Err(
+                "there is no PUBLIC KEY in it: expected PEM, as `tenure certificate key` prints it".into()
+            );
+        }
+        let key = |der: SubjectPublicKeyInfoDer<'_>| {
+            let bytes = der.strip_prefix(&PUBLIC_PREFIX).and_then(|key| key.try_into().ok());
+            bytes.map(Self).ok_or_else(|| "a PUBLIC KEY in it is not an Ed25519 key".to_owned())
+        };
+        keys.into_iter().map(key).collect()
+    }
+
+    /// Whether `signature` is of `message` by this key.
+    #[must_use]
+    pub fn fits(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
+    }
+
+    fn der(&self) -> Vec<u8> {
+        [&PUBLIC_PREFIX[..], &self.0].concat()
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id())
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> Self {
+        STANDARD.encode(key.0)
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or("an Ed25519 public key is 32 bytes in base64")
+    }
+}
+
+/// A private key in this process.
+pub struct SigningKey {
+    pair: Ed25519KeyPair,
+}
+
+impl SigningKey {
+    /// The key of these 32 bytes, for simulated platforms and tests: who knows them can sign.
+    ///
+    /// # Errors
+    /// Never for 32 bytes; the words of the library otherwise.
+    pub fn of_seed(seed: [u8; 32]) -> Result<Self, String> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|e| e.to_string())?;
+        Ok(Self { pair })
+    }
+
+    /// Reads a key in PKCS#8 PEM, as this program or `openssl genpkey -algorithm ed25519` writes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words; never the key.
+    pub fn of_pem(text: &[u8]) -> Result<Self, String> {
+        let der = PrivatePkcs8KeyDer::from_pem_slice(text)
+            .map_err(|_| "there is no PRIVATE KEY in it: expected PKCS#8 PEM".to_owned())?;
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
+        pair.map(|pair| Self { pair }).map_err(|e| format!("it is no Ed25519 key: {e}"))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        let mut key = [0; 32];
+        for (byte, known) in key.iter_mut().zip(self.pair.public_key().as_ref()) {
+            *byte = *known;
+        }
+        PublicKey(key)
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public().id())
+    }
+}
+
+#[async_trait]
+impl Signer for SigningKey {
+    async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
+        Ok((self.pair.sign(message).as_ref().to_vec(), self.public()))
+    }
+}
+
+/// A key in a file of mode 0600, made when it is first needed.
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+}
+
+impl KeyFile {
+    /// The name of the file in the data folder.
+    pub const NAME: &'static str = "certificate-key.pem";
+
+    /// The key in this file.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The key, made now if there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the file, in words, with its path.
+    pub fn key(&self) -> Result<SigningKey, String> {
+        let named = |why: &dyn fmt::Display| format!("{}: {why}", self.path.display());
+        match self.read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make().map_err(|error| named(&error))?;
+                let text = self.read().map_err(|error| named(&error))?;
+                SigningKey::of_pem(&text).map_err(|why| named(&why))
+            }
+            Err(error) => Err(named(&error)),
+            Ok(text) => SigningKey::of_pem(&text).map_err(|why| named(&why)),
+        }
+    }
+
+    /// Refuses a file that others may read: then the key is not a secret.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&self.path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            let why = format!("its mode is {:o}, so others can use the key: chmod 600", mode & 0o777);
+            return Err(io::Error::other(why));
+        }
+        std::fs::read(&self.path)
+    }
+
+    /// Two that make it at once end with one key: it is written aside, and linked where there is none.
+    fn make(&self) -> io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut seed = [0; 32];
+        SystemRandom::new()
+            .fill(&mut seed)
+            .map_err(|_| io::Error::other("the system has no randomness to give"))?;
+        let aside = self.path.with_extension(format!("pem.{}", std::process::id()));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+        file.write_all(pem("PRIVATE KEY", &[&PRIVATE_PREFIX[..], &seed].concat()).as_bytes())?;
+        file.sync_all()?;
+        let linked = std::fs::hard_link(&aside, &self.path);
+        std::fs::remove_file(&aside)?;
+        sync_folder(&self.path)?;
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[async_trait]
+impl Signer for KeyFile {
+    async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
+        self.key()?.sign(message).await
+    }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+}
