@@ -1,5 +1,6 @@
 //! Importing an inventory: all or nothing, twice as good as once, every mistake by line and column.
 
+use std::collections::BTreeMap;
 use std::fs;
 use tests::books::{Books, Executions, rows};
 use workflows::{fleet::*, ledger::*, placement::*, tenancy::*};
@@ -86,6 +87,7 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
         buffer: Gpus::ZERO,
         buffers: [].into(),
         drivers: Vec::new(),
+        pins: BTreeMap::new(),
     };
     let ask = Ask { model: "A100".parse().unwrap(), gpus: Gpus(8) };
     let claim = ClaimNodes { tenant: "acme".parse().unwrap(), ask, constraints };

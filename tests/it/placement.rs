@@ -64,6 +64,7 @@ fn constraints(eu_only: bool, own_cluster: bool) -> Constraints {
         buffer: Gpus(1),
         buffers: BTreeMap::new(),
         drivers: Vec::new(),
+        pins: BTreeMap::new(),
     }
 }
 

@@ -55,6 +55,7 @@ fn constraints(tenant: u8) -> Constraints {
         buffer: Gpus::ZERO,
         buffers: BTreeMap::new(),
         drivers: vec!["550".into()],
+        pins: BTreeMap::new(),
     }
 }
 

@@ -43,6 +43,9 @@ pub struct Constraints {
     pub buffers: BTreeMap<RegionId, Gpus>,
     /// Driver versions that a node may have, by their beginning; one whose version is not known yet may be chosen.
     pub drivers: Vec<String>,
+    /// Clusters that labels of the tenant pin it to, by label (S-13): it may be in no other.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<String, ClusterId>,
 }
 
 impl Constraints {
@@ -183,14 +186,18 @@ pub fn eligible<'a>(
     let mut left: Vec<&Candidate> = candidates.iter().collect();
     left.sort_by(|a, b| a.cluster.cmp(&b.cluster));
     let mut considered = Vec::new();
-    let rules: [(&str, Rule); 5] = [
+    let rules: [(&str, Rule); 6] = [
         ("gpu model", lacks_model),
         ("region", outside_region),
         ("data residency", outside_residency),
         ("isolation", of_other_tenancy),
         ("approved kind", of_other_kind),
+        ("pins", off_the_pin),
     ];
     for (constraint, excludes) in rules {
+        if constraint == "pins" && constraints.pins.is_empty() {
+            continue;
+        }
         let excluded: BTreeMap<_, _> =
             left.iter().filter_map(|c| Some((c.cluster.clone(), excludes(c, constraints)?))).collect();
         let before = left.iter().map(|c| c.cluster.clone()).collect();
@@ -224,6 +231,11 @@ fn outside_residency(candidate: &Candidate, constraints: &Constraints) -> Option
             constraints.residency.describe()
         )
     })
+}
+
+fn off_the_pin(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
+    let off = constraints.pins.iter().find(|(_, cluster)| **cluster != candidate.cluster);
+    off.map(|(label, cluster)| format!("is not {cluster}, where {label} is pinned"))
 }
 
 fn of_other_tenancy(candidate: &Candidate, constraints: &Constraints) -> Option<String> {

@@ -46,6 +46,7 @@ impl Onboarding {
             buffer: Gpus::ZERO,
             buffers: BTreeMap::new(),
             drivers: Vec::new(),
+            pins: BTreeMap::new(),
         };
         self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
     }

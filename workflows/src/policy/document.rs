@@ -55,6 +55,24 @@ impl Value {
     }
 }
 
+impl Item {
+    /// The value as JSON, without its places.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Whole(value) => serde_json::Number::from_i128(*value).map_or(Json::Null, Json::Number),
+            Value::Fraction(value) => serde_json::Number::from_f64(*value).map_or(Json::Null, Json::Number),
+            Value::Text(text) => Json::String(text.clone()),
+            Value::List(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Value::Map(fields) => {
+                Json::Object(fields.iter().map(|(name, _, item)| (name.clone(), item.to_json())).collect())
+            }
+        }
+    }
+}
+
 /// The value of a YAML document.
 pub(crate) fn from_yaml(text: &str) -> Result<Item, Finding> {
     if text.len() > LARGEST {

@@ -1,6 +1,8 @@
 //! The decision on an onboarding: a pure function of facts and policy, so that it can be decided again (I-20).
 
-use super::{PlatformPolicy, PriceClass, Request, Terms, constraints, sha256, terms::Chosen};
+use super::{
+    Multitenancy, Origin, PlatformPolicy, PriceClass, Request, Terms, constraints, sha256, terms::Chosen,
+};
 use crate::{
     placement::{Candidate, buffer, eligible},
     tenancy::{Gpus, Isolation, Residency},
@@ -55,6 +57,9 @@ pub struct Reason {
     pub detail: String,
     /// The line of the request that it is about, where known.
     pub line: Option<u64>,
+    /// Where the policy says so; `None` for what holds under every policy, such as that names are unique.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Origin>,
 }
 
 impl Reason {
@@ -87,11 +92,12 @@ impl Facts {
 /// Decides on `facts` by `policy`. The same input gives the same decision, now and in ten years.
 #[must_use]
 pub fn evaluate(facts: &Facts, policy: &PlatformPolicy) -> Evaluation {
-    let mut judge = Judge { facts, reasons: Vec::new() };
+    let mut judge = Judge { facts, policy, reasons: Vec::new() };
     judge.consistency();
-    judge.compliance(policy);
-    let chosen = judge.clusters(policy);
-    let seats = judge.seats(policy);
+    judge.compliance();
+    judge.customers();
+    let chosen = judge.clusters();
+    let seats = judge.seats();
     let rejected = judge.reasons.iter().any(|reason| reason.verdict == Judgement::Failed);
     let Some(chosen) = chosen.filter(|_| !rejected) else {
         return Evaluation { verdict: Verdict::Rejected, reasons: judge.reasons, terms: None };
@@ -103,17 +109,33 @@ pub fn evaluate(facts: &Facts, policy: &PlatformPolicy) -> Evaluation {
 
 struct Judge<'a> {
     facts: &'a Facts,
+    policy: &'a PlatformPolicy,
     reasons: Vec<Reason>,
 }
 
+/// What a rule is about, and what says so.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    /// The field of the request.
+    field: &'a str,
+    /// The key of the policy; empty for what holds under every policy.
+    key: &'a str,
+}
+
+/// A rule that holds under every policy.
+fn always(field: &str) -> About<'_> {
+    About { field, key: "" }
+}
+
 impl<'a> Judge<'a> {
-    fn note(&mut self, rule: &str, field: &str, verdict: Judgement, detail: String) {
-        let line = self.facts.request.lines.get(field).copied();
-        self.reasons.push(Reason { rule: rule.into(), verdict, detail, line });
+    fn note(&mut self, rule: &str, about: About<'_>, verdict: Judgement, detail: String) {
+        let line = self.facts.request.lines.get(about.field).copied();
+        let by = (!about.key.is_empty()).then(|| self.policy.provenance.origin(about.key)).flatten();
+        self.reasons.push(Reason { rule: rule.into(), verdict, detail, line, by });
     }
 
-    fn check(&mut self, rule: &str, field: &str, holds: bool, detail: String) {
-        self.note(rule, field, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
+    fn check(&mut self, rule: &str, about: About<'_>, holds: bool, detail: String) {
+        self.note(rule, about, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
     /// Rules about the request alone.
@@ -123,12 +145,12 @@ impl<'a> Judge<'a> {
         let taken = if self.facts.name_in_use { "is in use" } else { "is not in use" };
         self.check(
             "tenant.name_free",
-            "name",
+            always("name"),
             !self.facts.name_in_use,
             format!("the name {} {taken}", request.name),
         );
         let detail = format!("the workspaces ask for {asked} GPUs of the {bought} bought");
-        self.check("quota.within_entitlement", "workspaces", asked <= bought, detail);
+        self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
         let slices = tenant.isolation == Isolation::SharedSlices;
         let detail = format!(
             "isolation is {}, allow_gpu_sharing is {}",
@@ -137,7 +159,7 @@ impl<'a> Judge<'a> {
         );
         self.check(
             "isolation.sharing_allowed",
-            "tenant.allow_gpu_sharing",
+            always("tenant.allow_gpu_sharing"),
             !slices || tenant.allow_gpu_sharing,
             detail,
         );
@@ -151,39 +173,64 @@ impl<'a> Judge<'a> {
         );
         self.check(
             "preemption.needed_to_borrow",
-            "tenant.allow_preemption",
+            always("tenant.allow_preemption"),
             !borrows || tenant.allow_preemption,
             detail,
         );
     }
 
     /// What the compliance tags demand.
-    fn compliance(&mut self, policy: &PlatformPolicy) {
-        let request = &self.facts.request;
+    fn compliance(&mut self) {
+        let (request, policy) = (&self.facts.request, self.policy);
         for tag in &request.compliance {
             let Some(demands) = policy.compliance.get(tag) else { continue };
             let tag = <&str>::from(*tag);
             if let Some(residency) = &demands.residency {
                 let inside = within(&request.tenant.data_residency, residency);
                 let detail = format!("{tag} demands that data stay in {}", residency.describe());
-                self.check("compliance.residency", "tenant.data_residency", inside, detail);
+                let key = format!("compliance.{tag}.residency");
+                let about = About { field: "tenant.data_residency", key: &key };
+                self.check("compliance.residency", about, inside, detail);
             }
             if let Some(isolation) = &demands.isolation {
                 let all: Vec<&str> = isolation.iter().map(|level| (*level).into()).collect();
                 let detail = format!("{tag} demands isolation {}", all.join(" or "));
-                self.check(
-                    "compliance.isolation",
-                    "tenant.isolation",
-                    isolation.contains(&request.tenant.isolation),
-                    detail,
-                );
+                let key = format!("compliance.{tag}.isolation");
+                let about = About { field: "tenant.isolation", key: &key };
+                let one_of = isolation.contains(&request.tenant.isolation);
+                self.check("compliance.isolation", about, one_of, detail);
             }
         }
     }
 
+    /// What holds for tenants who sell to customers of their own.
+    fn customers(&mut self) {
+        let (request, policy) = (&self.facts.request, self.policy);
+        if request.multitenancy != Some(Multitenancy::Customer) {
+            return;
+        }
+        let shares = request.tenant.isolation == Isolation::SharedSlices || request.tenant.allow_gpu_sharing;
+        let borrows = |limit: Option<Gpus>| limit.is_some_and(|limit| limit > Gpus::ZERO);
+        let borrows = request.workspaces.iter().any(|w| borrows(w.limits.borrowing_limit));
+        let allowed = policy.lending.customer_sharing || !(shares || borrows);
+        let detail = "its customers do not share GPUs, nor borrow from each other".into();
+        let about = About { field: "multitenancy", key: "lending.customer_sharing" };
+        self.check("multitenancy.sharing", about, allowed, detail);
+        let model = &request.entitlement.gpu_model;
+        let key = format!("gpu_models.{model}.ecc");
+        let ecc = policy.gpu_models.get(model).is_some_and(|facts| facts.ecc);
+        let detail = match policy.gpu_models.get(model) {
+            None => format!("{model} is not in the catalogue, so nobody vouches for its memory"),
+            Some(facts) if facts.ecc => format!("memory of {model} corrects errors"),
+            Some(_) => format!("memory of {model} does not correct errors"),
+        };
+        let about = About { field: "entitlement.gpu_model", key: &key };
+        self.check("gpu_models.ecc", about, ecc, detail);
+    }
+
     /// Narrows the clusters down; the one with most free GPUs says which kind the tenant gets.
-    fn clusters(&mut self, policy: &PlatformPolicy) -> Option<Chosen<'a>> {
-        let (facts, constraints) = (self.facts, constraints(self.facts, policy));
+    fn clusters(&mut self) -> Option<Chosen<'a>> {
+        let (facts, constraints) = (self.facts, constraints(self.facts, self.policy));
         let asked = facts.request.entitlement.gpus;
         let (allowed, considered) = eligible(&facts.candidates, &constraints);
         for step in &considered {
@@ -193,7 +240,9 @@ impl<'a> Judge<'a> {
                 detail.push_str(&format!("; {cluster} {why}"));
             }
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
-            self.check(&rule, field_of(&step.constraint), after > 0, detail);
+            let key = if step.constraint == "pins" { "pins" } else { "" };
+            let about = About { field: field_of(&step.constraint), key };
+            self.check(&rule, about, after > 0, detail);
             if after == 0 {
                 return None;
             }
@@ -203,7 +252,8 @@ impl<'a> Judge<'a> {
         let detail = format!(
             "{asked} GPUs in one cluster are asked for; the largest has {largest} that are not kept back"
         );
-        self.check("placement.ever_fits", "entitlement.gpus", asked <= largest, detail);
+        let about = About { field: "entitlement.gpus", key: "capacity.buffer_gpus" };
+        self.check("placement.ever_fits", about, asked <= largest, detail);
         let fitting: Vec<_> = allowed.into_iter().filter(|c| most(c) >= asked).collect();
         let shape =
             fitting.iter().copied().max_by(|a, b| a.free.cmp(&b.free).then(b.cluster.cmp(&a.cluster)))?;
@@ -212,8 +262,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Who must agree: nobody if policy waives people.
-    fn seats(&mut self, policy: &PlatformPolicy) -> Vec<Seat> {
-        let request = &self.facts.request;
+    fn seats(&mut self) -> Vec<Seat> {
+        let (request, policy) = (&self.facts.request, self.policy);
         let (tier, gpus) = (request.tenant.tier, request.entitlement.gpus);
         let monthly = policy.monthly(&request.entitlement.gpu_model, gpus);
         let small = policy.self_service_tiers.contains(&tier) && gpus <= policy.self_service_gpus;
@@ -225,15 +275,18 @@ impl<'a> Judge<'a> {
             <&str>::from(tier),
             policy.self_service_gpus
         );
-        self.note("approval.self_service", "tenant.tier", asks(!small), detail);
+        let about = About { field: "tenant.tier", key: "self_service" };
+        self.note("approval.self_service", about, asks(!small), detail);
         let class = <&str>::from(if dear { PriceClass::AboveThreshold } else { PriceClass::Usual });
         let detail = format!(
             "{monthly} a month by list, {class}; the threshold is {}",
             policy.onboarding.finance_above
         );
-        self.note("approval.price", "entitlement.gpus", asks(dear), detail);
+        let key = "approvals.onboarding.finance.above_cents_per_month";
+        self.note("approval.price", About { field: "entitlement.gpus", key }, asks(dear), detail);
         let detail = format!("{} compliance tags", request.compliance.len());
-        self.note("approval.compliance", "compliance", asks(tagged), detail);
+        let about = About { field: "compliance", key: "approvals.onboarding.security" };
+        self.note("approval.compliance", about, asks(tagged), detail);
         if small && !dear && !tagged {
             return Vec::new();
         }
@@ -251,6 +304,7 @@ fn field_of(constraint: &str) -> &'static str {
         "region" => "entitlement.region",
         "data residency" => "tenant.data_residency",
         "isolation" => "tenant.isolation",
+        "pins" => "compliance",
         _ => "",
     }
 }

@@ -46,6 +46,16 @@ impl GpuModels {
         self.models.get(model)
     }
 
+    /// How to have `part` of a GPU of `model`, for people; `None` for a model that is not known or cannot be sliced.
+    #[must_use]
+    pub fn advice(&self, model: &GpuModel, part: f64) -> Option<String> {
+        let thousandths = (part.fract() * 1_000.0).ceil();
+        // Between 0 and 1,000, whatever was written.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let profile = self.get(model)?.at_least(thousandths.clamp(0.0, 1_000.0) as u32)?;
+        Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
+    }
+
     pub(super) fn read(top: &Fields<'_>) -> Option<Self> {
         let item = top.must("gpu_models")?;
         let reader = top.reader();

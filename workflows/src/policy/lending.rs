@@ -5,7 +5,7 @@ use super::{
     document::Item,
     reader::{Fields, Reader},
 };
-use crate::tenancy::{RegionId, WorkspaceClass};
+use crate::tenancy::{RegionId, WorkloadClass, WorkspaceClass};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,6 +16,8 @@ use std::{collections::BTreeSet, time::Duration};
 pub struct Lending {
     /// Classes of workspaces that may borrow.
     pub classes: BTreeSet<WorkspaceClass>,
+    /// Kinds of work that may run on borrowed GPUs (S-59).
+    pub workloads: BTreeSet<WorkloadClass>,
     /// How long a loan lasts at most while anyone waits. Default 24 h.
     pub max_duration: Duration,
     /// How long a borrower runs before it may be called back. Default 0 s, as KAI's `reclaimMinRuntime`.
@@ -26,7 +28,7 @@ pub struct Lending {
     pub thrash: Thrash,
     /// Classes that may not meet.
     pub anti_colocate: Vec<AntiColocate>,
-    /// Whether tenants who sell to customers of their own ([`super::Tenancy::Customer`]) may share GPUs and borrow at all.
+    /// Whether tenants who sell to customers of their own ([`super::Multitenancy::Customer`]) may share GPUs and borrow at all.
     pub customer_sharing: bool,
 }
 
@@ -88,8 +90,16 @@ impl AntiColocate {
     }
 }
 
-const FIELDS: [&str; 7] =
-    ["classes", "max_duration", "min_runtime", "cool_down", "thrash", "anti_colocate", "customer_sharing"];
+const FIELDS: [&str; 8] = [
+    "classes",
+    "workloads",
+    "max_duration",
+    "min_runtime",
+    "cool_down",
+    "thrash",
+    "anti_colocate",
+    "customer_sharing",
+];
 
 impl Lending {
     pub(super) fn read(top: &Fields<'_>) -> Option<Self> {
@@ -97,6 +107,7 @@ impl Lending {
         let reader = fields.reader();
         let span = |name| fields.must(name).and_then(|item| reader.duration(item));
         let classes = fields.must("classes").and_then(|item| reader.set(item));
+        let workloads = fields.must("workloads").and_then(|item| reader.set(item));
         let (max_duration, min_runtime) = (span("max_duration"), span("min_runtime"));
         let cool_down = span("cool_down");
         let thrash = fields
@@ -106,6 +117,7 @@ impl Lending {
         let customer_sharing = fields.must("customer_sharing").and_then(|item| reader.bool(item));
         Some(Self {
             classes: classes?,
+            workloads: workloads?,
             max_duration: max_duration?,
             min_runtime: min_runtime?,
             cool_down: cool_down?,

@@ -5,6 +5,7 @@ use super::{
     approvals::{Gates, seats},
     capacity::Capacity,
     document::{Item, Value},
+    examples,
     gpu_models::GpuModels,
     guards::Guards,
     lending::Lending,
@@ -92,6 +93,7 @@ pub(super) fn policy(
     let (guards, sweeps) = (Guards::read(&top), Sweeps::read(&top));
     let gpu_models = GpuModels::read(&top);
 
+    examples::read(reader, root)?;
     let (older, stock, name, version) = (older?, stock?, name?, version?);
     let provenance = Provenance::of(&name, version, root, under.map(|under| under.provenance));
     Some(PlatformPolicy {

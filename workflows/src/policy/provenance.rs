@@ -1,7 +1,7 @@
 //! Where each value of a policy was written: in the document itself, or in the built-in one that fills its gaps.
 
 use super::document::{Item, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The lines of one document by the path of each key, as `approvals.onboarding.within` or `pins[0].label`.
@@ -20,7 +20,7 @@ pub struct Provenance {
 }
 
 /// A place in a policy document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The document's name: `platform`.
     pub document: String,

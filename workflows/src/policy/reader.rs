@@ -168,7 +168,7 @@ impl Reader {
     pub(crate) fn ratio(&self, item: &Item, most: u32) -> Option<Ratio> {
         let thousandths = match item.value {
             Value::Whole(value) => u32::try_from(value).ok().and_then(|value| value.checked_mul(1_000)),
-            Value::Fraction(value) => exact_thousandths(value),
+            Value::Fraction(value) => Ratio::exactly(value).map(|ratio| ratio.thousandths),
             Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
         };
         let read = thousandths.filter(|read| *read <= most.saturating_mul(1_000));
@@ -317,16 +317,6 @@ impl<'a> Fields<'a> {
 fn found<'a>(fields: &'a Entries, name: &str) -> Option<&'a Item> {
     let (_, _, item) = fields.iter().find(|(known, _, _)| known == name)?;
     (item.value != Value::Null).then_some(item)
-}
-
-/// `value` in thousandths, if it is a whole number of them.
-fn exact_thousandths(value: f64) -> Option<u32> {
-    let thousandths = value * 1_000.0;
-    let rounded = thousandths.round();
-    let fits = (0.0..=4e9).contains(&rounded) && (thousandths - rounded).abs() < 1e-6;
-    // The range was checked, so nothing is cut off.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fits.then_some(rounded as u32)
 }
 
 fn fields_remedy(known: &[&str]) -> String {

@@ -3,6 +3,7 @@
 use super::{
     document::{self, Item, Value},
     finding::Invalid,
+    platform::PlatformPolicy,
     reader::{Fields, Reader},
 };
 use crate::tenancy::{
@@ -55,6 +56,30 @@ pub struct EntitlementRequest {
     pub to: Option<String>,
 }
 
+/// Who shares what a tenant has.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Multitenancy {
+    /// Teams of one organisation, each with a workspace.
+    Team,
+    /// Workloads of one team.
+    Workload,
+    /// Customers of the tenant, who do not trust each other.
+    Customer,
+}
+
 /// A request for a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -68,6 +93,9 @@ pub struct Request {
     pub entitlement: EntitlementRequest,
     /// What further rules hold.
     pub compliance: BTreeSet<Compliance>,
+    /// Who shares what the tenant has; `None` where nothing is said, which is as among teams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitenancy: Option<Multitenancy>,
     /// Line of each field in the document, where it had lines, so that a decision can point at them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, u64>,
@@ -108,9 +136,23 @@ impl Request {
 
     fn read(root: &Item) -> Result<Self, Invalid> {
         let reader = Reader::default();
-        let known = ["name", "tenant", "workspaces", "entitlement", "compliance"];
-        let read = reader.fields(root, &known).and_then(|top| request(&reader, &top));
+        let read = Self::read_by(&reader, root);
         reader.done(read)
+    }
+
+    /// The request in a part of a document, with the lines of its fields.
+    pub(super) fn read_within(reader: &Reader, item: &Item) -> Option<Self> {
+        let mut request = Self::read_by(reader, item)?;
+        lines(item, &mut request.lines);
+        let prefix = format!("{}.", item.path);
+        let own = |(path, line): (String, u64)| (path.replacen(&prefix, "", 1), line);
+        request.lines = std::mem::take(&mut request.lines).into_iter().map(own).collect();
+        Some(request)
+    }
+
+    fn read_by(reader: &Reader, root: &Item) -> Option<Self> {
+        let known = ["name", "tenant", "workspaces", "entitlement", "compliance", "multitenancy"];
+        reader.fields(root, &known).and_then(|top| request(reader, &top))
     }
 
     /// GPUs that the workspaces ask for by number.
@@ -136,6 +178,7 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<Request> {
     let entitlement = top.must("entitlement").and_then(|item| entitlement(reader, item));
     let workspaces = top.may("workspaces").map_or_else(|| Some(Vec::new()), |item| workspaces(reader, item));
     let compliance = top.may("compliance").map_or_else(|| Some(BTreeSet::new()), |item| tags(reader, item));
+    let multitenancy = top.may("multitenancy").map_or(Some(None), |item| reader.one_of(item).map(Some));
     let mut workspaces = workspaces?;
     if workspaces.is_empty() {
         workspaces.push(WorkspaceRequest {
@@ -152,6 +195,7 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<Request> {
         workspaces,
         entitlement: entitlement?,
         compliance: compliance?,
+        multitenancy: multitenancy?,
         lines,
     })
 }
@@ -250,7 +294,7 @@ fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, Limits)> {
 fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
     let fields = reader.fields(item, &["gpu_model", "gpus", "region", "from", "to"])?;
     let gpu_model = fields.must("gpu_model").and_then(|item| reader.name(item));
-    let gpus = fields.must("gpus").and_then(|item| reader.whole(item, 1..=100_000_u32)).map(Gpus);
+    let gpus = fields.must("gpus").and_then(|item| whole_gpus(reader, item, gpu_model.as_ref()));
     let region = fields.may("region").map(|item| reader.name(item));
     let day = |name| fields.may(name).map(|item| day(reader, item));
     let (from, to) = (day("from"), day("to"));
@@ -272,6 +316,20 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
         from: optional(from)?,
         to: optional(to)?,
     })
+}
+
+/// S-49: GPUs are bought whole; a part of one is a slice, whose name depends on the model.
+fn whole_gpus(reader: &Reader, item: &Item, model: Option<&GpuModel>) -> Option<Gpus> {
+    if let Value::Fraction(part) = item.value
+        && part > 0.0
+    {
+        let advice = model.and_then(|model| PlatformPolicy::built_in().ok()?.gpu_models.advice(model, part));
+        let advice = advice.unwrap_or_else(|| "share one in time, with isolation `shared_slices`".into());
+        let remedy = format!("write a whole number from 1 to 100000; for a part of a GPU, {advice}");
+        reader.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+        return None;
+    }
+    reader.whole(item, 1..=100_000_u32).map(Gpus)
 }
 
 fn day(reader: &Reader, item: &Item) -> Option<String> {

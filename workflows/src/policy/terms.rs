@@ -1,13 +1,19 @@
 //! What policy makes of a request: the conditions that an execution then keeps to.
 
-use super::{Facts, PlatformPolicy, PolicyRef};
+use super::{Facts, Multitenancy, PlatformPolicy, PolicyRef};
 use crate::{
     placement::{Candidate, Constraints},
-    tenancy::{Cents, Gpu, Gpus, Isolation, Layout, Limits, RegionId, WorkspaceClass, WorkspaceName},
+    tenancy::{
+        Cents, ClusterId, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId, WorkspaceClass,
+        WorkspaceName,
+    },
 };
 use engine::Seat;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// A workspace as it will be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +134,15 @@ pub fn constraints(facts: &Facts, policy: &PlatformPolicy) -> Constraints {
         buffer: policy.buffer,
         buffers: policy.buffers.clone(),
         drivers: policy.drivers.clone(),
+        pins: pins(&request.compliance, policy),
     }
+}
+
+/// The pins that hold for a tenant with these tags.
+fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTreeMap<String, ClusterId> {
+    let tagged = |label: &str| tags.iter().any(|tag| <&str>::from(*tag) == label);
+    let pins = policy.pins.iter().filter(|pin| tagged(&pin.label));
+    pins.map(|pin| (pin.label.clone(), pin.cluster.clone())).collect()
 }
 
 /// Slices only where the tenant shares its GPUs among its workspaces; whole GPUs otherwise.
@@ -153,8 +167,10 @@ fn workspaces(facts: &Facts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
         extra = extra.saturating_sub(one);
         Gpus(share.saturating_add(one))
     };
-    // Work that may not be preempted could not give back what it borrowed (I-11), so it borrows nothing.
-    let borrows = request.tenant.allow_preemption;
+    // Work that may not be preempted could not give back what it borrowed (I-11), so it borrows nothing; nor do customers
+    // of a tenant from each other, unless policy says so.
+    let customers = request.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
+    let borrows = request.tenant.allow_preemption && !customers;
     let limits = |limits: &Limits, nominal: Gpus| Limits {
         nominal,
         borrowing_limit: if borrows {

@@ -1,5 +1,7 @@
 //! Policy as code: documents read strictly, decisions that can be decided again.
 
+mod examples;
+
 use engine::Seat;
 use proptest::prelude::*;
 use serde_json::json;
@@ -424,7 +426,7 @@ fn a_diff_names_what_changes_key_by_key() {
 /// The examples in the docs are documents that load.
 #[test]
 fn every_example_in_the_docs_loads() {
-    let page = include_str!("../../docs/policy.md");
+    let page = include_str!("../../../docs/policy.md");
     let mut tried = 0;
     for block in page.split("```yaml\n").skip(1) {
         let text = block.split("```").next().unwrap();

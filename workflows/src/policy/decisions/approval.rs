@@ -1,0 +1,168 @@
+//! Whether people are asked, who, and how long they have.
+
+use super::{
+    Ruling, Scales,
+    guard::{self, Breadth},
+};
+use crate::{
+    policy::{Gate, PlatformPolicy, Rung, duration},
+    tenancy::{Cents, Gpus, Tier},
+};
+use engine::Seat;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What people may be asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ApprovalFor {
+    /// A larger quota.
+    QuotaIncrease {
+        /// What the workspace has.
+        from: Gpus,
+        /// What it asks for.
+        to: Gpus,
+        /// GPUs of region and model that are free.
+        free: Gpus,
+    },
+    /// A smaller quota.
+    QuotaDecrease {
+        /// What the workspace asks for.
+        to: Gpus,
+        /// What it uses.
+        used: Gpus,
+    },
+    /// A reclaim.
+    Reclaim(Breadth),
+    /// The end of a tenant.
+    Offboard {},
+    /// Destruction of an inventory.
+    Destroy {
+        /// How many assets it has.
+        assets: u32,
+    },
+    /// Another tier or isolation.
+    SlaChange {
+        /// Whether it promises less than before.
+        lower: bool,
+    },
+    /// A remedy of an incident.
+    Incident {
+        /// Whether it disturbs tenants' work.
+        disturbs: bool,
+    },
+    /// A rung of the capacity ladder.
+    Rung {
+        /// Which.
+        rung: Rung,
+        /// For a tenant of this tier.
+        tier: Tier,
+        /// What it costs in a month, by list.
+        #[serde(default)]
+        monthly: Cents,
+    },
+}
+
+/// Whether people are asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// Nobody is.
+    Nobody,
+    /// These are.
+    People {
+        /// Who must agree.
+        seats: Vec<Seat>,
+        /// How long they have.
+        #[serde(with = "duration::text")]
+        within: Duration,
+    },
+    /// It may not be, whoever agrees.
+    Refused,
+}
+
+/// Decides whether people are asked.
+#[must_use]
+pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> {
+    let mut scales = Scales::new(policy);
+    let gates = &policy.approvals;
+    let answer = match ask {
+        ApprovalFor::QuotaIncrease { from, to, free } => increase(*from, *to, *free, &mut scales),
+        ApprovalFor::QuotaDecrease { to, used } => {
+            let detail = format!("{used} in use, {to} asked for");
+            asked(&mut scales, "quota_decrease", &gates.quota_decrease, used > to, detail)
+        }
+        ApprovalFor::Reclaim(breadth) => {
+            guard::weigh(breadth, &mut scales);
+            let wide = scales.reasons.iter().any(super::Reason::counts);
+            let detail =
+                if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
+            asked(&mut scales, "reclaim", &gates.reclaim, wide, detail.into())
+        }
+        ApprovalFor::Offboard {} => {
+            asked(&mut scales, "offboard", &gates.offboard, true, "a tenant ends".into())
+        }
+        ApprovalFor::Destroy { assets } => {
+            asked(&mut scales, "destroy", &gates.destroy, true, format!("{assets} assets are destroyed"))
+        }
+        ApprovalFor::SlaChange { lower } => {
+            let detail = if *lower { "less is promised" } else { "more is promised" };
+            asked(&mut scales, "sla_change", &gates.sla_change, true, detail.into())
+        }
+        ApprovalFor::Incident { disturbs } => {
+            let detail =
+                if *disturbs { "tenants' work is disturbed" } else { "no tenant's work is disturbed" };
+            asked(&mut scales, "incident", &gates.incident, *disturbs, detail.into())
+        }
+        ApprovalFor::Rung { rung, tier, monthly } => climb(*rung, *tier, *monthly, &mut scales),
+    };
+    scales.done(answer)
+}
+
+fn asked(scales: &mut Scales<'_>, name: &str, gate: &Gate, asks: bool, detail: String) -> Approval {
+    scales.ask(&format!("approval.{name}"), &format!("approvals.{name}"), asks, detail);
+    if asks { people(gate) } else { Approval::Nobody }
+}
+
+fn people(gate: &Gate) -> Approval {
+    Approval::People { seats: gate.seats.clone(), within: gate.within }
+}
+
+fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut Scales<'_>) -> Approval {
+    let rules = &scales.policy.approvals.quota_increase;
+    let (more, gate) = (to.less_or_none(from), rules.gate.clone());
+    let small = more <= rules.auto_gpus || !rules.auto_share.is_exceeded(more, from);
+    let scarce = rules.capacity_share.is_exceeded(more, free);
+    let (auto_gpus, auto_share, share) = (rules.auto_gpus, rules.auto_share, rules.capacity_share);
+    let capacity_seats = rules.capacity_seats.clone();
+    let detail =
+        format!("{more} more than {from}; up to {auto_gpus}, or {auto_share} of what it has, need nobody");
+    scales.ask("approval.quota_increase", "approvals.quota_increase.auto", !small, detail);
+    let detail = format!("{more} of {free} free; above {share} capacity is asked");
+    scales.ask("approval.capacity", "approvals.quota_increase.capacity.above_share", scarce, detail);
+    if more == Gpus::ZERO || (small && !scarce) {
+        return Approval::Nobody;
+    }
+    let mut gate = gate;
+    gate.seats.extend(capacity_seats.into_iter().filter(|_| scarce));
+    people(&gate)
+}
+
+fn climb(rung: Rung, tier: Tier, monthly: Cents, scales: &mut Scales<'_>) -> Approval {
+    let (name, capacity) = (<&str>::from(rung), &scales.policy.capacity);
+    let key = format!("capacity.ladder.{}", <&str>::from(tier));
+    let on_ladder = capacity.rungs(tier).contains(&rung);
+    let cap = capacity.burst_cap;
+    scales.check("capacity.rung", &key, on_ladder, format!("{name} for tier {}", <&str>::from(tier)));
+    if rung == Rung::Burst {
+        let detail = format!("{monthly} a month; the cap is {cap}");
+        scales.check("capacity.burst_cap", "capacity.burst_cap_cents_per_month", monthly <= cap, detail);
+    }
+    if scales.failed() {
+        return Approval::Refused;
+    }
+    let gate = scales.policy.approvals.capacity.get(&rung).cloned();
+    let key = format!("approvals.capacity.{name}");
+    scales.ask("approval.capacity_rung", &key, gate.is_some(), format!("the rung {name}"));
+    gate.as_ref().map_or(Approval::Nobody, people)
+}

@@ -1,0 +1,145 @@
+//! What happens when something fails.
+
+use super::{Ruling, Scales};
+use crate::{
+    policy::{PlatformPolicy, Rung, duration},
+    tenancy::Tier,
+};
+use engine::Seat;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+
+/// What failed, and what was already tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Failure {
+    /// A node does not qualify.
+    NodeUnfit {
+        /// Nodes that were replaced already.
+        replaced: u32,
+    },
+    /// Not enough is free.
+    NoCapacity {
+        /// How long it was waited for.
+        #[serde(with = "duration::text")]
+        waited: Duration,
+    },
+    /// A plan to reclaim became stale before it could be carried out.
+    ReclaimStale {
+        /// Plans made since the first.
+        replans: u32,
+    },
+    /// A lender waits longer than its deadline.
+    DeadlineMissed {
+        /// How long it has waited.
+        #[serde(with = "duration::text")]
+        waited: Duration,
+    },
+    /// A medium could not be sanitised.
+    NotSanitised {
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// Capacity is exhausted.
+    Exhausted {
+        /// For tenants of this tier.
+        tier: Tier,
+        /// Rungs of the ladder that were tried.
+        #[serde(default)]
+        tried: BTreeSet<Rung>,
+    },
+}
+
+/// What is done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// It is tried again.
+    TryAgain,
+    /// Another node takes its place.
+    Replace,
+    /// It waits on, at most so long.
+    Wait {
+        /// What is left of the limit.
+        #[serde(with = "duration::text")]
+        left: Duration,
+    },
+    /// People are asked.
+    AskPeople {
+        /// Who.
+        seats: Vec<Seat>,
+        /// How long they have.
+        #[serde(with = "duration::text")]
+        within: Duration,
+    },
+    /// What was done is taken back.
+    TakeBack,
+    /// The medium and its node are kept out of use until people have looked.
+    Quarantine,
+    /// People are told; the work goes on.
+    Escalate,
+    /// The next rung of the tier's ladder is climbed.
+    Climb(Rung),
+    /// Nothing is left to try: those who wait go on waiting, and their owner is told.
+    Accept,
+}
+
+/// Decides what is done about a failure.
+#[must_use]
+pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> {
+    let mut scales = Scales::new(policy);
+    let remedy = match failure {
+        Failure::NodeUnfit { replaced } => {
+            let most = policy.max_replacements;
+            let detail = format!("{replaced} of {most} replacements used");
+            scales.ask("limits.max_replacements", "limits.max_replacements", *replaced >= most, detail);
+            if *replaced < most { Remedy::Replace } else { Remedy::TakeBack }
+        }
+        Failure::NoCapacity { waited } => no_capacity(*waited, policy, &mut scales),
+        Failure::ReclaimStale { replans } => {
+            let most = policy.reclaim.replans;
+            scales.ask(
+                "reclaim.replans",
+                "reclaim.replans",
+                *replans >= most,
+                format!("{replans} of {most} used"),
+            );
+            if *replans < most { Remedy::TryAgain } else { Remedy::Escalate }
+        }
+        Failure::DeadlineMissed { waited } => {
+            let deadline = policy.reclaim.deadline;
+            let detail =
+                format!("{} waited; the deadline is {}", duration::show(*waited), duration::show(deadline));
+            scales.ask("reclaim.deadline", "reclaim.deadline", *waited > deadline, detail);
+            let left = deadline.checked_sub(*waited);
+            left.map_or(Remedy::Escalate, |left| Remedy::Wait { left })
+        }
+        Failure::NotSanitised { attempts } => {
+            let most = policy.sanitisation.attempts;
+            let detail = format!("{attempts} of {most} attempts made");
+            scales.ask("sanitisation.attempts", "sanitisation.attempts", *attempts >= most, detail);
+            if *attempts < most { Remedy::TryAgain } else { Remedy::Quarantine }
+        }
+        Failure::Exhausted { tier, tried } => exhausted(*tier, tried, policy, &mut scales),
+    };
+    scales.done(remedy)
+}
+
+fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut Scales<'_>) -> Remedy {
+    let left = policy.waitlist.checked_sub(waited).filter(|left| !left.is_zero());
+    let detail = format!("{} of {} waited", duration::show(waited), duration::show(policy.waitlist));
+    scales.ask("waits.waitlist", "waits.waitlist", left.is_none(), detail);
+    let ask = || Remedy::AskPeople { seats: policy.onboarding.seats.clone(), within: policy.patience };
+    left.map_or_else(ask, |left| Remedy::Wait { left })
+}
+
+/// S-140: only rungs that the tier allows, in its order.
+fn exhausted(tier: Tier, tried: &BTreeSet<Rung>, policy: &PlatformPolicy, scales: &mut Scales<'_>) -> Remedy {
+    let key = format!("capacity.ladder.{}", <&str>::from(tier));
+    let rungs = policy.capacity.rungs(tier);
+    let next = rungs.iter().copied().find(|rung| !tried.contains(rung));
+    let names: Vec<&str> = rungs.iter().map(|rung| (*rung).into()).collect();
+    let detail = format!("{} of {} tried: {}", tried.len(), rungs.len(), names.join(", "));
+    scales.ask("capacity.ladder", &key, next.is_none(), detail);
+    next.map_or(Remedy::Accept, Remedy::Climb)
+}

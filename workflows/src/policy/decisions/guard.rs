@@ -1,0 +1,133 @@
+//! What is stopped because it is unsafe, whoever asks for it (S-90).
+
+use super::{Ruling, Scales};
+use crate::{
+    policy::{GuardMode, GuardName, Judgement, PlatformPolicy, Reason, duration},
+    tenancy::Gpus,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Something about to be done, and the facts that make it safe or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Deed {
+    /// A tenant ends.
+    EndTenant {
+        /// Workloads of it that run under a service level.
+        running: u32,
+    },
+    /// A node's GPUs are sliced anew.
+    ChangeMig {
+        /// Allocations on them, and processes seen on them.
+        busy: u32,
+    },
+    /// A node goes back to the pool.
+    ReleaseNode {
+        /// Assets that the node has.
+        assets: u32,
+        /// Assets with a record that says passed, newer than the node's last use. Missing, skipped and unknown do not count.
+        passed: u32,
+    },
+    /// Data of a tenant are destroyed.
+    Destroy {
+        /// Holds that stand on them.
+        holds: Vec<String>,
+    },
+    /// Loans are called back.
+    Reclaim(Breadth),
+}
+
+/// How wide a reclaim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Breadth {
+    /// GPUs that are asked for.
+    pub asked: Gpus,
+    /// GPUs of all victims.
+    pub victims: Gpus,
+    /// GPUs of the tenant.
+    pub tenant: Gpus,
+    /// GPUs of the largest victim.
+    pub largest: Gpus,
+    /// Age of the oldest victim that cannot save its work.
+    #[serde(default, with = "duration::text")]
+    pub oldest_unsaved: Duration,
+}
+
+/// A deed that was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// By which guard.
+    pub guard: GuardName,
+    /// Whether people may let it through.
+    pub mode: GuardMode,
+    /// Why, with the place in the policy.
+    pub reason: Reason,
+}
+
+/// Stops a deed that is unsafe; `None` when it is safe. Asked again in the commit that does it, since facts change.
+#[must_use]
+pub fn blocked(deed: &Deed, policy: &PlatformPolicy) -> Option<Blocked> {
+    let (guard, unsafe_because) = match deed {
+        Deed::EndTenant { running } => (
+            GuardName::EndOfTenantInUse,
+            (*running > 0).then(|| format!("{running} workloads still run under its service level")),
+        ),
+        Deed::ChangeMig { busy } => (
+            GuardName::MigChangeOnBusyGpu,
+            (*busy > 0).then(|| format!("{busy} allocations or processes are on its GPUs")),
+        ),
+        Deed::ReleaseNode { assets, passed } => (
+            GuardName::NodeReleaseUnsanitised,
+            (passed != assets || *assets == 0)
+                .then(|| format!("{passed} of {assets} assets are known to be clean")),
+        ),
+        Deed::Destroy { holds } => (
+            GuardName::DestroyUnderHold,
+            (!holds.is_empty()).then(|| format!("held by {}", holds.join(", "))),
+        ),
+        Deed::Reclaim(breadth) => (GuardName::ReclaimWiderThanGuard, too_wide(breadth, policy)),
+    };
+    let detail = unsafe_because?;
+    let (mode, name) = (policy.guards.mode(guard), <&str>::from(guard));
+    let verdict = match mode {
+        GuardMode::Block => Judgement::Failed,
+        GuardMode::Approve => Judgement::AsksPeople,
+    };
+    let by = policy.provenance.origin(&format!("guards.{name}"));
+    let reason = Reason { rule: format!("guard.{name}"), verdict, detail, line: None, by };
+    Some(Blocked { guard, mode, reason })
+}
+
+fn too_wide(breadth: &Breadth, policy: &PlatformPolicy) -> Option<String> {
+    let broken = self::breadth(breadth, policy).reasons.into_iter().filter(Reason::counts);
+    let broken: Vec<String> = broken.map(|reason| reason.detail).collect();
+    (!broken.is_empty()).then(|| broken.join("; "))
+}
+
+/// Weighs how wide a reclaim is (P-4); the answer is whether it is within the guard. A limit is kept when it is met exactly.
+#[must_use]
+pub fn breadth(breadth: &Breadth, policy: &PlatformPolicy) -> Ruling<bool> {
+    let mut scales = Scales::new(policy);
+    weigh(breadth, &mut scales);
+    let within = !scales.reasons.iter().any(Reason::counts);
+    scales.done(within)
+}
+
+pub(super) fn weigh(breadth: &Breadth, scales: &mut Scales<'_>) {
+    let guard = scales.policy.reclaim.guard.clone();
+    let Breadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
+    let over = guard.ratio.is_exceeded(victims, asked);
+    let detail = format!("{victims} GPUs of victims for {asked} asked for; the ratio is {}", guard.ratio);
+    scales.ask("reclaim.guard.ratio", "reclaim.guard.ratio", over, detail);
+    let over = guard.share.is_exceeded(victims, tenant);
+    let detail = format!("{victims} of the tenant's {tenant} GPUs; the share is {}", guard.share);
+    scales.ask("reclaim.guard.share", "reclaim.guard.share", over, detail);
+    let detail = format!("the largest victim has {largest} GPUs; the limit is {}", guard.victim_gpus);
+    scales.ask("reclaim.guard.victim_gpus", "reclaim.guard.victim_gpus", largest > guard.victim_gpus, detail);
+    let (age, limit) = (duration::show(oldest_unsaved), duration::show(guard.victim_age));
+    let detail = format!("the oldest victim that cannot save its work is {age} old; the limit is {limit}");
+    let over = oldest_unsaved > guard.victim_age;
+    scales.ask("reclaim.guard.victim_age", "reclaim.guard.victim_age", over, detail);
+}

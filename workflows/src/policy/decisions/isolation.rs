@@ -1,0 +1,173 @@
+//! What keeps a tenant apart: the parts that must stand, and the probes that try them (S-22, S-89).
+
+use super::{Ruling, Scales};
+use crate::{
+    actuators::IsolationKind,
+    policy::{Multitenancy, PlatformPolicy, ScrubMethod},
+    tenancy::{ClusterKind, Compliance, Gpu, GpuModel, Isolation, Layout},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use strum::VariantArray as _;
+
+/// For whom isolation is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IsolationFacts {
+    /// The level that was asked for.
+    pub isolation: Isolation,
+    /// Whether workspaces may share one GPU.
+    pub allow_gpu_sharing: bool,
+    /// Who shares what the tenant has.
+    #[serde(default)]
+    pub multitenancy: Option<Multitenancy>,
+    /// What further rules hold.
+    #[serde(default)]
+    pub compliance: BTreeSet<Compliance>,
+    /// The model of its GPUs.
+    pub model: GpuModel,
+    /// What schedules its work.
+    pub kind: ClusterKind,
+}
+
+/// A part of what keeps a tenant apart.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Part {
+    /// A cluster of its own.
+    OwnCluster,
+    /// The credential of that cluster, good for nothing else.
+    ClusterKey,
+    /// Label and taint of each node, with the owner's epoch.
+    NodeOwnership,
+    /// A key that encrypts its data.
+    DataKey,
+    /// A namespace for each workspace.
+    Namespace,
+    /// Traffic denied by default.
+    NetworkPolicy,
+    /// Its own people only.
+    RoleBinding,
+    /// Its own images and nodes only.
+    ValidatingAdmissionPolicy,
+    /// Hard limits.
+    ResourceQuota,
+    /// The cohort in which its workspaces lend to each other.
+    Cohort,
+    /// The flavor that stands for its nodes.
+    ResourceFlavor,
+    /// A queue for each workspace.
+    ClusterQueue,
+    /// The entrance to it.
+    LocalQueue,
+    /// Its account in the batch scheduler.
+    Account,
+    /// GPUs cut into slices.
+    Slices,
+}
+
+/// What keeps a tenant apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationRules {
+    /// This does.
+    Apart {
+        /// What must stand.
+        parts: BTreeSet<Part>,
+        /// What is tried when it does, and every night.
+        probes: Vec<IsolationKind>,
+        /// The least that is done to GPU memory when GPUs go from one workspace to another.
+        scrub: ScrubMethod,
+        /// How GPUs are cut up, by the layout's name.
+        layout: String,
+    },
+    /// The level that was asked for does not do.
+    Insufficient,
+}
+
+/// Decides what keeps a tenant apart.
+#[must_use]
+pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<IsolationRules> {
+    let mut scales = Scales::new(policy);
+    for tag in &facts.compliance {
+        let Some(levels) = policy.compliance.get(tag).and_then(|demands| demands.isolation.as_ref()) else {
+            continue;
+        };
+        let tag = <&str>::from(*tag);
+        let all: Vec<&str> = levels.iter().map(|level| (*level).into()).collect();
+        let holds = levels.contains(&facts.isolation);
+        let detail = format!("{tag} demands {}", all.join(" or "));
+        scales.check("compliance.isolation", &format!("compliance.{tag}.isolation"), holds, detail);
+    }
+    let sliced = facts.isolation == Isolation::SharedSlices;
+    let consent = !sliced || facts.allow_gpu_sharing;
+    scales.check("isolation.sharing_allowed", "lending", consent, "shared slices need allow_gpu_sharing");
+    let customers = facts.multitenancy == Some(Multitenancy::Customer);
+    let apart = policy.lending.customer_sharing || !(customers && (sliced || facts.allow_gpu_sharing));
+    let detail = "customers of a tenant do not share GPUs";
+    scales.check("multitenancy.sharing", "lending.customer_sharing", apart, detail);
+    let (scrub, key) = scrub(facts, policy);
+    scales.check("reclaim.scrub", key, true, format!("at least {}", <&str>::from(scrub)));
+    if scales.failed() {
+        return scales.done(IsolationRules::Insufficient);
+    }
+    let layout = if sliced { Gpu::sliced(&facts.model) } else { Layout::Whole };
+    let layout = layout.profile(&facts.model).to_owned();
+    let rules = IsolationRules::Apart { parts: parts(facts), probes: probes(facts.kind), scrub, layout };
+    scales.done(rules)
+}
+
+fn scrub(facts: &IsolationFacts, policy: &PlatformPolicy) -> (ScrubMethod, &'static str) {
+    let rules = &policy.reclaim.scrub;
+    if facts.compliance.intersection(&rules.sensitive_tags).next().is_some() {
+        return (rules.sensitive, "reclaim.scrub.sensitive");
+    }
+    (rules.cross_workspace, "reclaim.scrub.cross_workspace")
+}
+
+fn parts(facts: &IsolationFacts) -> BTreeSet<Part> {
+    let mut parts = BTreeSet::from([Part::NodeOwnership, Part::DataKey]);
+    match facts.kind {
+        ClusterKind::Kubernetes => parts.extend([
+            Part::Namespace,
+            Part::NetworkPolicy,
+            Part::RoleBinding,
+            Part::ValidatingAdmissionPolicy,
+            Part::ResourceQuota,
+            Part::Cohort,
+            Part::ResourceFlavor,
+            Part::ClusterQueue,
+            Part::LocalQueue,
+        ]),
+        ClusterKind::Slurm => parts.extend([Part::Account]),
+        ClusterKind::BareMetal => {}
+    }
+    match facts.isolation {
+        Isolation::DedicatedCluster => parts.extend([Part::OwnCluster, Part::ClusterKey]),
+        Isolation::DedicatedNodes => {}
+        Isolation::SharedSlices => parts.extend([Part::Slices]),
+    }
+    parts
+}
+
+/// Elsewhere than on Kubernetes there are no namespaces to probe from.
+fn probes(kind: ClusterKind) -> Vec<IsolationKind> {
+    match kind {
+        ClusterKind::Kubernetes => IsolationKind::VARIANTS.to_vec(),
+        ClusterKind::Slurm | ClusterKind::BareMetal => vec![IsolationKind::ForeignKey],
+    }
+}

@@ -1,0 +1,76 @@
+//! The decision points (S-66): who, where, how much, whether people are asked, how far apart, what on failure, how long.
+//!
+//! Each is a pure function of facts and policy, so that a decision can be decided again from what was kept of it, and each
+//! rule it looked at is a [`Reason`] with the place in the policy that says so. Onboarding asks several of them at once, in
+//! [`super::evaluate`]. [`Question`] is any of them as data, [`Ruled`] one that was decided and kept.
+
+mod approval;
+mod failure;
+mod guard;
+mod how_much;
+mod isolation;
+mod keep;
+mod place;
+mod question;
+mod schedulers;
+mod who;
+
+pub use approval::{Approval, ApprovalFor, approval};
+pub use failure::{Failure, Remedy, on_failure};
+pub use guard::{Blocked, Breadth, Deed, blocked, breadth};
+pub use how_much::{Granted, HowMuch, how_much};
+pub use isolation::{IsolationFacts, IsolationRules, Part, isolation};
+pub use keep::{Keep, Kept, keep};
+pub use place::{Eligible, Place, eligible_clusters};
+pub use question::{Answer, Question, Ruled, rule};
+pub use schedulers::{
+    Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
+};
+pub use who::{Permission, Sharing, Who, who};
+
+use super::{Judgement, PlatformPolicy, Reason};
+
+/// What was decided, and by which rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling<T> {
+    /// What.
+    pub answer: T,
+    /// Every rule that was looked at, in order.
+    pub reasons: Vec<Reason>,
+}
+
+/// Gathers reasons, each with its place in the policy.
+struct Scales<'a> {
+    policy: &'a PlatformPolicy,
+    reasons: Vec<Reason>,
+}
+
+impl<'a> Scales<'a> {
+    fn new(policy: &'a PlatformPolicy) -> Self {
+        Self { policy, reasons: Vec::new() }
+    }
+
+    /// Notes a rule that stands at `key` in the policy.
+    fn note(&mut self, rule: &str, key: &str, verdict: Judgement, detail: impl Into<String>) {
+        let by = self.policy.provenance.origin(key);
+        self.reasons.push(Reason { rule: rule.into(), verdict, detail: detail.into(), line: None, by });
+    }
+
+    /// Notes whether a rule holds.
+    fn check(&mut self, rule: &str, key: &str, holds: bool, detail: impl Into<String>) {
+        self.note(rule, key, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
+    }
+
+    /// Notes whether a rule asks people.
+    fn ask(&mut self, rule: &str, key: &str, asks: bool, detail: impl Into<String>) {
+        self.note(rule, key, if asks { Judgement::AsksPeople } else { Judgement::Passed }, detail);
+    }
+
+    fn failed(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.verdict == Judgement::Failed)
+    }
+
+    fn done<T>(self, answer: T) -> Ruling<T> {
+        Ruling { answer, reasons: self.reasons }
+    }
+}

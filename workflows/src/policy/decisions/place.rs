@@ -1,0 +1,98 @@
+//! Where: the clusters that may be used, and what each constraint left of them.
+
+use super::{Ruling, Scales};
+use crate::{
+    placement::{Candidate, Considered, Constraints, eligible},
+    policy::{ColocationScope, PlatformPolicy},
+    tenancy::{ClusterId, WorkspaceClass},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a choice of clusters looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What must be kept to. Pins of policy are added.
+    pub constraints: Constraints,
+    /// Labels of the work, and compliance tags of its tenant.
+    pub labels: BTreeSet<String>,
+    /// The class of its workspace.
+    pub class: WorkspaceClass,
+    /// The clusters there are.
+    pub candidates: Vec<Candidate>,
+    /// Classes that already run in a cluster.
+    pub neighbours: BTreeMap<ClusterId, BTreeSet<WorkspaceClass>>,
+}
+
+/// The clusters that may be used; none means that no waiting helps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eligible {
+    /// By name.
+    pub clusters: Vec<ClusterId>,
+    /// The set before and after each constraint, and why each cluster was left out (S-86, S-87).
+    pub considered: Vec<Considered>,
+}
+
+/// Selects the clusters that may be used.
+///
+/// What is full now is not left out: who finds clusters here waits for capacity, who finds none is rejected.
+#[must_use]
+pub fn eligible_clusters(facts: &Place, policy: &PlatformPolicy) -> Ruling<Eligible> {
+    let mut scales = Scales::new(policy);
+    let mut constraints = facts.constraints.clone();
+    let mut pinned_at = BTreeMap::new();
+    for (n, pin) in policy.pins.iter().enumerate().filter(|(_, pin)| facts.labels.contains(&pin.label)) {
+        constraints.pins.insert(pin.label.clone(), pin.cluster.clone());
+        pinned_at.insert(pin.label.clone(), format!("pins[{n}]"));
+    }
+    let (left, mut considered) = eligible(&facts.candidates, &constraints);
+    let mut clusters: Vec<_> = left.iter().map(|candidate| candidate.cluster.clone()).collect();
+    for step in &considered {
+        let key = match step.constraint.as_str() {
+            "pins" => pinned_at.values().next().map_or("pins", String::as_str),
+            _ => "policy",
+        };
+        scales.check(
+            &format!("placement.{}", step.constraint.replace(' ', "_")),
+            key,
+            !step.after().is_empty(),
+            said(step),
+        );
+    }
+    let apart = colocation(facts, &left, policy);
+    if !apart.excluded.is_empty() {
+        clusters.retain(|cluster| !apart.excluded.contains_key(cluster));
+        scales.check("placement.anti_colocate", "lending.anti_colocate", !clusters.is_empty(), said(&apart));
+        considered.push(apart);
+    }
+    scales.done(Eligible { clusters, considered })
+}
+
+fn said(step: &Considered) -> String {
+    let mut said = format!("{} of {} clusters left", step.after().len(), step.before.len());
+    for (cluster, why) in &step.excluded {
+        said.push_str(&format!("; {cluster} {why}"));
+    }
+    said
+}
+
+/// Clusters in which a class runs that may not meet this one.
+fn colocation(facts: &Place, left: &[&Candidate], policy: &PlatformPolicy) -> Considered {
+    let whole = |scope| match scope {
+        ColocationScope::Cluster => true,
+        ColocationScope::Node => false,
+    };
+    let rules: Vec<_> = policy.lending.anti_colocate.iter().filter(|pair| whole(pair.scope)).collect();
+    let mut excluded = BTreeMap::new();
+    for candidate in left {
+        let there = facts.neighbours.get(&candidate.cluster).into_iter().flatten();
+        let mut met = there
+            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, facts.class, **other)));
+        if let Some(other) = met.next() {
+            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(facts.class));
+            excluded.insert(candidate.cluster.clone(), why);
+        }
+    }
+    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
+    Considered { constraint: "anti-colocation".into(), before, excluded }
+}

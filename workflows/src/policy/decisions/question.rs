@@ -1,0 +1,208 @@
+//! Any decision as data: asked, ruled on, kept, and decided again.
+
+use super::{
+    Approval, ApprovalFor, Blocked, Deed, Eligible, Failure, Granted, HowMuch, IsolationFacts,
+    IsolationRules, Keep, Kept, Permission, Place, Remedy, Ruling, SchedulerFacts, SchedulerSettings, Who,
+    approval, blocked, eligible_clusters, how_much, isolation, keep, on_failure, schedulers, who,
+};
+use crate::policy::{Evaluation, Facts, Judgement, PlatformPolicy, PolicyRef, evaluate, sha256};
+use engine::{Entity, Seat};
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// A question to policy, with everything that its answer depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Whether a tenant may come: several of the others at once.
+    Onboarding(Facts),
+    /// Who may run what.
+    Who(Who),
+    /// Where.
+    Where(Place),
+    /// How much.
+    HowMuch(HowMuch),
+    /// Whether people are asked.
+    Approval(ApprovalFor),
+    /// How far apart.
+    Isolation(IsolationFacts),
+    /// What on failure.
+    Failure(Failure),
+    /// How long data are kept.
+    Retention(Keep),
+    /// Whether a deed is safe.
+    Guard(Deed),
+    /// How schedulers are set.
+    Schedulers(SchedulerFacts),
+}
+
+/// An answer of policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Whether a tenant may come.
+    Onboarding(Box<Evaluation>),
+    /// Who may run what.
+    Who(Permission),
+    /// Where.
+    Where(Eligible),
+    /// How much.
+    HowMuch(Granted),
+    /// Whether people are asked.
+    Approval(Approval),
+    /// How far apart.
+    Isolation(IsolationRules),
+    /// What on failure.
+    Failure(Remedy),
+    /// How long data are kept.
+    Retention(Kept),
+    /// Why a deed is stopped; `None` when it is safe.
+    Guard(Option<Blocked>),
+    /// How schedulers are set.
+    Schedulers(SchedulerSettings),
+}
+
+/// Answers `question` by `policy`. The same input gives the same answer, now and in ten years (I-20).
+#[must_use]
+pub fn rule(question: &Question, policy: &PlatformPolicy) -> Ruling<Answer> {
+    match question {
+        Question::Onboarding(facts) => {
+            let evaluation = evaluate(facts, policy);
+            let reasons = evaluation.reasons.clone();
+            Ruling { answer: Answer::Onboarding(Box::new(evaluation)), reasons }
+        }
+        Question::Who(facts) => who(facts, policy).map(Answer::Who),
+        Question::Where(facts) => eligible_clusters(facts, policy).map(Answer::Where),
+        Question::HowMuch(facts) => how_much(facts, policy).map(Answer::HowMuch),
+        Question::Approval(ask) => approval(ask, policy).map(Answer::Approval),
+        Question::Isolation(facts) => isolation(facts, policy).map(Answer::Isolation),
+        Question::Failure(failure) => on_failure(failure, policy).map(Answer::Failure),
+        Question::Retention(facts) => keep(facts, policy).map(Answer::Retention),
+        Question::Guard(deed) => {
+            let stopped = blocked(deed, policy);
+            let reasons = stopped.iter().map(|stopped| stopped.reason.clone()).collect();
+            Ruling { answer: Answer::Guard(stopped), reasons }
+        }
+        Question::Schedulers(facts) => schedulers(facts, policy).map(Answer::Schedulers),
+    }
+}
+
+impl<T> Ruling<T> {
+    fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Ruling<U> {
+        Ruling { answer: wrap(self.answer), reasons: self.reasons }
+    }
+
+    /// The rules that stand in the way.
+    pub fn failed(&self) -> impl Iterator<Item = &crate::policy::Reason> {
+        self.reasons.iter().filter(|reason| reason.verdict == Judgement::Failed)
+    }
+}
+
+impl Answer {
+    /// The answer in one word, as examples of a policy expect it.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match self {
+            Self::Onboarding(evaluation) => evaluation.verdict.into(),
+            Self::Who(Permission::Allowed) => "allowed",
+            Self::Who(Permission::Refused { .. }) => "refused",
+            Self::Where(eligible) if eligible.clusters.is_empty() => "nowhere",
+            Self::Where(_) => "eligible",
+            Self::HowMuch(Granted::All { over_limit: false }) => "granted",
+            Self::HowMuch(Granted::All { over_limit: true }) => "granted_over_limit",
+            Self::HowMuch(Granted::Nothing { .. }) => "refused",
+            Self::Approval(Approval::Nobody) => "nobody",
+            Self::Approval(Approval::People { .. }) => "people",
+            Self::Approval(Approval::Refused) => "refused",
+            Self::Isolation(IsolationRules::Apart { .. }) => "apart",
+            Self::Isolation(IsolationRules::Insufficient) => "insufficient",
+            Self::Failure(remedy) => remedy_word(remedy),
+            Self::Retention(Kept::MustKeep { .. }) => "must_keep",
+            Self::Retention(Kept::May(_)) => "may_go",
+            Self::Retention(Kept::Due(_)) => "due",
+            Self::Retention(Kept::Unclassified) => "unclassified",
+            Self::Guard(None) => "safe",
+            Self::Guard(Some(_)) => "blocked",
+            Self::Schedulers(_) => "configured",
+        }
+    }
+
+    /// Who is asked; empty when nobody is.
+    #[must_use]
+    pub fn seats(&self) -> &[Seat] {
+        match self {
+            Self::Onboarding(evaluation) => {
+                let asked = evaluation.terms.as_ref().filter(|terms| !terms.waived);
+                asked.map_or(&[], |terms| terms.seats.as_slice())
+            }
+            Self::Approval(Approval::People { seats, .. })
+            | Self::Failure(Remedy::AskPeople { seats, .. }) => seats,
+            Self::Approval(Approval::Nobody | Approval::Refused)
+            | Self::Failure(_)
+            | Self::Who(_)
+            | Self::Where(_)
+            | Self::HowMuch(_)
+            | Self::Isolation(_)
+            | Self::Retention(_)
+            | Self::Guard(_)
+            | Self::Schedulers(_) => &[],
+        }
+    }
+}
+
+fn remedy_word(remedy: &Remedy) -> &'static str {
+    match remedy {
+        Remedy::TryAgain => "try_again",
+        Remedy::Replace => "replace",
+        Remedy::Wait { .. } => "wait",
+        Remedy::AskPeople { .. } => "people",
+        Remedy::TakeBack => "take_back",
+        Remedy::Quarantine => "quarantine",
+        Remedy::Escalate => "escalate",
+        Remedy::Climb(rung) => (*rung).into(),
+        Remedy::Accept => "accept",
+    }
+}
+
+/// A decision that was made, with all it takes to make it again. Never rewritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ruled {
+    /// Its name, unique; the execution and step that asked, for instance.
+    pub name: String,
+    /// The policy that was in force.
+    pub policy: PolicyRef,
+    /// What was asked, and all that was looked at.
+    pub question: Question,
+    /// SHA-256 of the question.
+    pub facts_digest: String,
+    /// What was answered.
+    pub answer: Answer,
+    /// By which rules.
+    pub reasons: Vec<crate::policy::Reason>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Ruled {
+    /// Decides `question` by `policy`, to be kept under `name`.
+    #[must_use]
+    pub fn now(name: String, question: Question, policy: &PlatformPolicy, at: Timestamp) -> Self {
+        let Ruling { answer, reasons } = rule(&question, policy);
+        let facts_digest = sha256(&serde_json::to_vec(&question).unwrap_or_default());
+        Self { name, policy: policy.reference.clone(), question, facts_digest, answer, reasons, at }
+    }
+
+    /// Whether `policy` answers as it did then. Give it the version that was in force: [`super::super::version`].
+    #[must_use]
+    pub fn holds_under(&self, policy: &PlatformPolicy) -> bool {
+        rule(&self.question, policy).answer == self.answer
+    }
+}
+
+impl Entity for Ruled {
+    const COLLECTION: &'static str = "rulings";
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+}

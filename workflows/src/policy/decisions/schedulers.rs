@@ -1,0 +1,159 @@
+//! What policy makes of the schedulers: the settings they should have, and how what they have differs (S-54, S-88).
+
+use super::{Ruling, Scales};
+use crate::{
+    actuators::FlavorQuota,
+    policy::{PlatformPolicy, ReclaimWithin, WithinQueue},
+    tenancy::{GpuModel, Gpus, Limits, Tier, WorkspaceName},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A tenant, as far as schedulers need it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerFacts {
+    /// What service was sold.
+    pub tier: Tier,
+    /// Whether its work may be preempted.
+    pub allow_preemption: bool,
+    /// The model of its GPUs.
+    pub model: GpuModel,
+    /// Its workspaces' quotas.
+    pub workspaces: BTreeMap<WorkspaceName, Limits>,
+}
+
+/// The settings that schedulers should have for one tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerSettings {
+    /// Each workspace's queue.
+    pub queues: BTreeMap<WorkspaceName, QueueSettings>,
+    /// The value of each tier's PriorityClass (S-54); the same for all tenants.
+    pub priority_classes: BTreeMap<Tier, u32>,
+    /// GPUs of the tenant's Slurm account, as `GrpTRES=gres/gpu`: what all its workspaces have together.
+    pub slurm_gpus: Gpus,
+}
+
+/// A queue's settings, in Kueue's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSettings {
+    /// What it may use.
+    pub quota: FlavorQuota,
+    /// What it may preempt in its own line.
+    pub within_cluster_queue: WithinQueue,
+    /// What it may call back from borrowers.
+    pub reclaim_within_cohort: ReclaimWithin,
+    /// What it may preempt while it borrows.
+    pub borrow_within_cohort: ReclaimWithin,
+}
+
+/// What policy makes of the schedulers for one tenant. Work that may not be preempted borrows nothing (I-11), and does not
+/// preempt its own.
+#[must_use]
+pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<SchedulerSettings> {
+    let mut scales = Scales::new(policy);
+    let rules = &policy.scheduling;
+    let within = if facts.allow_preemption { rules.within_cluster_queue } else { WithinQueue::Never };
+    let whole = |gpus: Gpus| u64::from(gpus.0);
+    let queue = |limits: &Limits| QueueSettings {
+        quota: FlavorQuota {
+            model: facts.model.to_string(),
+            nominal: whole(limits.nominal),
+            borrowing_limit: if facts.allow_preemption {
+                limits.borrowing_limit.or(policy.borrowing_limit).map(whole)
+            } else {
+                Some(0)
+            },
+            lending_limit: limits
+                .lending_limit
+                .or(policy.lending_limit)
+                .map(|limit| whole(limit.min(limits.nominal))),
+        },
+        within_cluster_queue: within,
+        reclaim_within_cohort: rules.reclaim_within_cohort,
+        borrow_within_cohort: rules.borrow_within_cohort.policy,
+    };
+    let queues = facts.workspaces.iter().map(|(name, limits)| (name.clone(), queue(limits))).collect();
+    let preempts: &str = within.into();
+    scales.check("scheduling.within_cluster_queue", "scheduling.within_cluster_queue", true, preempts);
+    let reclaims: &str = rules.reclaim_within_cohort.into();
+    scales.check("scheduling.reclaim_within_cohort", "scheduling.reclaim_within_cohort", true, reclaims);
+    let detail = format!("tier {}", <&str>::from(facts.tier));
+    scales.check("priorities", &format!("priorities.{}", <&str>::from(facts.tier)), true, detail);
+    let slurm_gpus = facts.workspaces.values().map(|limits| limits.nominal).sum();
+    scales.done(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })
+}
+
+/// What schedulers were seen to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Each workspace's queue.
+    pub queues: BTreeMap<WorkspaceName, QueueSettings>,
+    /// PriorityClasses by tier.
+    pub priority_classes: BTreeMap<Tier, u32>,
+    /// GPUs of the Slurm account; `None` where there is none.
+    pub slurm_gpus: Option<Gpus>,
+}
+
+/// One setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The object, as `ClusterQueue/research`.
+    pub object: String,
+    /// The setting; empty when the whole object is missing, or should not be.
+    pub field: String,
+    /// What it is; null for what is missing.
+    pub is: Value,
+    /// What it should be; null for what should not be.
+    pub should_be: Value,
+}
+
+/// What must change for `observed` to be as policy wants it: by object and setting, in order; nothing when it is.
+#[must_use]
+pub fn changes(wanted: &SchedulerSettings, observed: &Observed) -> Vec<Change> {
+    let mut all = Vec::new();
+    let mut names: Vec<_> = wanted.queues.keys().chain(observed.queues.keys()).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let (is, should_be) = (observed.queues.get(name), wanted.queues.get(name));
+        differ(&format!("ClusterQueue/{name}"), json!(is), json!(should_be), &mut all);
+    }
+    for (tier, value) in &wanted.priority_classes {
+        let object = format!("PriorityClass/{}", <&str>::from(*tier));
+        differ(&object, json!(observed.priority_classes.get(tier)), json!(value), &mut all);
+    }
+    if let Some(gpus) = observed.slurm_gpus {
+        differ("account", json!({ "gres/gpu": gpus }), json!({ "gres/gpu": wanted.slurm_gpus }), &mut all);
+    }
+    all
+}
+
+/// Notes the settings of one object that differ; an object that is there on one side only, as a whole.
+fn differ(object: &str, is: Value, should_be: Value, all: &mut Vec<Change>) {
+    let mut note = |field: &str, is: Value, should_be: Value| {
+        all.push(Change { object: object.into(), field: field.into(), is, should_be });
+    };
+    match (is, should_be) {
+        (Value::Object(is), Value::Object(should_be)) => {
+            for (field, wanted) in should_be {
+                let seen = is.get(&field).cloned().unwrap_or_default();
+                match (seen, wanted) {
+                    (Value::Object(seen), Value::Object(wanted)) => {
+                        for (inner, wanted) in wanted {
+                            let seen = seen.get(&inner).cloned().unwrap_or_default();
+                            if seen != wanted {
+                                note(&format!("{field}.{inner}"), seen, wanted);
+                            }
+                        }
+                    }
+                    (seen, wanted) if seen != wanted => note(&field, seen, wanted),
+                    _ => {}
+                }
+            }
+        }
+        (is, should_be) if is != should_be => note("", is, should_be),
+        _ => {}
+    }
+}
