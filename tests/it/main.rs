@@ -6,6 +6,7 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
+mod admission;
 mod cli;
 mod crash;
 mod decisions;

@@ -1,5 +1,6 @@
 //! What the tests share: processes that can be killed, the simulated world as one of them, and the big campaigns.
 
+pub mod account;
 pub mod books;
 pub mod calls;
 pub mod campaign;

@@ -6,6 +6,7 @@
 //! all in every way that can go wrong. This crate knows no HTTP.
 
 pub mod actuators;
+pub mod admission;
 pub mod backends;
 pub mod destruction;
 pub mod fleet;

@@ -2,6 +2,7 @@
 
 use super::{claim, codes};
 use crate::{
+    admission,
     policy::{PolicyRef, Request},
     tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},
 };
@@ -106,6 +107,9 @@ impl LedgerAction for ActivateTenant {
             view.put(&node.serve(node.owner_epoch).map_err(claim::changed)?)?;
         }
         let active = tenant.activate(view.now()).ok_or_else(closed)?;
-        view.put(&active)
+        view.put(&active)?;
+        let nodes: Vec<_> = holding.nodes.keys().cloned().collect();
+        admission::serve_nodes(view, &self.tenant, &nodes)?;
+        Ok(())
     }
 }

@@ -1,9 +1,15 @@
 //! What was decided on a workload, in every dimension that was looked at: enough to decide it again and get the same.
 
-use super::{Amounts, Resource, TenantId, WorkspaceName};
+use super::{
+    Allowance, Amounts, ClusterId, RegionId, Resource, TenantId, WorkloadClass, WorkspaceClass, WorkspaceName,
+};
 use crate::policy::PolicyRef;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::Timestamp;
 
 /// What a workload is told.
@@ -70,6 +76,68 @@ pub struct Weighed {
     pub why: String,
 }
 
+/// What was found of one resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ground {
+    /// What the workspace may use of it; the borrowing limit as it counts at the moment.
+    pub allowance: Allowance,
+    /// What it uses or has set aside.
+    pub taken: u64,
+    /// What is promised to it.
+    pub reserved: u64,
+    /// What it could use more, by Kueue's arithmetic.
+    pub available: u64,
+    /// What it could use if nobody used anything.
+    pub potential: u64,
+    /// What others who may lend to it leave idle.
+    pub lendable: u64,
+    /// What of the tenant's loans would have no lender if this were admitted.
+    pub uncovered: u64,
+    /// Whether its lenders are only such as policy keeps apart from it.
+    pub kept_apart: bool,
+    /// Loans that are open in the tenant.
+    pub loans: u64,
+    /// GPUs on the tenant's own nodes that take new work.
+    pub serving: u64,
+    /// Those of them that nobody uses.
+    pub free: u64,
+    /// Whether so many can be had there as they are asked for, together where they must be.
+    pub fits: bool,
+    /// A workload that has waited so long that no younger one may borrow before it.
+    pub ahead: Option<String>,
+}
+
+/// Everything that a decision on admission rests on: the same grounds and policy give the same answer (I-20).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grounds {
+    /// What is asked for.
+    pub requests: Amounts,
+    /// The most GPUs that must lie on one node.
+    pub together: u64,
+    /// What the workload is like.
+    pub class: WorkloadClass,
+    /// Whether it may be evicted for others.
+    pub preemptible: bool,
+    /// Labels that pins look at.
+    pub labels: BTreeSet<String>,
+    /// What its workspace is for.
+    pub workspace_class: WorkspaceClass,
+    /// Whether its workspace takes new workloads.
+    pub open: bool,
+    /// Whether its tenant lets its work be evicted for others.
+    pub allow_preemption: bool,
+    /// Whether it was evicted a moment ago and may not borrow yet.
+    pub cooling: bool,
+    /// Where the tenant's nodes lie; `None` while it has none.
+    pub place: Option<(RegionId, ClusterId)>,
+    /// Whether the list of who runs in its workspace has room for it.
+    pub listable: bool,
+    /// How long ago the platform was seen; `None` for never.
+    pub seen: Option<Duration>,
+    /// By resource asked for.
+    pub resources: BTreeMap<Resource, Ground>,
+}
+
 /// A decision on one workload. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {
@@ -89,7 +157,9 @@ pub struct Admission {
     pub weighed: Vec<Weighed>,
     /// The policy that was in force.
     pub policy: PolicyRef,
-    /// SHA-256 of everything that was looked at.
+    /// Everything that was looked at.
+    pub grounds: Grounds,
+    /// SHA-256 of the grounds, as JSON.
     pub facts_digest: String,
     /// When.
     pub at: Timestamp,

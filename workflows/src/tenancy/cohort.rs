@@ -1,13 +1,16 @@
 //! A tenant's account of what its workspaces may use and use. The head for every admission: each changes it, so two
 //! that cannot both hold never both commit.
 //!
-//! In Kueue's words the tenant is the root cohort and its workspaces are its cluster queues (their arithmetic:
-//! pkg/cache/scheduler/resource_node.go of kubernetes-sigs/kueue).
+//! In Kueue's words the tenant is the root cohort and its workspaces are its cluster queues; [`crate::admission`] has
+//! the arithmetic.
 
-use super::{Allowance, Resource, TenantId, WorkspaceClass, WorkspaceName};
+use super::{Allowance, Amounts, NodeId, Resource, Spent, Stock, TenantId, WorkspaceClass, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::{ExecutionId, Timestamp};
 
 /// What a workspace may use of one resource, and uses.
@@ -15,13 +18,40 @@ use store::{ExecutionId, Timestamp};
 pub struct Balance {
     /// What it may use.
     pub allowance: Allowance,
-    /// The part of the nominal that is promised at any time, within a deadline: its reservations.
-    pub reserved: u64,
     /// What its admitted workloads use, those being reclaimed included.
     pub used: u64,
-    /// What has been freed for its pending demand and not been granted yet. Counts as used, so that no third party is
-    /// admitted to GPUs in transit (I-10).
+    /// What has been set aside for its pending demand and not been granted yet. Counts as used, so that no third party
+    /// is admitted to GPUs in transit (I-10).
     pub in_transit: u64,
+    /// The sum of its open loans as a borrower.
+    pub borrowed: u64,
+    /// The sum of its open loans as a lender.
+    pub lent: u64,
+    /// Which soft thresholds of policy it is above, a bit for each in their order (S-124).
+    pub warned: u16,
+    /// What it used since [`Cohort::since`].
+    pub spent: Spent,
+}
+
+impl Balance {
+    /// What it uses or has set aside.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.used.saturating_add(self.in_transit)
+    }
+
+    /// What it takes beyond its nominal.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.taken().saturating_sub(self.allowance.nominal)
+    }
+
+    /// What it takes beyond its nominal and nobody lends: after its quota, or a lender's, was lowered. Above zero it is
+    /// over its limit, and is admitted nothing (I-7).
+    #[must_use]
+    pub fn over(&self) -> u64 {
+        self.beyond().saturating_sub(self.borrowed)
+    }
 }
 
 /// Whether a workspace's account takes new workloads.
@@ -38,6 +68,23 @@ pub enum Admitting {
     },
 }
 
+/// A [`Reservation`](super::Reservation), as the account repeats it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    /// Of what.
+    pub resource: Resource,
+    /// How much.
+    pub count: u64,
+    /// From when.
+    pub from: Timestamp,
+    /// Until when.
+    pub to: Option<Timestamp>,
+    /// From demand to usable GPUs.
+    pub reclaim_deadline: Duration,
+    /// How long a borrower has between the notice and the eviction.
+    pub grace: Duration,
+}
+
 /// One workspace in its tenant's account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
@@ -45,16 +92,66 @@ pub struct Account {
     pub class: WorkspaceClass,
     /// By resource, as in [`Quota::allowances`](super::Quota::allowances).
     pub balances: BTreeMap<Resource, Balance>,
+    /// Its reservations by name.
+    pub promises: BTreeMap<String, Promise>,
     /// Whether it takes new workloads.
     pub admitting: Admitting,
-    /// Until then it does not borrow: its borrowed workloads were reclaimed a moment ago.
-    pub cooling_until: Option<Timestamp>,
-    /// Until then its borrowing limits count half: it was reclaimed from again and again.
-    pub halved_until: Option<Timestamp>,
-    /// When its loans were reclaimed, newest last; the last hour's alone.
-    pub reclaimed_at: Vec<Timestamp>,
+    /// Until then its borrowing limits count by a share of policy alone: it was reclaimed from again and again.
+    pub slowed_until: Option<Timestamp>,
+    /// When loans of each lender were reclaimed from it, newest last; no older than policy looks back.
+    pub reclaimed: BTreeMap<WorkspaceName, Vec<Timestamp>>,
     /// How many of its workloads wait.
     pub waiting: u32,
+    /// Of each resource, the least that any of its waiting workloads asks for; so that most lines need not be read.
+    pub least: Amounts,
+    /// Since when the oldest of them waits.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Account {
+    /// An account that may use nothing.
+    #[must_use]
+    pub fn new(class: WorkspaceClass) -> Self {
+        Self {
+            class,
+            balances: BTreeMap::new(),
+            promises: BTreeMap::new(),
+            admitting: Admitting::Open,
+            slowed_until: None,
+            reclaimed: BTreeMap::new(),
+            waiting: 0,
+            least: Amounts::new(),
+            oldest: None,
+        }
+    }
+
+    /// What stands of `resource`; nothing of a GPU without an entry, and no limit for anything else.
+    #[must_use]
+    pub fn balance(&self, resource: &Resource) -> Balance {
+        let without = || match resource {
+            Resource::Gpu(_) => Balance::default(),
+            Resource::CpuMilli | Resource::MemoryMib | Resource::StorageGib | Resource::Pods => {
+                Balance { allowance: Allowance::UNLIMITED, ..Balance::default() }
+            }
+        };
+        self.balances.get(resource).copied().unwrap_or_else(without)
+    }
+
+    /// How much of `resource` is promised at `at`: the sum of its reservations.
+    #[must_use]
+    pub fn reserved(&self, resource: &Resource, at: Timestamp) -> u64 {
+        self.holding(resource, at).map(|promise| promise.count).fold(0, u64::saturating_add)
+    }
+
+    /// The promises of `resource` that hold at `at`.
+    pub fn holding<'a>(
+        &'a self,
+        resource: &'a Resource,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &'a Promise> + 'a {
+        let holds = move |promise: &&Promise| promise.from <= at && promise.to.is_none_or(|to| at < to);
+        self.promises.values().filter(move |promise| promise.resource == *resource).filter(holds)
+    }
 }
 
 /// The reclaim that is executing for one kind. At most one at a time (I-15).
@@ -66,6 +163,12 @@ pub struct Reclaiming {
     pub workspace: WorkspaceName,
     /// The workload that demands; `None` when a sweep or an operator calls loans back.
     pub workload: Option<String>,
+    /// What the demand asks for of this kind; what has been set aside for it stands in its [`Balance::in_transit`].
+    pub wanted: u64,
+    /// Workloads that are being evicted for it and hold their GPUs still.
+    pub victims: BTreeSet<String>,
+    /// Nodes on which GPUs are set aside for it.
+    pub nodes: BTreeSet<NodeId>,
     /// When the promise is broken.
     pub deadline: Timestamp,
 }
@@ -79,10 +182,33 @@ pub struct Cohort {
     pub accounts: BTreeMap<WorkspaceName, Account>,
     /// By kind of GPU.
     pub reclaims: BTreeMap<Resource, Reclaiming>,
+    /// GPUs on the tenant's nodes, by kind.
+    pub stock: BTreeMap<Resource, Stock>,
+    /// Since when the balances count what was used: the start of the month, or of the account.
+    pub since: Timestamp,
+    /// Until when they have counted it.
+    pub counted: Timestamp,
     /// Counts the loans that were ever opened, so that each has a number of its own.
     pub loans: u64,
     /// Counts the decisions on admission that were ever taken.
     pub decisions: u64,
+}
+
+impl Cohort {
+    /// An account without workspaces, from `now` on.
+    #[must_use]
+    pub fn new(tenant: TenantId, now: Timestamp) -> Self {
+        Self {
+            tenant,
+            accounts: BTreeMap::new(),
+            reclaims: BTreeMap::new(),
+            stock: BTreeMap::new(),
+            since: now,
+            counted: now,
+            loans: 0,
+            decisions: 0,
+        }
+    }
 }
 
 impl Entity for Cohort {

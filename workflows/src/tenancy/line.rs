@@ -16,6 +16,12 @@ pub struct InLine {
     pub since: Timestamp,
     /// What it asks for.
     pub requests: Amounts,
+    /// The most GPUs that must lie on one node.
+    pub together: u64,
+    /// Whether it may be evicted for others; one that may not never borrows.
+    pub preemptible: bool,
+    /// Since when it waits inside its workspace's own quota, so that its GPUs are called back.
+    pub demanded_at: Option<Timestamp>,
     /// Until then it is not admitted as a borrower.
     pub cooling_until: Option<Timestamp>,
 }
@@ -29,6 +35,12 @@ pub struct Line {
     pub workspace: WorkspaceName,
     /// Most important first, then oldest, then by name.
     pub waiting: Vec<InLine>,
+}
+
+impl Line {
+    /// The most that wait in one line, whatever policy allows, so that none nears the store's limit for a document
+    /// (256 KiB).
+    pub const MOST: usize = 700;
 }
 
 impl Entity for Line {

@@ -84,3 +84,54 @@ impl Entity for Loan {
         Self::key(&self.tenant, self.number)
     }
 }
+
+/// A loan that is open, as the tenant's list of them repeats it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoan {
+    /// Its number.
+    pub number: u64,
+    /// Who lends.
+    pub lender: WorkspaceName,
+    /// Who borrows.
+    pub borrower: WorkspaceName,
+    /// The workload that runs on it.
+    pub workload: String,
+    /// How much.
+    pub amount: u64,
+    /// Until then it is not called back.
+    pub protected_until: Timestamp,
+    /// From then on it is called back as soon as somebody waits.
+    pub due: Timestamp,
+}
+
+/// The open loans of one kind in a tenant: a decision cannot ask for ranges, so they are listed in one document that every
+/// change of a loan rewrites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoans {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of what.
+    pub resource: Resource,
+    /// Oldest first.
+    pub open: Vec<OpenLoan>,
+}
+
+impl OpenLoans {
+    /// The most that are open at once in one tenant and kind, so that the list keeps under the store's limit for a document
+    /// (256 KiB). Further borrowers wait.
+    pub const MOST: usize = 800;
+
+    /// The id of the list of a tenant's open loans of `resource`.
+    #[must_use]
+    pub fn key(tenant: &TenantId, resource: &Resource) -> String {
+        format!("{tenant}/{resource}")
+    }
+}
+
+impl Entity for OpenLoans {
+    const COLLECTION: &'static str = "open-loans";
+
+    fn id(&self) -> String {
+        Self::key(&self.tenant, &self.resource)
+    }
+}

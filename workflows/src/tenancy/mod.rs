@@ -22,22 +22,23 @@ mod quota;
 mod region;
 mod reservation;
 mod resource;
+mod roster;
 mod tenant;
-
+mod usage;
 mod waitlist;
 mod workload;
 mod workspace;
 
-pub use admission::{Admission, Answer, Dimension, Weighed};
+pub use admission::{Admission, Answer, Dimension, Ground, Grounds, Weighed};
 pub use cluster::{Cluster, ClusterKind, Tenancy};
 pub use cluster_key::{ClusterKey, Scope};
-pub use cohort::{Account, Admitting, Balance, Cohort, Reclaiming};
+pub use cohort::{Account, Admitting, Balance, Cohort, Promise, Reclaiming};
 pub use decision::Decision;
 pub use entitlement::Entitlement;
 pub use gpu::{Gpu, Layout};
 pub use holding::{Held, Holding};
 pub use line::{InLine, Line};
-pub use loan::{Loan, LoanState};
+pub use loan::{Loan, LoanState, OpenLoan, OpenLoans};
 pub use name::{
     ClusterId, GpuModel, Name, NameError, Naming, NodeId, OfCluster, OfModel, OfNode, OfRegion, OfTenant,
     OfWorkspace, RegionId, TenantId, WorkspaceName,
@@ -50,7 +51,9 @@ pub use quota::{Allowance, Limits, Quota, QuotaEnd};
 pub use region::{Atlas, Buffer, Jurisdiction, OfJurisdiction, Region, Residency};
 pub use reservation::Reservation;
 pub use resource::{Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError};
+pub use roster::{Roster, Running};
 pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier};
+pub use usage::{Spent, Stock, Usage};
 pub use waitlist::{Waiter, Waitlist};
 pub use workload::{Checkpoint, Placed, Workload, WorkloadClass, WorkloadState};
 pub use workspace::{Workspace, WorkspaceClass, workspace_key};

@@ -1,7 +1,7 @@
 //! Which GPUs of a tenant's nodes are in use: a head with the room on each node, and a document per node that names who
 //! uses which GPU.
 
-use super::{GpuKind, NodeId, OwnerEpoch, Profile, TenantId, WorkspaceName};
+use super::{ClusterId, GpuKind, GpuModel, NodeId, OwnerEpoch, Profile, RegionId, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,6 +14,21 @@ pub struct Room {
     pub capacity: u64,
     /// Those that nobody uses.
     pub free: u64,
+    /// Free ones that the platform saw in use, or missing: nobody is admitted to them until it sees them free.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub astray: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Room {
+    /// What may be given away.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.free.saturating_sub(self.astray)
+    }
 }
 
 /// The room on a tenant's nodes. A head document: every allocation rewrites it.
@@ -21,10 +36,21 @@ pub struct Room {
 pub struct Occupancy {
     /// Whose nodes these are.
     pub tenant: TenantId,
+    /// The cluster they lie in.
+    pub cluster: ClusterId,
+    /// Its region.
+    pub region: RegionId,
     /// By node and kind. A node that takes no new work is not listed.
     pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Room>>,
     /// When the platform last said what is really free; admission does not go by older words than policy allows.
     pub observed_at: Option<Timestamp>,
+    /// Counts how often a node was seen otherwise than the ledger has it.
+    pub drifts: u64,
+}
+
+impl Occupancy {
+    /// The most nodes of one tenant, so that the document keeps under the store's limit (256 KiB).
+    pub const MOST_NODES: usize = 3_000;
 }
 
 impl Entity for Occupancy {
@@ -44,6 +70,9 @@ pub struct User {
     pub workspace: WorkspaceName,
     /// How many slices; 1 for a whole GPU.
     pub slices: u16,
+    /// Whether it does not run yet: the GPU was freed for it, or set aside, and has not been granted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_transit: bool,
 }
 
 /// One GPU of a node.
@@ -70,6 +99,12 @@ pub struct NodeUse {
     pub epoch: OwnerEpoch,
     /// Its GPUs, by index.
     pub gpus: Vec<GpuUse>,
+    /// Their model.
+    pub model: GpuModel,
+    /// Whether it takes new work; its GPUs are in the [`Occupancy`] while it does.
+    pub serving: bool,
+    /// When the use of it changed last; older observations of it say nothing.
+    pub changed_at: Timestamp,
 }
 
 impl Entity for NodeUse {

@@ -61,6 +61,9 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// As much as anybody wants, neither lent nor borrowed: what stands for a resource that no quota names.
+    pub const UNLIMITED: Self = Self { nominal: u64::MAX, borrowing_limit: Some(0), lending_limit: Some(0) };
+
     /// `most`, neither lent nor borrowed.
     #[must_use]
     pub fn fixed(most: u64) -> Self {

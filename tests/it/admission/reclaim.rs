@@ -1,0 +1,92 @@
+//! What a reclaim does to the account.
+
+use std::time::Duration;
+use store::ExecutionId;
+use tests::account::{World, gpus, h100, job, tenant, workspace};
+use workflows::{admission::*, tenancy::*};
+
+fn by(n: u8) -> ExecutionId {
+    ExecutionId::from_bytes([n; 16])
+}
+
+fn lent() -> (World, Demand) {
+    let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("borrower", gpus(8, None, None))]);
+    for n in 0..4 {
+        world.submit(&job("borrower", &format!("b-{n}"), 4)).unwrap();
+    }
+    let demand = world.submit(&job("lender", "demand", 8)).unwrap();
+    assert_eq!(demand.admission.answer, Answer::Queue);
+    let [demand] = demand.news.demands.try_into().unwrap();
+    (world, demand)
+}
+
+fn fencing(demand: &Demand, victims: &[&str]) -> Fence {
+    Fence {
+        tenant: tenant(),
+        resource: h100(),
+        execution: by(7),
+        workspace: demand.workspace.clone(),
+        workload: Some(demand.workload.clone()),
+        victims: victims.iter().map(ToString::to_string).collect(),
+        deadline: demand.deadline,
+    }
+}
+
+#[test]
+fn a_demand_inside_its_reservation_gets_its_gpus_once_they_were_seen_free() {
+    let (mut world, demand) = lent();
+    assert_eq!((demand.workspace, demand.wanted), (workspace("lender"), 8));
+    let (mut world2, demand) = lent();
+    std::mem::swap(&mut world, &mut world2);
+
+    let fenced = world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
+    assert_eq!(fenced, Fenced::Done { aside: 0, wanted: 8 });
+    let early = world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
+    assert_eq!(early, Granted::NotYet { missing: 8, codes: vec![] });
+
+    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", Gone::Evicted)).unwrap();
+    assert_eq!((world.balance("lender").in_transit, world.balance("borrower").used), (4, 12));
+    world.finish("b-2").unwrap();
+    assert_eq!(world.balance("lender").in_transit, 8, "one that ended by itself is no one else's either");
+    assert_eq!(world.workload("b-3").state, WorkloadState::Waiting);
+
+    let granted = world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
+    let Granted::Done { admission: Some(admission), spared, .. } = granted else { panic!("{granted:?}") };
+    assert_eq!(admission.answer, Answer::Admit);
+    assert!(spared.is_empty());
+    assert_eq!(world.balance("lender"), Balance { used: 8, in_transit: 0, ..world.balance("lender") });
+    assert!(world.books.all::<Loan>().iter().all(|loan| loan.state == LoanState::Returned));
+    assert!(world.cohort().reclaims.is_empty());
+}
+
+#[test]
+fn a_victim_may_not_borrow_until_it_has_cooled_down() {
+    let (mut world, demand) = lent();
+    world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
+    for victim in ["b-2", "b-3"] {
+        world.decide(|view| release_victim(view, &tenant(), by(7), victim, Gone::Evicted)).unwrap();
+    }
+    world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
+
+    world.finish("demand").unwrap();
+    assert_eq!(world.workload("b-2").state, WorkloadState::Waiting);
+    world.pass(Duration::from_secs(601));
+    world.see();
+
+    assert_eq!(world.workload("b-2").state, WorkloadState::Admitted);
+    assert_eq!(world.workload("b-2").evictions, 1);
+}
+
+#[test]
+fn a_reclaim_that_is_given_up_leaves_everything_as_it_was() {
+    let (mut world, demand) = lent();
+    world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
+    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", Gone::Evicted)).unwrap();
+
+    let ended = world.decide(|view| unfence(view, &tenant(), &h100(), by(7))).unwrap();
+
+    assert_eq!(ended.spared, ["b-2".to_owned()].into());
+    assert_eq!(world.workload("b-2").state, WorkloadState::Admitted);
+    assert_eq!(world.balance("lender").in_transit, 0);
+    assert_eq!(ended.news.demands.len(), 1, "the demand is raised again");
+}

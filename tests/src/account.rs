@@ -1,0 +1,238 @@
+//! A tenant's account to try admission on: nodes, workspaces and quotas in plain books, and the promises that hold after
+//! every event.
+
+use crate::books::Books;
+use engine::{ActionError, Undecided, View};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::{ExecutionId, Timestamp};
+use workflows::{
+    admission::{self, Allowances, Observation, Request, Seen},
+    policy::PlatformPolicy,
+    tenancy::*,
+};
+
+/// The only tenant here.
+///
+/// # Panics
+/// Never.
+#[must_use]
+pub fn tenant() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+/// Whole GPUs of the only model here.
+///
+/// # Panics
+/// Never.
+#[must_use]
+pub fn h100() -> Resource {
+    "gpu/H100".parse().unwrap()
+}
+
+/// The workspace of this name.
+///
+/// # Panics
+/// When it is no name.
+#[must_use]
+pub fn workspace(name: &str) -> WorkspaceName {
+    name.parse().unwrap()
+}
+
+/// What a workspace may use of GPUs.
+#[must_use]
+pub fn gpus(nominal: u64, borrowing_limit: Option<u64>, lending_limit: Option<u64>) -> Allowances {
+    [(h100(), Allowance { nominal, borrowing_limit, lending_limit })].into()
+}
+
+/// A tenant's account.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The documents.
+    pub books: Books,
+}
+
+impl World {
+    /// A tenant with `nodes` nodes of 8 GPUs in service, seen just now.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    #[must_use]
+    pub fn new(nodes: u32) -> Self {
+        let mut world = Self { books: Books::default() };
+        // 2026-01-15, in the middle of a month.
+        world.books.now = Timestamp(1_768_435_200_000);
+        let by = ExecutionId::from_bytes([1; 16]);
+        let registered = Tenant {
+            id: tenant(),
+            tier: Tier::Standard,
+            isolation: Isolation::DedicatedNodes,
+            data_residency: Residency::Any,
+            allow_preemption: true,
+            allow_gpu_sharing: false,
+            compliance: BTreeSet::new(),
+            policy: PlatformPolicy::built_in().unwrap().reference,
+            state: TenantState::Active,
+            workspaces: Vec::new(),
+            cluster: Some("west-1".parse().unwrap()),
+            onboarded_by: by,
+            created_at: world.books.now,
+            activated_at: Some(world.books.now),
+        };
+        world.decide(|view| view.put(&registered)).unwrap();
+        world.add_nodes(0..nodes);
+        world.see();
+        world
+    }
+
+    /// Takes nodes into service.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    pub fn add_nodes(&mut self, numbers: std::ops::Range<u32>) {
+        let ids: Vec<NodeId> = numbers.map(|n| format!("n-{n:04}").parse().unwrap()).collect();
+        self.decide(|view| {
+            for id in &ids {
+                view.put(&Node {
+                    id: id.clone(),
+                    cluster: "west-1".parse().unwrap(),
+                    region: "eu-west".parse().unwrap(),
+                    gpu: Gpu { model: "H100".parse().unwrap(), count: Gpus(8) },
+                    cpu_milli: 64_000,
+                    memory_mib: 262_144,
+                    chunk: 0,
+                    owner: Some(tenant()),
+                    owner_epoch: OwnerEpoch(1),
+                    claimed_by: Some(ExecutionId::from_bytes([1; 16])),
+                    state: NodeState::InService,
+                    driver_version: None,
+                })?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        self.decide(|view| admission::serve_nodes(view, &tenant(), &ids)).unwrap();
+    }
+
+    /// The same with workspaces of class `batch`.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    #[must_use]
+    pub fn with(mut self, workspaces: &[(&str, Allowances)]) -> Self {
+        for (name, allowances) in workspaces {
+            self.allow(name, WorkspaceClass::Batch, allowances.clone());
+        }
+        self
+    }
+
+    /// Gives a workspace what it may use.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    pub fn allow(&mut self, name: &str, class: WorkspaceClass, allowances: Allowances) -> admission::News {
+        let all = BTreeMap::from([(workspace(name), (class, allowances))]);
+        self.decide(|view| admission::set_allowances(view, &tenant(), &all)).unwrap()
+    }
+
+    /// Decides and applies.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn decide<T>(
+        &mut self,
+        decide: impl FnMut(&mut View) -> Result<T, Undecided>,
+    ) -> Result<T, ActionError> {
+        self.books.decide(decide)
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, span: Duration) {
+        self.books.now = self.books.now.after(span);
+    }
+
+    /// The platform says that everything is as the ledger has it.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    pub fn see(&mut self) -> admission::Observed {
+        let nodes = self.occupancy().nodes;
+        let seen = |room: Room| Seen { usable: room.capacity, busy: room.capacity - room.free };
+        let nodes = nodes
+            .into_iter()
+            .map(|(node, kinds)| (node, kinds.into_iter().map(|(kind, room)| (kind, seen(room))).collect()));
+        let observation = Observation { at: self.books.now, nodes: nodes.collect() };
+        self.decide(|view| admission::observe(view, &tenant(), &observation)).unwrap()
+    }
+
+    /// The tenant's occupancy.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        self.books.find::<Occupancy>("acme").unwrap()
+    }
+
+    /// The tenant's account.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn cohort(&self) -> Cohort {
+        self.books.find::<Cohort>("acme").unwrap()
+    }
+
+    /// A workspace's balance of GPUs.
+    ///
+    /// # Panics
+    /// When it has no account.
+    #[must_use]
+    pub fn balance(&self, name: &str) -> Balance {
+        self.cohort().accounts[&workspace(name)].balance(&h100())
+    }
+
+    /// A workload.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn workload(&self, name: &str) -> Workload {
+        self.books.find::<Workload>(&format!("acme/{name}")).unwrap()
+    }
+
+    /// Asks for a workload.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn submit(&mut self, request: &Request) -> Result<admission::Submitted, ActionError> {
+        self.decide(|view| admission::submit(view, request))
+    }
+
+    /// Ends a workload.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn finish(&mut self, name: &str) -> Result<admission::Finished, ActionError> {
+        self.decide(|view| admission::finish(view, &tenant(), name))
+    }
+}
+
+/// A batch job that may be evicted.
+#[must_use]
+pub fn job(workspace_name: &str, name: &str, gpus: u64) -> Request {
+    Request {
+        tenant: tenant(),
+        workspace: workspace(workspace_name),
+        name: name.to_owned(),
+        class: WorkloadClass::Batch,
+        priority: 0,
+        preemptible: true,
+        checkpoint: Checkpoint::None,
+        requests: [(h100(), gpus)].into(),
+        together: 0,
+        labels: BTreeSet::new(),
+    }
+}

@@ -1,0 +1,38 @@
+//! Every code with which admission refuses to decide, and what to do about it. Compared with `docs/operations.md`.
+//!
+//! What a decision weighs has codes of its own, listed in `docs/admission.md`.
+
+/// The workload exists with another content.
+pub const DIFFERS: &str = "workload.differs";
+/// The tenant has no such workload.
+pub const UNKNOWN_WORKLOAD: &str = "workload.unknown";
+/// The workload is not where the change starts.
+pub const WORKLOAD_STATE: &str = "workload.state";
+/// The workspace has no account.
+pub const UNKNOWN_WORKSPACE: &str = "workspace.unknown";
+/// The workspace's line is full.
+pub const LINE_FULL: &str = "line.full";
+/// A node, or a GPU of it, is in use.
+pub const NODE_BUSY: &str = "node.busy";
+/// The tenant has as many nodes as can be listed.
+pub const OCCUPANCY_FULL: &str = "occupancy.full";
+/// Another execution reclaims the kind.
+pub const RECLAIM_BUSY: &str = "reclaim.busy";
+/// The execution does not reclaim the kind.
+pub const RECLAIM_NOT_OURS: &str = "reclaim.not_ours";
+/// The ledger's lists contradict each other.
+pub const BOOKS_DIFFER: &str = "ledger.books_differ";
+
+/// Code and remedy, in alphabetical order.
+pub const ALL: &[(&str, &str)] = &[
+    (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
+    (LINE_FULL, "wait until the workspace's line is shorter, or raise admission.line_limit in the policy"),
+    (NODE_BUSY, "wait until what runs there has ended, or evict it first"),
+    (OCCUPANCY_FULL, "split the tenant: one tenant's nodes are listed in one document of at most 3,000"),
+    (RECLAIM_BUSY, "nothing: another reclaim of the same kind is executing and comes first"),
+    (RECLAIM_NOT_OURS, "nothing: the reclaim has ended, or another took its place; ask for a plan again"),
+    (DIFFERS, "give the workload another name; one name stands for one content for ever"),
+    (WORKLOAD_STATE, "read the message: the workload is elsewhere in its life"),
+    (UNKNOWN_WORKLOAD, "check the name; `tenure workloads list` shows the tenant's"),
+    (UNKNOWN_WORKSPACE, "check the name, or give the workspace a quota first: it has no account"),
+];

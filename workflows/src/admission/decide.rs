@@ -1,0 +1,267 @@
+//! From a workload to a decision that is written down, and from a consent to GPUs in use.
+
+use super::{
+    Rules, admit,
+    desk::{Desk, differ},
+    gpus::{Choice, kinds},
+    loans::Cause,
+    place,
+};
+use crate::{
+    policy::sha256,
+    tenancy::{
+        Admission, Ground, Grounds, InLine, Resource, Room, Roster, Running, Workload, WorkloadState,
+        WorkspaceName,
+    },
+};
+use engine::{ActionError, Undecided, View};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// A decision not yet written down, and where the workload would run.
+pub(super) struct Decided {
+    pub(super) admission: Admission,
+    pub(super) choice: Option<Choice>,
+}
+
+/// How a workload comes to be decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// As any other.
+    Now {
+        /// It may not borrow until then.
+        cooling_until: Option<Timestamp>,
+    },
+    /// GPUs were called back for it, so it waits behind nobody.
+    Granted,
+}
+
+impl Desk {
+    /// Decides on a workload, and changes nothing.
+    pub(super) fn decide(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        turn: Turn,
+    ) -> Result<Decided, Undecided> {
+        let choice = self.choose(view, workload)?;
+        let grounds = self.grounds(view, workload, turn, choice.is_some())?;
+        let (answer, weighed) = admit(&grounds, &self.rules);
+        let json = serde_json::to_vec(&grounds).map_err(|e| ActionError::permanent("ledger.encode", e))?;
+        let admission = Admission {
+            number: 0,
+            tenant: self.tenant.id.clone(),
+            workspace: workload.workspace.clone(),
+            workload: workload.name.clone(),
+            requests: workload.requests.clone(),
+            answer,
+            weighed,
+            policy: self.rules.policy.clone(),
+            facts_digest: sha256(&json),
+            grounds,
+            at: self.now,
+        };
+        Ok(Decided { admission, choice })
+    }
+
+    /// Writes a decision down; answers its id.
+    pub(super) fn record(&mut self, mut admission: Admission) -> Admission {
+        self.cohort.decisions = self.cohort.decisions.saturating_add(1);
+        admission.number = self.cohort.decisions;
+        self.decisions.push(admission.clone());
+        admission
+    }
+
+    fn grounds(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        turn: Turn,
+        fits: bool,
+    ) -> Result<Grounds, Undecided> {
+        let mut resources = BTreeMap::new();
+        for (resource, amount) in &workload.requests {
+            let mut ground = self.ground(view, workload, resource, *amount, fits)?;
+            if let Turn::Now { .. } = turn {
+                ground.ahead = self.ahead(view, workload, resource, &ground)?;
+            }
+            resources.insert(resource.clone(), ground);
+        }
+        let cooling_until = match turn {
+            Turn::Now { cooling_until } => cooling_until,
+            Turn::Granted => None,
+        };
+        let part = Roster::part_of(&workload.name);
+        let listable = self.roster(view, &workload.workspace, part)?.running.len() < Roster::MOST;
+        let account = self.account(&workload.workspace)?;
+        let occupancy = self.occupancy.as_ref();
+        Ok(Grounds {
+            requests: workload.requests.clone(),
+            together: workload.together,
+            class: workload.class,
+            preemptible: workload.preemptible,
+            labels: workload.labels.clone(),
+            workspace_class: account.class,
+            open: account.admitting == crate::tenancy::Admitting::Open,
+            allow_preemption: self.tenant.allow_preemption,
+            cooling: cooling_until.is_some_and(|until| self.now < until),
+            place: occupancy.map(|nodes| (nodes.region.clone(), nodes.cluster.clone())),
+            listable,
+            seen: occupancy.and_then(|nodes| nodes.observed_at).map(|at| self.now.since(at)),
+            resources,
+        })
+    }
+
+    /// What a workspace may use, its borrowing limit as it counts at the moment.
+    pub(super) fn effective(
+        &self,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+    ) -> Result<crate::tenancy::Balance, Undecided> {
+        let account = self.account(workspace)?;
+        let mut balance = account.balance(resource);
+        if account.slowed_until.is_some_and(|until| self.now < until) {
+            let most = self.cohort.lent_at_most(resource);
+            let limit = balance.allowance.borrowing_limit.unwrap_or(most).min(most);
+            let share = u128::from(limit) * u128::from(self.rules.thrash.share) / 1_000;
+            balance.allowance.borrowing_limit = Some(u64::try_from(share).unwrap_or(limit));
+        }
+        Ok(balance)
+    }
+
+    fn ground(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        resource: &Resource,
+        amount: u64,
+        fits: bool,
+    ) -> Result<Ground, Undecided> {
+        let workspace = &workload.workspace;
+        let balance = self.effective(workspace, resource)?;
+        let mut ground = Ground {
+            allowance: balance.allowance,
+            taken: balance.taken(),
+            available: self.cohort.available_within(&balance, resource),
+            potential: self.cohort.potential(&balance.allowance, resource),
+            ..Ground::default()
+        };
+        let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };
+        ground.reserved = self.account(workspace)?.reserved(resource, self.now);
+        (ground.lendable, ground.kept_apart) = self.lendable(workspace, resource);
+        ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
+        let borrows = ground.taken.saturating_add(amount) > ground.allowance.nominal;
+        if borrows && ground.lendable > 0 {
+            ground.loans = u64::try_from(self.loans(view, resource)?.open.len()).unwrap_or(u64::MAX);
+        }
+        let rooms = || self.occupancy.iter().flat_map(|nodes| nodes.nodes.values());
+        let sum = |of: &dyn Fn(&Room) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
+        ground.serving = sum(&|room| room.capacity);
+        ground.free = sum(&|room| room.open());
+        ground.fits = fits;
+        Ok(ground)
+    }
+
+    /// A workload that has waited so long that this one must wait behind it: in its own line, or in any if this one borrows.
+    fn ahead(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        resource: &Resource,
+        ground: &Ground,
+    ) -> Result<Option<String>, Undecided> {
+        let asked = workload.requests.get(resource).copied().unwrap_or(0);
+        if resource.gpu().is_none() || asked == 0 {
+            return Ok(None);
+        }
+        let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
+        let now = self.now;
+        let overdue = |since: Timestamp, rules: &Rules| rules.raised(now.since(since)).1;
+        let old = self.cohort.accounts.iter().filter(|(name, account)| {
+            let counts = borrows || **name == workload.workspace;
+            counts && account.oldest.is_some_and(|since| overdue(since, &self.rules))
+        });
+        let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
+        let mut ahead: Option<(Timestamp, String)> = None;
+        for workspace in old {
+            let place = (workload.submitted_at, workload.name.clone());
+            let waiting = self.line(view, &workspace)?.waiting.clone();
+            for waits in waiting {
+                let older = (waits.since, waits.workload.clone());
+                let before = older < place && ahead.as_ref().is_none_or(|ahead| older < *ahead);
+                if before
+                    && overdue(waits.since, &self.rules)
+                    && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
+                    && self.could_ever(&workspace, &waits)?
+                {
+                    ahead = Some(older);
+                }
+            }
+        }
+        Ok(ahead.map(|(_, name)| name))
+    }
+
+    /// Whether one who waits could be admitted if nobody used anything, so that it is worth waiting behind it.
+    fn could_ever(&self, workspace: &WorkspaceName, waits: &InLine) -> Result<bool, Undecided> {
+        let account = self.account(workspace)?;
+        let borrows = waits.preemptible && self.tenant.allow_preemption;
+        let fits = |(resource, amount): (&Resource, &u64)| {
+            let allowance = account.balance(resource).allowance;
+            let most = if borrows { self.cohort.potential(&allowance, resource) } else { allowance.nominal };
+            let there = resource.gpu().is_none_or(|kind| {
+                let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
+                let rooms = nodes.filter_map(|(id, kinds)| Some((id.clone(), kinds.get(kind)?.capacity)));
+                place::choose(rooms.collect(), *amount, waits.together).is_some()
+            });
+            *amount <= most && there
+        };
+        Ok(account.admitting == crate::tenancy::Admitting::Open && waits.requests.iter().all(fits))
+    }
+
+    /// Gives a workload its GPUs by a decision that admits it.
+    pub(super) fn admit(
+        &mut self,
+        view: &mut View,
+        mut workload: Workload,
+        decided: Decided,
+    ) -> Result<Admission, Undecided> {
+        let admission = self.record(decided.admission);
+        let choice =
+            decided.choice.ok_or_else(|| differ(format!("{} is admitted to nowhere", workload.name)))?;
+        self.give(view, &workload.name, &workload.workspace, &choice, false)?;
+        let mut nodes: Vec<_> = choice.values().flat_map(BTreeMap::keys).cloned().collect();
+        nodes.sort();
+        nodes.dedup();
+        workload.placed = self.placed(view, &workload.name, nodes)?;
+        workload.state = WorkloadState::Admitted;
+        workload.admitted_at = Some(self.now);
+        workload.decision = Admission::key(&self.tenant.id, admission.number);
+        self.keep(workload.clone());
+        self.enrol(view, &workload)?;
+        for (resource, amount) in &workload.requests {
+            self.use_more(&workload.workspace, resource, *amount)?;
+        }
+        for (kind, _) in kinds(&workload) {
+            self.settle(view, &Resource::Gpu(kind.clone()), Cause::Admitted(&workload))?;
+        }
+        Ok(admission)
+    }
+
+    /// Lists a workload among those that run.
+    pub(super) fn enrol(&mut self, view: &mut View, workload: &Workload) -> Result<(), Undecided> {
+        let now = self.now;
+        let roster = self.roster_mut(view, &workload.workspace, &workload.name)?;
+        let running = Running {
+            class: workload.class,
+            priority: workload.priority,
+            preemptible: workload.preemptible,
+            checkpoint: workload.checkpoint,
+            requests: workload.requests.clone(),
+            submitted_at: workload.submitted_at,
+            admitted_at: workload.admitted_at.unwrap_or(now),
+            reclaimed: matches!(workload.state, WorkloadState::Reclaimed { .. }),
+        };
+        roster.running.insert(workload.name.clone(), running);
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! A workload asked for, and one that ended.
+
+use super::{
+    News, codes,
+    decide::{Decided, Turn},
+    desk::Desk,
+    gpus::kinds,
+    loans::Cause,
+};
+use crate::tenancy::{
+    Admission, Amounts, Answer, Checkpoint, InLine, Line, Placed, Resource, Roster, TenantId, Workload,
+    WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+};
+use engine::{ActionError, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::Timestamp;
+
+/// A workload that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which workspace.
+    pub workspace: WorkspaceName,
+    /// Its name within the tenant, for ever.
+    pub name: String,
+    /// What it is like.
+    pub class: WorkloadClass,
+    /// Higher is more important.
+    pub priority: i32,
+    /// Whether it may be evicted for others.
+    pub preemptible: bool,
+    /// How it saves its work.
+    pub checkpoint: Checkpoint,
+    /// What it asks for.
+    pub requests: Amounts,
+    /// The most GPUs that must lie on one node: its GPUs are given in groups of so many. 0 for anywhere.
+    pub together: u64,
+    /// Labels that pins of policy look at.
+    pub labels: BTreeSet<String>,
+}
+
+impl Request {
+    fn workload(&self, now: Timestamp) -> Workload {
+        Workload {
+            name: self.name.clone(),
+            tenant: self.tenant.clone(),
+            workspace: self.workspace.clone(),
+            class: self.class,
+            priority: self.priority,
+            preemptible: self.preemptible,
+            checkpoint: self.checkpoint,
+            requests: self.requests.clone(),
+            together: self.together,
+            labels: self.labels.clone(),
+            state: WorkloadState::Waiting,
+            placed: Vec::new(),
+            submitted_at: now,
+            admitted_at: None,
+            evictions: 0,
+            decision: String::new(),
+        }
+    }
+
+    /// Whether `workload` was asked for with the same content.
+    fn made(&self, workload: &Workload) -> bool {
+        let asked = self.workload(workload.submitted_at);
+        let stands = Workload {
+            state: asked.state.clone(),
+            placed: Vec::new(),
+            admitted_at: None,
+            evictions: 0,
+            decision: String::new(),
+            ..workload.clone()
+        };
+        asked == stands
+    }
+}
+
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The decision that stands.
+    pub admission: Admission,
+    /// Where it runs, if it was admitted.
+    pub placed: Vec<Placed>,
+    /// What else happened.
+    pub news: News,
+}
+
+/// What an end came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// What else happened.
+    pub news: News,
+}
+
+/// Decides on a workload, and commits what follows: its GPUs and loans, or its place in line. The same request again is
+/// answered with the decision that stands.
+///
+/// # Errors
+/// What the view lacks; permanent `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
+/// and `ledger.missing` for a tenant that there is not.
+pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided> {
+    let key = Workload::key(&request.tenant, &request.name);
+    let line = workspace_key(&request.tenant, &request.workspace);
+    let part = Roster::key(&request.tenant, &request.workspace, Roster::part_of(&request.name));
+    let wants =
+        [view.want::<Workload>([key.as_str()]), view.want::<Line>([line]), view.want::<Roster>([part])];
+    if let Some(there) = known(view, &wants, &key)? {
+        return stands(view, request, there);
+    }
+    let mut desk = Desk::open(view, &request.tenant, wants)?;
+    let workload = request.workload(desk.now);
+    desk.account(&request.workspace)?;
+    let decided = desk.decide(view, &workload, Turn::Now { cooling_until: None })?;
+    let (admission, placed) = match decided.admission.answer {
+        Answer::Admit => {
+            let admission = desk.admit(view, workload, decided)?;
+            let placed = desk.need_workload(view, &request.name)?.placed;
+            (admission, placed)
+        }
+        Answer::Queue => (desk.queue(view, workload, decided)?, Vec::new()),
+        Answer::Reject => {
+            let admission = desk.record(decided.admission);
+            let decision = Admission::key(&desk.tenant.id, admission.number);
+            desk.keep(Workload { state: WorkloadState::Rejected, decision, ..workload });
+            (admission, Vec::new())
+        }
+    };
+    desk.demands(view)?;
+    let news = desk.save(view)?;
+    Ok(Submitted { admission, placed, news })
+}
+
+/// The workload under the name, if everything wanted is at hand and there is one.
+fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<Option<Workload>, Undecided> {
+    if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
+}
+
+fn stands(view: &mut View, request: &Request, there: Workload) -> Result<Submitted, Undecided> {
+    if !request.made(&there) {
+        let problem =
+            format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
+        return Err(ActionError::permanent(codes::DIFFERS, problem).into());
+    }
+    let admission = view.need::<Admission>(&there.decision)?;
+    Ok(Submitted { admission, placed: there.placed, news: News::default() })
+}
+
+/// A workload ended, or is no longer wanted: what it used is free, and who waits for it is admitted in the same commit. GPUs
+/// of one that is being reclaimed go to the demand (I-10). Ended twice is ended once.
+///
+/// # Errors
+/// What the view lacks; a permanent `workload.unknown`.
+pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<Finished, Undecided> {
+    let key = Workload::key(tenant, name);
+    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([key])])?;
+    let Some(workload) = desk.workload(view, name)?.cloned() else {
+        let problem = format!("tenant {tenant} has no workload {name}");
+        return Err(ActionError::permanent(codes::UNKNOWN_WORKLOAD, problem).into());
+    };
+    match &workload.state {
+        WorkloadState::Finished | WorkloadState::Rejected => return Ok(Finished::default()),
+        WorkloadState::Waiting => {
+            desk.change_line(view, &workload.workspace, |line| {
+                line.waiting.retain(|waits| waits.workload != name);
+            })?;
+            desk.withdraw(view, name)?;
+        }
+        WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+            desk.vacate(view, &workload, Cause::Ended(name))?;
+        }
+    }
+    desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
+    desk.wake(view)?;
+    let news = desk.save(view)?;
+    Ok(Finished { news })
+}
+
+impl Desk {
+    /// Puts a workload in its line.
+    fn queue(
+        &mut self,
+        view: &mut View,
+        workload: Workload,
+        decided: Decided,
+    ) -> Result<Admission, Undecided> {
+        let most = usize::try_from(self.rules.line_limit).unwrap_or(Line::MOST).min(Line::MOST);
+        let length = self.line(view, &workload.workspace)?.waiting.len();
+        if length >= most {
+            let problem = format!("{length} workloads of workspace {} wait already", workload.workspace);
+            return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
+        }
+        let admission = self.record(decided.admission);
+        let decision = Admission::key(&self.tenant.id, admission.number);
+        let workload = Workload { decision, ..workload };
+        self.stand(view, &workload, None)?;
+        self.keep(workload);
+        Ok(admission)
+    }
+
+    /// Takes a place in line, by priority, then age, then name.
+    pub(super) fn stand(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        cooling_until: Option<Timestamp>,
+    ) -> Result<(), Undecided> {
+        let waits = InLine {
+            workload: workload.name.clone(),
+            priority: workload.priority,
+            since: workload.submitted_at,
+            requests: workload.requests.clone(),
+            together: workload.together,
+            preemptible: workload.preemptible,
+            demanded_at: None,
+            cooling_until,
+        };
+        self.change_line(view, &workload.workspace, |line| {
+            line.waiting.push(waits);
+            line.waiting
+                .sort_by(|a, b| (b.priority, a.since, &a.workload).cmp(&(a.priority, b.since, &b.workload)));
+        })
+    }
+
+    /// Takes everything from a workload that runs: its GPUs to the demand that it is reclaimed for, as far as that lacks
+    /// them, the rest to whoever comes next.
+    pub(super) fn vacate(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        cause: Cause<'_>,
+    ) -> Result<(), Undecided> {
+        self.take(view, &workload.name, None, &workload.placed)?;
+        for (resource, amount) in &workload.requests {
+            self.use_less(&workload.workspace, resource, *amount)?;
+        }
+        let roster = self.roster_mut(view, &workload.workspace, &workload.name)?;
+        roster.running.remove(&workload.name);
+        for (kind, amount) in kinds(workload) {
+            let resource = Resource::Gpu(kind.clone());
+            self.settle(view, &resource, cause)?;
+            if let WorkloadState::Reclaimed { by } = workload.state {
+                self.hand_over(view, &resource, by, workload, amount)?;
+            }
+        }
+        Ok(())
+    }
+}

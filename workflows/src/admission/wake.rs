@@ -1,0 +1,228 @@
+//! The waiting line: who is admitted when something becomes free, in the very commit that frees it.
+//!
+//! Who stays within its own quota comes first, oldest first. Then those who borrow: the workspace that has borrowed least so
+//! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
+
+use super::{Demand, News, decide, desk::Desk, weigh::may_borrow_at_all};
+use crate::tenancy::{Account, Answer, Balance, InLine, Resource, TenantId, WorkspaceName};
+use engine::{Undecided, View};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::Timestamp;
+
+/// The most that are admitted in one commit; [`News::more`] says if more could be.
+pub const MOST_WOKEN: usize = 32;
+
+/// What a GPU on loan counts for beside what was borrowed so far, when it is decided who borrows next: so many
+/// milliseconds of it (10 min). Keeps one workspace from taking all that becomes free at once.
+const AHEAD: u128 = 10 * 60 * 1_000;
+
+/// Who comes first: own before borrowed; then what was borrowed, then priority by age, then the oldest.
+type Turn = (bool, u128, Reverse<i64>, Timestamp, String);
+
+/// Admits everybody whose turn it is: after [`News::more`], by sweeps when a cool-down has ended, and after the platform was
+/// seen again.
+///
+/// # Errors
+/// What the view lacks.
+pub fn wake(view: &mut View, tenant: &TenantId) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Every demand that waits inside its own quota and that no reclaim answers, for sweeps. Changes nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    desk.demands(view)?;
+    Ok(desk.news.demands)
+}
+
+impl Desk {
+    /// Admits whose turn it is, and says what demands remain.
+    pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
+        self.top_up(view)?;
+        let mut tried = BTreeSet::new();
+        let mut woken = 0;
+        while let Some((workspace, waits)) = self.next(view, &tried)? {
+            if woken == MOST_WOKEN {
+                self.news.more = true;
+                break;
+            }
+            let workload = self.need_workload(view, &waits.workload)?;
+            let decided =
+                self.decide(view, &workload, decide::Turn::Now { cooling_until: waits.cooling_until })?;
+            if decided.admission.answer == Answer::Admit {
+                self.change_line(view, &workspace, |line| {
+                    line.waiting.retain(|other| other.workload != waits.workload);
+                })?;
+                let admission = self.admit(view, workload, decided)?;
+                self.news.admitted.push(admission);
+                woken += 1;
+            } else {
+                tried.insert(waits.workload);
+            }
+        }
+        self.demands(view)
+    }
+
+    /// Who comes next of those that could be admitted by what is counted, and have not been tried.
+    fn next(
+        &mut self,
+        view: &mut View,
+        tried: &BTreeSet<String>,
+    ) -> Result<Option<(WorkspaceName, InLine)>, Undecided> {
+        let hopeful = |(name, account): (&WorkspaceName, &Account)| {
+            (account.waiting > 0 && self.has(name, &account.least)).then(|| name.clone())
+        };
+        let hopeful: Vec<_> = self.cohort.accounts.iter().filter_map(hopeful).collect();
+        view.want::<crate::tenancy::Line>(
+            hopeful.iter().map(|name| crate::tenancy::workspace_key(&self.tenant.id, name)),
+        )?;
+        let mut first: Option<(Turn, WorkspaceName, InLine)> = None;
+        for workspace in hopeful {
+            self.line(view, &workspace)?;
+            let account = self.account(&workspace)?;
+            let line = self.kept_line(&workspace);
+            let could = line.iter().filter(|waits| !tried.contains(&waits.workload));
+            for waits in could.filter(|waits| self.has(&workspace, &waits.requests)) {
+                let borrows = borrows(account, waits);
+                let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
+                if borrows
+                    && (cooling
+                        || !waits.preemptible
+                        || !may_borrow_at_all(&self.tenant, account, &self.rules))
+                {
+                    continue;
+                }
+                let turn = self.turn(account, waits, borrows);
+                if first.as_ref().is_none_or(|(best, _, _)| turn < *best) {
+                    first = Some((turn, workspace.clone(), waits.clone()));
+                }
+            }
+        }
+        Ok(first.map(|(_, workspace, waits)| (workspace, waits)))
+    }
+
+    /// Whether a workspace could use so much, and it is free.
+    fn has(&self, workspace: &WorkspaceName, amounts: &BTreeMap<Resource, u64>) -> bool {
+        amounts.iter().all(|(resource, amount)| {
+            let free = || self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+            *amount <= self.cohort.available(workspace, resource)
+                && (resource.gpu().is_none() || *amount <= free())
+        })
+    }
+
+    fn turn(&self, account: &Account, waits: &InLine, borrows: bool) -> Turn {
+        let gpus = account.balances.iter().filter(|(resource, _)| resource.gpu().is_some());
+        let had = |(_, balance): (&Resource, &Balance)| {
+            u128::from(balance.spent.borrowed) + u128::from(balance.borrowed) * AHEAD
+        };
+        let had = if borrows { gpus.map(had).sum() } else { 0 };
+        let raised = self.rules.raised(self.now.since(waits.since)).0;
+        let priority = i64::from(waits.priority) + i64::from(raised);
+        (borrows, had, Reverse(priority), waits.since, waits.workload.clone())
+    }
+
+    /// The first of each line inside its own quota whose kind is not being reclaimed, where somebody else uses more than
+    /// its own: each is a demand.
+    pub(super) fn demands(&mut self, view: &mut View) -> Result<(), Undecided> {
+        let inside = |account: &Account, requests: &BTreeMap<Resource, u64>| {
+            requests.iter().all(|(resource, amount)| {
+                let balance = account.balance(resource);
+                balance.taken().saturating_add(*amount) <= balance.allowance.nominal
+            })
+        };
+        let mut beyond: BTreeMap<Resource, BTreeSet<WorkspaceName>> = BTreeMap::new();
+        for (name, account) in &self.cohort.accounts {
+            let over = account.balances.iter().filter(|(resource, balance)| {
+                resource.gpu().is_some()
+                    && balance.beyond() > 0
+                    && !self.cohort.reclaims.contains_key(*resource)
+            });
+            for (resource, _) in over {
+                beyond.entry(resource.clone()).or_default().insert(name.clone());
+            }
+        }
+        let callable = |name: &WorkspaceName, resource: &Resource| {
+            beyond.get(resource).is_some_and(|others| others.iter().any(|other| other != name))
+        };
+        let demanding = |(name, account): (&WorkspaceName, &Account)| {
+            let callable = account.least.keys().any(|resource| callable(name, resource));
+            let open = account.admitting == crate::tenancy::Admitting::Open;
+            (account.waiting > 0 && open && callable && inside(account, &account.least)).then(|| name.clone())
+        };
+        let demanding: Vec<_> = self.cohort.accounts.iter().filter_map(demanding).collect();
+        let mut found: BTreeMap<Resource, Demand> = BTreeMap::new();
+        for workspace in demanding {
+            self.line(view, &workspace)?;
+            let account = self.account(&workspace)?;
+            let mut first = BTreeSet::new();
+            for waits in self.kept_line(&workspace).iter().filter(|waits| inside(account, &waits.requests)) {
+                for (resource, wanted) in waits.requests.iter().filter(|(_, amount)| **amount > 0) {
+                    if !callable(&workspace, resource) {
+                        continue;
+                    }
+                    first.insert(waits.workload.clone());
+                    let demand = self.demand(&workspace, account, waits, resource, *wanted);
+                    let order = |demand: &Demand| (demand.deadline, demand.since, demand.workload.clone());
+                    if found.get(resource).is_none_or(|other| order(&demand) < order(other)) {
+                        found.insert(resource.clone(), demand);
+                    }
+                }
+            }
+            let now = self.now;
+            if self
+                .kept_line(&workspace)
+                .iter()
+                .any(|waits| first.contains(&waits.workload) && waits.demanded_at.is_none())
+            {
+                self.change_line(view, &workspace, |line| {
+                    for waits in line.waiting.iter_mut().filter(|waits| first.contains(&waits.workload)) {
+                        waits.demanded_at = waits.demanded_at.or(Some(now));
+                    }
+                })?;
+            }
+        }
+        self.news.demands = found.into_values().collect();
+        Ok(())
+    }
+
+    fn demand(
+        &self,
+        workspace: &WorkspaceName,
+        account: &Account,
+        waits: &InLine,
+        resource: &Resource,
+        wanted: u64,
+    ) -> Demand {
+        let most: &dyn Fn(&dyn Fn(&crate::tenancy::Promise) -> Duration) -> Option<Duration> =
+            &|of| account.holding(resource, self.now).map(of).min();
+        let deadline = most(&|promise| promise.reclaim_deadline).unwrap_or(self.rules.reclaim_deadline);
+        let grace = most(&|promise| promise.grace).unwrap_or(self.rules.grace);
+        Demand {
+            tenant: self.tenant.id.clone(),
+            workspace: workspace.clone(),
+            workload: waits.workload.clone(),
+            resource: resource.clone(),
+            wanted,
+            since: waits.demanded_at.unwrap_or(self.now),
+            deadline: waits.demanded_at.unwrap_or(self.now).after(deadline),
+            grace,
+        }
+    }
+}
+
+/// Whether one who waits would use more than its workspace's own.
+fn borrows(account: &Account, waits: &InLine) -> bool {
+    waits.requests.iter().any(|(resource, amount)| {
+        let balance = account.balance(resource);
+        balance.taken().saturating_add(*amount) > balance.allowance.nominal
+    })
+}
