@@ -36,7 +36,7 @@ pub use nodes::{
 pub use reclaim::{
     Fence, Fenced, Gone, Granted, Unfenced, drain_victim, fence, grant, release_victim, spare_victim, unfence,
 };
-pub use rules::{Ageing, Apart, Pin, Rules, Soft, Thrash};
+pub use rules::{Ageing, Rules, Soft, Thrash};
 pub use spend::usage_so_far;
 pub use submit::{Finished, Request, Submitted, finish, submit};
 pub use wake::{MOST_WOKEN, demands, wake};

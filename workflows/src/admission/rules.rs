@@ -1,12 +1,16 @@
 //! What policy says on admission and lending, resolved.
 
 use crate::{
-    policy::PolicyRef,
-    tenancy::{ClusterId, RegionId, WorkloadClass, WorkspaceClass},
+    policy::{AntiColocate, Pin, PlatformPolicy, PolicyInForce, PolicyRef, SoftThreshold},
+    tenancy::{RegionId, WorkloadClass, WorkspaceClass},
 };
 use engine::{Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, OnceLock},
+    time::Duration,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -44,26 +48,6 @@ pub struct Thrash {
     pub hold: Duration,
 }
 
-/// Two classes of workspaces that may not share a node, nor lend to each other, in a region or in all (S-14).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Apart {
-    /// Where; `None` everywhere.
-    pub region: Option<RegionId>,
-    /// One class.
-    pub a: WorkspaceClass,
-    /// The other.
-    pub b: WorkspaceClass,
-}
-
-/// Work with a label that must stay in one cluster (S-13).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
-    /// The label.
-    pub label: String,
-    /// The cluster.
-    pub cluster: ClusterId,
-}
-
 /// The rules of admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
@@ -90,11 +74,9 @@ pub struct Rules {
     /// When a borrower is slowed.
     pub thrash: Thrash,
     /// Who is kept apart.
-    pub apart: Vec<Apart>,
+    pub apart: Vec<AntiColocate>,
     /// What must stay where it is.
     pub pins: Vec<Pin>,
-    /// GPUs of each kind that borrowers leave free on a tenant's nodes (S-119). Default none.
-    pub buffer: u64,
     /// From demand to usable GPUs, where no reservation says. Default 15 min.
     pub reclaim_deadline: Duration,
     /// Between notice and eviction, where no reservation says. Default 2 min.
@@ -125,18 +107,15 @@ impl Rules {
             thrash: Thrash { reclaims: 3, within: HOUR, share: 500, hold: HOUR },
             apart: Vec::new(),
             pins: Vec::new(),
-            buffer: 0,
             reclaim_deadline: 15 * MINUTE,
             grace: 2 * MINUTE,
         }
     }
 
-    /// Whether workspaces of these classes are kept apart in `region`.
+    /// Whether workspaces of these classes are kept apart in `region` (S-14): they share no node and lend each other nothing.
     #[must_use]
     pub fn keeps_apart(&self, region: Option<&RegionId>, a: WorkspaceClass, b: WorkspaceClass) -> bool {
-        let here = |rule: &Apart| rule.region.is_none() || rule.region.as_ref() == region;
-        let pair = |rule: &Apart| (rule.a, rule.b) == (a, b) || (rule.b, rule.a) == (a, b);
-        self.apart.iter().any(|rule| here(rule) && pair(rule))
+        region.is_some_and(|region| self.apart.iter().any(|rule| rule.forbids(region, a, b)))
     }
 
     /// How much waiting for `waited` has raised a priority, and whether it can raise it no further.
@@ -150,12 +129,75 @@ impl Rules {
     }
 }
 
+/// Rules that were read lately. A version of a policy never changes, so what was read of it stays true.
+static READ: Mutex<Vec<Rules>> = Mutex::new(Vec::new());
+/// How many versions are kept.
+const KEPT: usize = 4;
+
 impl Rules {
     /// The rules of the policy in force.
     ///
     /// # Errors
     /// What the view lacks; a permanent `policy.invalid`.
     pub fn in_force(view: &mut View) -> Result<Self, Undecided> {
-        Ok(Self::new(crate::policy::in_force(view)?.reference))
+        let head = view.get::<PolicyInForce>(PlatformPolicy::NAME)?;
+        let reference = match &head {
+            Some(head) => Some(head.reference.clone()),
+            None => BUILT_IN.get().cloned(),
+        };
+        let read = |rules: &&Self| Some(&rules.policy) == reference.as_ref();
+        if let Ok(kept) = READ.lock()
+            && let Some(rules) = kept.iter().find(read)
+        {
+            return Ok(rules.clone());
+        }
+        let rules = Self::from(&crate::policy::in_force(view)?);
+        if head.is_none() {
+            BUILT_IN.get_or_init(|| rules.policy.clone());
+        }
+        if let Ok(mut kept) = READ.lock() {
+            kept.insert(0, rules.clone());
+            kept.truncate(KEPT);
+        }
+        Ok(rules)
+    }
+}
+
+/// The policy that holds while none was published.
+static BUILT_IN: OnceLock<PolicyRef> = OnceLock::new();
+
+impl From<&PlatformPolicy> for Rules {
+    fn from(policy: &PlatformPolicy) -> Self {
+        let (lending, admission) = (&policy.lending, &policy.admission);
+        let soft = |soft: &SoftThreshold| Soft {
+            at: soft.at.thousandths.into(),
+            clear: soft.clear.thousandths.into(),
+        };
+        let thrash = &lending.thrash;
+        Self {
+            max_staleness: admission.max_staleness,
+            line_limit: admission.line_limit,
+            ageing: Ageing {
+                every: admission.ageing.every,
+                priority: admission.ageing.priority,
+                at_most: admission.ageing.at_most,
+            },
+            soft: admission.soft.iter().map(soft).collect(),
+            borrowers: lending.classes.clone(),
+            max_duration: lending.max_duration,
+            min_runtime: lending.min_runtime,
+            cool_down: lending.cool_down,
+            thrash: Thrash {
+                reclaims: usize::try_from(thrash.reclaims).unwrap_or(usize::MAX),
+                within: thrash.within,
+                share: thrash.limit_share.thousandths.into(),
+                hold: thrash.hold,
+            },
+            apart: lending.anti_colocate.clone(),
+            pins: policy.pins.clone(),
+            reclaim_deadline: policy.reclaim.deadline,
+            grace: policy.reclaim.grace,
+            ..Self::new(policy.reference.clone())
+        }
     }
 }

@@ -9,7 +9,6 @@ use engine::{Undecided, View};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
 };
 use store::Timestamp;
 
@@ -202,10 +201,10 @@ impl Desk {
         resource: &Resource,
         wanted: u64,
     ) -> Demand {
-        let most: &dyn Fn(&dyn Fn(&crate::tenancy::Promise) -> Duration) -> Option<Duration> =
-            &|of| account.holding(resource, self.now).map(of).min();
-        let deadline = most(&|promise| promise.reclaim_deadline).unwrap_or(self.rules.reclaim_deadline);
-        let grace = most(&|promise| promise.grace).unwrap_or(self.rules.grace);
+        let promises = || account.holding(resource, self.now);
+        let deadline = promises().map(|promise| promise.reclaim_deadline).min();
+        let deadline = deadline.unwrap_or(self.rules.reclaim_deadline);
+        let grace = promises().map(|promise| promise.grace).min().unwrap_or(self.rules.grace);
         Demand {
             tenant: self.tenant.id.clone(),
             workspace: workspace.clone(),

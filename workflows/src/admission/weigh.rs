@@ -18,7 +18,7 @@ pub fn admit(grounds: &Grounds, rules: &Rules) -> (Answer, Vec<Weighed>) {
             weighed.push(scale.reservation());
             weighed.push(scale.borrowable());
             weighed.push(scale.ownership());
-            weighed.push(scale.availability(rules, grounds.together));
+            weighed.push(scale.availability(grounds.together));
             if let Err(why) = may_borrow {
                 weighed.push(scale.borrowing(why));
             }
@@ -182,16 +182,11 @@ impl Scale<'_> {
         self.finding(Dimension::Ownership, answer, asked, Some(ground.serving), why)
     }
 
-    fn availability(&self, rules: &Rules, together: u64) -> Weighed {
+    fn availability(&self, together: u64) -> Weighed {
         let (ground, resource, asked) = (self.ground, self.resource, self.asked);
-        let kept = if self.inside() { 0 } else { rules.buffer };
-        let free = ground.free.saturating_sub(kept);
         let (answer, why) = if ground.serving < asked {
             ((Answer::Admit, "ok"), format!("the tenant has too little {resource}, free or not"))
-        } else if ground.free >= asked && free < asked {
-            let why = format!("borrowers leave {kept} of {resource} free");
-            ((Answer::Queue, "gpus.buffer"), why)
-        } else if free < asked {
+        } else if ground.free < asked {
             ((Answer::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
             let why = format!(
@@ -202,7 +197,7 @@ impl Scale<'_> {
         } else {
             ((Answer::Admit, "ok"), format!("{} of {resource} are free", ground.free))
         };
-        self.finding(Dimension::Availability, answer, asked, Some(free), why)
+        self.finding(Dimension::Availability, answer, asked, Some(ground.free), why)
     }
 
     /// One who may not borrow waits until its own is enough, and is rejected if it never is.
@@ -238,69 +233,46 @@ fn freshness(grounds: &Grounds, rules: &Rules) -> Weighed {
     }
 }
 
-/// The rules that are about no single resource.
+/// The rules of policy; one finding that nothing stands in the way if nothing does.
 fn policy(grounds: &Grounds, rules: &Rules) -> Vec<Weighed> {
     let mut weighed = Vec::new();
-    let mut say = |answer, resource: Option<&Resource>, code: &str, why: String| {
-        let (resource, code) = (resource.cloned(), code.to_owned());
-        weighed.push(Weighed {
-            dimension: Dimension::Policy,
-            resource,
-            answer,
-            value: None,
-            limit: None,
-            code,
-            why,
-        });
-    };
     if !grounds.open {
-        say(Answer::Queue, None, "workspace.frozen", "the workspace takes no new workloads".to_owned());
+        let why = "the workspace takes no new workloads".to_owned();
+        weighed.push(rule(Answer::Queue, None, "workspace.frozen", why));
     }
     if !grounds.listable {
-        say(
-            Answer::Queue,
-            None,
-            "roster.full",
-            "the workspace runs as many workloads as can be listed".to_owned(),
-        );
+        let why = "the workspace runs as many workloads as can be listed".to_owned();
+        weighed.push(rule(Answer::Queue, None, "roster.full", why));
     }
     for pin in rules.pins.iter().filter(|pin| grounds.labels.contains(&pin.label)) {
         if let Some((_, cluster)) = grounds.place.as_ref().filter(|(_, cluster)| *cluster != pin.cluster) {
-            let why = format!(
-                "work labelled {} must stay in {}, and the tenant's nodes lie in {cluster}",
-                pin.label, pin.cluster
-            );
-            say(Answer::Reject, None, "policy.pinned", why);
+            let (label, only) = (&pin.label, &pin.cluster);
+            let why =
+                format!("work labelled {label} must stay in {only}, and the tenant's nodes lie in {cluster}");
+            weighed.push(rule(Answer::Reject, None, "policy.pinned", why));
         }
     }
     for (resource, ground) in grounds.resources.iter().filter(|(resource, _)| resource.gpu().is_some()) {
         let asked = grounds.requests.get(resource).copied().unwrap_or(0);
         let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
         if borrows && grounds.cooling {
-            say(
-                Answer::Queue,
-                Some(resource),
-                "borrow.cooling",
-                "it was called back a moment ago and borrows later".into(),
-            );
+            let why = "it was called back a moment ago and borrows later".to_owned();
+            weighed.push(rule(Answer::Queue, Some(resource), "borrow.cooling", why));
         }
         if borrows && ground.kept_apart {
             let answer = if asked > ground.allowance.nominal { Answer::Reject } else { Answer::Queue };
             let why = format!("policy keeps this class apart from everyone who lends {resource} here");
-            say(answer, Some(resource), "policy.kept_apart", why);
+            weighed.push(rule(answer, Some(resource), "policy.kept_apart", why));
         }
     }
     if weighed.is_empty() {
         let why = format!("policy {}@{} lets it in", rules.policy.name, rules.policy.version);
-        weighed.push(Weighed {
-            dimension: Dimension::Policy,
-            resource: None,
-            answer: Answer::Admit,
-            value: None,
-            limit: None,
-            code: "ok".to_owned(),
-            why,
-        });
+        weighed.push(rule(Answer::Admit, None, "ok", why));
     }
     weighed
+}
+
+fn rule(answer: Answer, resource: Option<&Resource>, code: &str, why: String) -> Weighed {
+    let (dimension, resource, code) = (Dimension::Policy, resource.cloned(), code.to_owned());
+    Weighed { dimension, resource, answer, value: None, limit: None, code, why }
 }
