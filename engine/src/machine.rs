@@ -1,5 +1,7 @@
 //! A workflow with its type forgotten, between stored bytes and the pure core.
 
+#[cfg(feature = "testing")]
+use crate::Step;
 use crate::{
     Authoriser, Ballot, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase,
     Plan, PlanDigest, Ruling, Seat, Ticket, Vote, Workflow,
@@ -80,6 +82,15 @@ pub(crate) struct Standing {
     pub(crate) authoriser: Option<Authoriser>,
 }
 
+/// What an execution waits for that does not come from the engine.
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub(crate) enum Awaits {
+    People,
+    Signal(&'static str),
+    Nothing,
+}
+
 /// All that a transition asks the store to commit.
 #[derive(Debug)]
 pub(crate) struct Next {
@@ -113,6 +124,8 @@ pub(crate) trait Machine<P>: Send + Sync {
     fn standing(&self, record: &Record) -> Result<Standing, Error>;
     /// How a finished execution ended; `None` while it is open.
     fn ended(&self, record: &Record) -> Result<Option<Ended>, Error>;
+    #[cfg(feature = "testing")]
+    fn awaits(&self, record: &Record) -> Result<Awaits, Error>;
 }
 
 pub(crate) struct Of<W>(PhantomData<fn() -> W>);
@@ -193,6 +206,19 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         let data = serde_json::to_value(&execution.data)
             .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
         Ok(Some(Ended { outcome, cause, stands, data }))
+    }
+
+    #[cfg(feature = "testing")]
+    fn awaits(&self, record: &Record) -> Result<Awaits, Error> {
+        let execution = decode::<W>(record)?;
+        if !matches!(execution.phase, Phase::Forward) {
+            return Ok(Awaits::Nothing);
+        }
+        Ok(match execution.data.step(execution.state) {
+            Step::Approval(_) => Awaits::People,
+            Step::Wait(wait) => wait.signal.map_or(Awaits::Nothing, Awaits::Signal),
+            Step::Act(_) | Step::Choose(_) | Step::End(_) => Awaits::Nothing,
+        })
     }
 }
 

@@ -118,7 +118,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// One task, from lease to commit. What goes wrong is told by the store or the next delivery, never lost.
-    async fn work(&self, lease: Lease) {
+    pub(crate) async fn work(&self, lease: Lease) {
         let (task, epoch, deliveries) = (lease.task.id, lease.epoch, lease.deliveries);
         let span =
             tracing::info_span!("task", execution = %task.execution, visit = task.visit, slot = task.slot);

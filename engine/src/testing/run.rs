@@ -5,19 +5,21 @@ use super::{
     scene::{Fault, Scene},
 };
 use crate::{
-    Bend, Call, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase, Reason,
-    Request, Step, Tap, Verdict, Workflow,
+    Bend, Call, Clock, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase,
+    Reason, Request, Tap, Verdict, Workflow,
     action::{MINUTE, SECOND},
+    machine::Awaits,
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
-use store::{Commit, ExecutionId, Key, Memory, Store, Timestamp};
+use store::{Commit, ExecutionId, Filter, Key, Memory, Record, Revision, Store, Timestamp};
+use strum::VariantArray;
 
 /// How a question, to people or to the world, is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +52,8 @@ pub(crate) enum Interruption {
     Cancel(usize),
     PauseAndResume(usize),
     Terminate(usize),
+    /// Cancels the oldest execution that is open and was started by another.
+    CancelChild(usize),
 }
 
 /// Everything that is done to a run.
@@ -59,6 +63,8 @@ pub(crate) struct Script {
     pub(crate) faults: Vec<(Point, Fault, Option<String>)>,
     pub(crate) cut: Option<Cut>,
     pub(crate) interruption: Option<Interruption>,
+    /// Of what is due, the last is worked on first.
+    pub(crate) backwards: bool,
 }
 
 /// An attempt, as the tap saw it.
@@ -86,6 +92,12 @@ pub(crate) struct Run {
     pub(crate) past_pivot: bool,
     pub(crate) deeds: Vec<Deeded>,
     pub(crate) edges: Vec<Edge>,
+    /// The ways that the executions it started took, each one's together.
+    pub(crate) family: Vec<Vec<Edge>>,
+    /// The attempt that was bent first, named so that another run knows it again.
+    pub(crate) bent: Option<String>,
+    /// It ended with something that could not be taken back, and says so.
+    pub(crate) kept: bool,
     pub(crate) undone: Vec<String>,
     /// For each question met: the other answers it could have had.
     pub(crate) questions: Vec<Vec<Answer>>,
@@ -114,6 +126,8 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
         }),
         edges: Arc::default(),
         questions: Vec::new(),
+        left: HashSet::new(),
+        mended: HashSet::new(),
         script: script.clone(),
         interrupted: false,
         kind: std::marker::PhantomData,
@@ -124,18 +138,27 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
     let execution = stage.execution(id).await?;
     let journalled = undone(&execution);
     let after = scene.snapshot(&stage.platform, &ledger(&memory, &world.collections).await?);
+    let mut complaints = scene.complaints(&stage.platform);
+    complaints.extend(stage.bonds().await?);
+    let mut ways = locked(&stage.edges).clone();
+    let edges = ways.remove(&id).unwrap_or_default();
+    let mut family: Vec<Vec<Edge>> = ways.into_values().collect();
+    family.sort();
     Ok(Run {
         rest,
         parked,
         past_pivot: execution.pivot.is_some(),
         deeds: locked(&stage.tap.deeds).clone(),
-        edges: locked(&stage.edges).clone(),
+        edges,
+        family,
+        bent: locked(&stage.tap.bent).clone(),
+        kept: matches!(&execution.phase, Phase::Finished { leaks, .. } if !leaks.is_empty()),
         undone: journalled,
         questions: stage.questions,
         commits: stage.store.commits(),
         before,
         after,
-        complaints: scene.complaints(&stage.platform),
+        complaints,
     })
 }
 
@@ -170,8 +193,12 @@ struct Stage<W: Workflow> {
     clock: Arc<ManualClock>,
     platform: Arc<W::Platform>,
     tap: Arc<ScriptTap>,
-    edges: Arc<Mutex<Vec<Edge>>>,
+    edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
     questions: Vec<Vec<Answer>>,
+    /// Questions that are left until their deadline.
+    left: HashSet<(ExecutionId, Revision)>,
+    /// Executions that an operator has tried to mend.
+    mended: HashSet<ExecutionId>,
     script: Script,
     interrupted: bool,
     kind: std::marker::PhantomData<fn() -> W>,
@@ -184,7 +211,9 @@ impl<W: Workflow> Stage<W> {
         let options = crate::Options { tap: Some(self.tap.clone()), ..crate::Options::default() };
         let engine = Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone());
         let engine = engine.with_checked::<W>().options(options);
-        engine.watched(move |_, taken| locked(&edges).extend_from_slice(taken))
+        engine.watched(move |id, taken| {
+            locked(&edges).entry(id).or_default().extend_from_slice(taken);
+        })
     }
 
     async fn start(&mut self, data: W) -> Result<ExecutionId, Error> {
@@ -218,7 +247,7 @@ impl<W: Workflow> Stage<W> {
                 engine = self.engine();
             }
             self.interrupt(&engine, id).await?;
-            match engine.work_next().await {
+            match self.work(&engine).await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(_) if self.store.is_dead() => continue,
@@ -227,22 +256,53 @@ impl<W: Workflow> Stage<W> {
             if self.store.is_dead() {
                 continue;
             }
-            let execution = self.execution(id).await?;
-            match &execution.phase {
-                Phase::Finished { outcome, .. } => return Ok((Rest::Finished(*outcome), parked)),
-                Phase::Parked { reason, .. } if parked.is_some() => {
-                    return Ok((Rest::Parked(*reason), parked));
+            let open = self.open(id).await?;
+            let Some(stuck) = open.iter().find(|record| record.phase == "parked") else {
+                if let (Phase::Finished { outcome, .. }, true) =
+                    (&self.execution(id).await?.phase, open.is_empty())
+                {
+                    return Ok((Rest::Finished(*outcome), parked));
                 }
-                Phase::Parked { reason, .. } => {
-                    parked = Some(*reason);
-                    self.tap.lift();
-                    self.tell(&engine, id, Event::RetryRequested(order())).await?;
-                }
-                Phase::Forward | Phase::Compensating(_) => self.answer(&engine, id, &execution).await?,
+                self.answer(&engine, &open).await?;
+                continue;
+            };
+            let reason = reason_of(stuck);
+            if !self.mended.insert(stuck.id) {
+                return Ok((Rest::Parked(reason), parked.or(Some(reason))));
+            }
+            parked = parked.or((stuck.id == id).then_some(reason));
+            self.tap.lift();
+            self.tell(&engine, stuck.id, Event::RetryRequested(order())).await?;
+            if self.store.is_dead() {
+                self.mended.remove(&stuck.id);
             }
         }
         let execution = self.execution(id).await?;
         Ok((Rest::Restless(format!("{} in {}", execution.phase_name(), execution.state_name())), parked))
+    }
+
+    /// Performs what is due first, or last if the script goes backwards, and says whether anything was.
+    async fn work(&self, engine: &Engine<W::Platform>) -> Result<bool, Error> {
+        if !self.script.backwards {
+            return engine.work_next().await;
+        }
+        let now = self.clock.now();
+        let mut leases = self.store.lease("backwards", now, 30 * SECOND, 1_000).await?;
+        let Some(last) = leases.pop() else { return Ok(false) };
+        for lease in leases {
+            let before = lease.deliveries.saturating_sub(1);
+            self.store.release(lease.task.id, lease.epoch, lease.task.due, before).await?;
+        }
+        engine.work(last).await;
+        Ok(true)
+    }
+
+    /// The executions that are open, the first one first.
+    async fn open(&self, first: ExecutionId) -> Result<Vec<Record>, Error> {
+        let filter = Filter { open: Some(true), ..Filter::default() };
+        let mut open = self.memory.list(&filter, None, 10_000).await?.items;
+        open.sort_by_key(|record| record.id != first);
+        Ok(open)
     }
 
     async fn tell(&self, engine: &Engine<W::Platform>, id: ExecutionId, event: Event) -> Result<(), Error> {
@@ -256,9 +316,12 @@ impl<W: Workflow> Stage<W> {
     async fn interrupt(&mut self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<(), Error> {
         let commits = self.store.commits();
         let due = match self.script.interruption {
-            Some(Interruption::Cancel(n) | Interruption::PauseAndResume(n) | Interruption::Terminate(n)) => {
-                commits >= n
-            }
+            Some(
+                Interruption::Cancel(n)
+                | Interruption::PauseAndResume(n)
+                | Interruption::Terminate(n)
+                | Interruption::CancelChild(n),
+            ) => commits >= n,
             None => false,
         };
         if !due || self.interrupted {
@@ -277,35 +340,66 @@ impl<W: Workflow> Stage<W> {
                 while engine.work_next().await? {}
                 self.tell(engine, id, Event::ResumeRequested(order())).await
             }
+            Some(Interruption::CancelChild(_)) => {
+                let open = self.open(id).await?;
+                match open.iter().find(|record| record.id != id) {
+                    Some(child) => self.tell(engine, child.id, Event::CancelRequested(order())).await,
+                    None => Ok(()),
+                }
+            }
             None => Ok(()),
         }
     }
 
-    /// Nothing is due: people decide, a signal comes, or time passes.
-    async fn answer(
-        &mut self,
-        engine: &Engine<W::Platform>,
-        id: ExecutionId,
-        now: &Execution<W>,
-    ) -> Result<(), Error> {
-        let forward = matches!(now.phase, Phase::Forward);
-        match now.data.step(now.state) {
-            Step::Approval(_) if forward => match self.question(&[Answer::No, Answer::Late]) {
-                Answer::Yes => self.vote(engine, id, now, Verdict::Approve).await,
-                Answer::No => self.vote(engine, id, now, Verdict::Refuse).await,
-                Answer::Late => self.pass_time().await,
-            },
-            Step::Wait(wait) if forward && wait.signal.is_some() => match self.question(&[Answer::Late]) {
-                Answer::Yes | Answer::No => {
-                    let name = wait.signal.unwrap_or_default().to_owned();
-                    self.tell(engine, id, Event::Signalled { name }).await
+    /// What does not hold between executions and those that they started: one a slot, and ended when they have ended.
+    async fn bonds(&self) -> Result<Vec<String>, Error> {
+        let engine =
+            Engine::<W::Platform>::new(self.memory.clone(), self.clock.clone(), self.platform.clone());
+        let all = self.memory.list(&Filter::default(), None, 10_000).await?.items;
+        let (mut wrong, mut links) = (Vec::new(), 0);
+        for record in &all {
+            for child in engine.children(record.id).await? {
+                links += 1;
+                let open = all.iter().any(|other| other.id == child.execution && other.open);
+                if open != child.outcome.is_none() {
+                    wrong.push(format!(
+                        "{} {} ended otherwise than its link says",
+                        child.workflow, child.subject
+                    ));
                 }
-                Answer::Late => self.pass_time().await,
-            },
-            Step::Approval(_) | Step::Wait(_) | Step::Act(_) | Step::Choose(_) | Step::End(_) => {
-                self.pass_time().await
             }
         }
+        if links + 1 < all.len() {
+            wrong.push(format!("{} executions were started, and {links} are known to a parent", all.len()));
+        }
+        Ok(wrong)
+    }
+
+    /// Nothing is due: people decide, a signal comes, or time passes.
+    async fn answer(&mut self, engine: &Engine<W::Platform>, open: &[Record]) -> Result<(), Error> {
+        for record in open {
+            let awaits = engine.machine(&record.workflow, record.schema)?.awaits(record)?;
+            let others: &[Answer] = match &awaits {
+                Awaits::People => &[Answer::No, Answer::Late],
+                Awaits::Signal(_) => &[Answer::Late],
+                Awaits::Nothing => continue,
+            };
+            if self.left.contains(&(record.id, record.revision)) {
+                continue;
+            }
+            return match (self.question(others), awaits) {
+                (Answer::Late, _) | (_, Awaits::Nothing) => {
+                    self.left.insert((record.id, record.revision));
+                    Ok(())
+                }
+                (_, Awaits::Signal(name)) => {
+                    self.tell(engine, record.id, Event::Signalled { name: name.into() }).await
+                }
+                (Answer::Yes, Awaits::People) => self.vote(engine, record.id, Verdict::Approve).await,
+                (Answer::No, Awaits::People) => self.vote(engine, record.id, Verdict::Refuse).await,
+            };
+        }
+        self.pass_time().await
     }
 
     fn question(&mut self, others: &[Answer]) -> Answer {
@@ -318,14 +412,18 @@ impl<W: Workflow> Stage<W> {
         &self,
         engine: &Engine<W::Platform>,
         id: ExecutionId,
-        now: &Execution<W>,
         verdict: Verdict,
     ) -> Result<(), Error> {
-        let Some(ballot) = &now.ballot else { return Ok(()) };
-        let places = ballot.seats.iter().flat_map(|seat| (0..seat.count).map(move |_| seat));
+        let case = match engine.approval(id).await {
+            Ok(Some(case)) => case,
+            Ok(None) => return Ok(()),
+            Err(_) if self.store.is_dead() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let places = case.seats.iter().flat_map(|seat| (0..seat.count).map(move |_| seat));
         for (number, seat) in places.enumerate() {
             let person = Person::new(format!("voter-{number}"), seat.any_of.clone());
-            match engine.vote(id, &person, verdict, &ballot.digest, "as scripted").await {
+            match engine.vote(id, &person, verdict, &case.digest, "as scripted").await {
                 Ok(_) | Err(Error::Refused(_)) => {}
                 Err(_) if self.store.is_dead() => return Ok(()),
                 Err(error) => return Err(error),
@@ -341,6 +439,11 @@ impl<W: Workflow> Stage<W> {
         }
         Ok(())
     }
+}
+
+fn reason_of(record: &Record) -> Reason {
+    let named = |reason: &&Reason| record.reason.as_deref() == Some(Into::<&str>::into(**reason));
+    Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
 }
 
 fn order() -> Order {
@@ -359,6 +462,7 @@ struct ScriptTap {
     repeats: bool,
     deeds: Mutex<Vec<Deeded>>,
     again: Mutex<Vec<(String, Fault, Option<String>)>>,
+    bent: Mutex<Option<String>>,
     lifted: AtomicBool,
 }
 
@@ -369,7 +473,7 @@ impl ScriptTap {
 }
 
 impl Tap for ScriptTap {
-    fn bend(&self, name: &str, _: &Value, call: &Call) -> Bend {
+    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend {
         let mut deeds = locked(&self.deeds);
         let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
         let key = call.key();
@@ -389,6 +493,8 @@ impl Tap for ScriptTap {
         let Some((_, fault, code)) = self.faults.iter().find(|(at, _, _)| *at == point) else {
             return Bend::Not;
         };
+        let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
+        locked(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
         if *fault == Fault::FailsForever || self.repeats {
             locked(&self.again).push((key, *fault, code.clone()));
         }

@@ -47,7 +47,33 @@ impl Sweep {
         self.faults(scene, &clean).await?;
         self.crashes(scene, &clean).await?;
         self.interruptions(scene, &clean).await?;
+        if !clean.family.is_empty() {
+            self.families(scene, &clean).await?;
+        }
         self.explore(scene, &clean).await
+    }
+
+    /// What only happens where one execution starts others: their work in another order, and a child that somebody cancels.
+    async fn families<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        let backwards = Script { backwards: true, ..Script::default() };
+        let base = self.try_one(scene, "backwards", &backwards, Some(clean), "the last task first").await?;
+        if base.rest != clean.rest {
+            self.complain(scene, "the last task first", &format!("it ended {:?}", base.rest));
+        }
+        self.cut_everywhere(scene, &backwards, &base, Some(clean), "while going backwards").await?;
+        for nth in 1..=clean.commits {
+            for backwards in [false, true] {
+                let interruption = Some(Interruption::CancelChild(nth));
+                let script = Script { interruption, backwards, ..Script::default() };
+                let what = format!("a cancel of a child after commit {nth}");
+                self.try_one(scene, "child cancelled", &script, None, &what).await?;
+            }
+            let interruption = Some(Interruption::Cancel(nth));
+            let script = Script { interruption, backwards: true, ..Script::default() };
+            let what = format!("a cancel after commit {nth}, the last task first");
+            self.try_one(scene, "cancelled, backwards", &script, None, &what).await?;
+        }
+        Ok(())
     }
 
     /// Each forward action in each way; then each undo in each way, on the run with the longest way back.
@@ -98,7 +124,9 @@ impl Sweep {
                 let run = self
                     .try_one(scene, &format!("crash {side} a commit {when}"), &script, clean, &what)
                     .await?;
-                if run.rest != base.rest {
+                // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps.
+                let alike = run.family.is_empty() || run.bent == base.bent;
+                if alike && run.rest != base.rest {
                     self.complain(
                         scene,
                         &what,
@@ -194,10 +222,11 @@ impl Sweep {
         }
         let expected = match run.rest {
             Rest::Finished(Outcome::Completed) => {
-                clean.filter(|clean| clean.edges == run.edges).map(|clean| &clean.after)
+                let alike = |clean: &&Run| clean.edges == run.edges && clean.family == run.family;
+                clean.filter(alike).map(|clean| &clean.after)
             }
             Rest::Finished(Outcome::Terminated) => None,
-            Rest::Finished(_) if run.past_pivot => None,
+            Rest::Finished(_) if run.past_pivot || run.kept => None,
             Rest::Finished(_) => Some(&run.before),
             Rest::Parked(_) | Rest::Restless(_) => None,
         };
@@ -221,11 +250,17 @@ fn bent(point: Point, fault: Fault, code: Option<String>) -> Script {
     Script { faults: vec![(point, fault, code)], ..Script::default() }
 }
 
+fn refusals(script: &Script) -> usize {
+    script.answers.iter().filter(|answer| **answer != Answer::Yes).count()
+}
+
 /// What no run may end as, or have been parked for.
 fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     let mut wrong = Vec::new();
     match &run.rest {
         Rest::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
+        // People and the world may say no again to the child that follows one that they have said no to.
+        Rest::Parked(_) if !run.family.is_empty() && refusals(script) > 1 => {}
         Rest::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
         Rest::Finished(_) => {}
     }

@@ -26,6 +26,7 @@ pub enum Way {
 pub struct House {
     pub jobs: Vec<Job>,
     pub way: Way,
+    pub shut: bool,
     pub ends: Vec<String>,
 }
 
@@ -56,9 +57,9 @@ impl Workflow for House {
             me.ends.push(format!("{outcome} in {}: {}", end.state, end.data.join(" ")));
         };
         match state {
-            State::Asking => when(true, "always", State::Cleaning)
+            State::Asking => when(!self.shut, "open", State::Cleaning)
                 .waived_by(Rule { name: "tests".into(), version: "1".into() })
-                .otherwise("never", State::Late),
+                .otherwise("shut", State::Late),
             State::Cleaning => act(Do { name: "clean".into() })
                 .undo(Undo { name: "clean".into(), seen: 0 })
                 .then(State::Choosing),
@@ -209,7 +210,7 @@ pub fn bench() -> Bench {
 }
 
 pub fn house(way: Way, jobs: impl IntoIterator<Item = Job>) -> House {
-    House { jobs: jobs.into_iter().collect(), way, ends: vec![] }
+    House { jobs: jobs.into_iter().collect(), way, ..House::default() }
 }
 
 pub fn job(name: &str, steps: impl IntoIterator<Item = Spec>) -> Job {

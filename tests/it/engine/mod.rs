@@ -1,9 +1,11 @@
 //! The engine's promises, on the in-memory store.
 
 mod children;
+mod family;
 mod household;
 mod job;
 mod ledger;
+mod messages;
 mod ownership;
 mod people;
 mod steps;
