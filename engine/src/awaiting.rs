@@ -250,10 +250,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// after an end by force, children that are open are asked to turn back.
     pub(crate) async fn settle_kin(&self, next: &crate::machine::Next, also: &mut Also) -> Result<(), Error> {
         let Some(outcome) = next.finished else { return Ok(()) };
-        let now = self.inner.clock.now();
         if let Some(parent) = next.parent.as_ref().filter(|parent| !also.writes(&parent.key())) {
             let (link, read) = self.link(&parent.key()).await?;
             if let Some(link) = link {
+                let now = self.inner.clock.now();
                 let woken = link.waiter.map(|id| Task { id, due: now, body: Vec::new() });
                 also.documents.push(Child { outcome: Some(outcome), waiter: None, ..link }.put());
                 also.reads.push(read);
@@ -273,7 +273,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 reason: "its parent was terminated".into(),
             };
             let children = self.open_children(next.record.id).await?;
-            let ask = Message::Cancel(order);
+            let (ask, now) = (Message::Cancel(order), self.inner.clock.now());
             also.tasks.extend(children.iter().map(|child| ask.task(child.execution, now)));
         }
         Ok(())

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod scene;
 mod sweep;
+mod tap;
 
 pub use report::Report;
 pub use scene::{Fault, Scene, World};

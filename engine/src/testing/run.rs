@@ -3,20 +3,18 @@
 use super::{
     cuttable::Cuttable,
     scene::{Fault, Scene},
+    tap::{Deeded, ScriptTap, locked},
 };
 use crate::{
-    Bend, Call, Clock, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase,
-    Reason, Request, Tap, Verdict, Workflow,
+    Clock, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase, Reason,
+    Request, Verdict, Workflow,
     action::{MINUTE, SECOND},
     machine::Awaits,
 };
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 use store::{Commit, ExecutionId, Filter, Key, Memory, Record, Revision, Store, Timestamp};
 use strum::VariantArray;
@@ -67,15 +65,6 @@ pub(crate) struct Script {
     pub(crate) backwards: bool,
 }
 
-/// An attempt, as the tap saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deeded {
-    pub(crate) name: String,
-    pub(crate) state: String,
-    pub(crate) undo: bool,
-    pub(crate) key: String,
-}
-
 /// How a run came to rest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Rest {
@@ -119,11 +108,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
         store: Arc::new(Cuttable::new(memory.clone(), script.cut)),
         clock: Arc::new(ManualClock::at(Timestamp(1_767_225_600_000))),
         platform: Arc::new(world.platform),
-        tap: Arc::new(ScriptTap {
-            faults: script.faults.clone(),
-            repeats: script.cut.is_some(),
-            ..ScriptTap::default()
-        }),
+        tap: Arc::new(ScriptTap::new(script)),
         edges: Arc::default(),
         questions: Vec::new(),
         left: HashSet::new(),
@@ -448,56 +433,4 @@ fn reason_of(record: &Record) -> Reason {
 
 fn order() -> Order {
     Order { by: "operator".into(), reason: "as scripted".into() }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Notes every attempt, and bends those that the script names.
-#[derive(Default)]
-struct ScriptTap {
-    faults: Vec<(Point, Fault, Option<String>)>,
-    /// An attempt delivered again after a crash is bent again, as a world that fails does not change its mind.
-    repeats: bool,
-    deeds: Mutex<Vec<Deeded>>,
-    again: Mutex<Vec<(String, Fault, Option<String>)>>,
-    bent: Mutex<Option<String>>,
-    lifted: AtomicBool,
-}
-
-impl ScriptTap {
-    fn lift(&self) {
-        self.lifted.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Tap for ScriptTap {
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend {
-        let mut deeds = locked(&self.deeds);
-        let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
-        let key = call.key();
-        deeds.push(Deeded {
-            name: name.into(),
-            state: call.state.clone(),
-            undo: call.undo,
-            key: key.clone(),
-        });
-        if self.lifted.load(Ordering::SeqCst) {
-            return Bend::Not;
-        }
-        if let Some((_, fault, code)) = locked(&self.again).iter().find(|(bent, _, _)| *bent == key) {
-            return fault.bend(code.as_deref());
-        }
-        let point = Point { nth, undo: call.undo };
-        let Some((_, fault, code)) = self.faults.iter().find(|(at, _, _)| *at == point) else {
-            return Bend::Not;
-        };
-        let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
-        locked(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
-        if *fault == Fault::FailsForever || self.repeats {
-            locked(&self.again).push((key, *fault, code.clone()));
-        }
-        fault.bend(code.as_deref())
-    }
 }

@@ -1,5 +1,6 @@
 //! The engine's promises, on the in-memory store.
 
+mod between;
 mod children;
 mod family;
 mod household;
