@@ -86,10 +86,9 @@ async fn jobs_of(bench: &Bench) -> usize {
 async fn a_decision_starts_an_execution_once_for_its_key() {
     let bench = bench();
     let ask = || {
-        bench.engine.ledger(true, |view| {
-            view.start(&Job::of([does(&["a"])]), "the planner", "reclaim/demand-1")?;
-            Ok(())
-        })
+        bench
+            .engine
+            .ledger(true, |view| view.start(&Job::of([does(&["a"])]), "the planner", "reclaim/demand-1"))
     };
 
     ask().await.unwrap();
@@ -107,8 +106,7 @@ async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
     let bench = bench();
     let guarded = |steps| Job { guard: Some("the kitchen".into()), ..Job::of([steps]) };
     let holder = bench.engine.start(guarded(Spec::Listen), Request::by(&requester())).await.unwrap();
-    let start =
-        bench.engine.ledger(true, |view| Ok(view.start(&guarded(does(&["a"])), "the planner", "key")?));
+    let start = bench.engine.ledger(true, |view| view.start(&guarded(does(&["a"])), "the planner", "key"));
     start.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(jobs_of(&bench).await, 1);
