@@ -41,8 +41,8 @@ impl Bench {
     }
 
     async fn clients(&mut self) -> Vec<String> {
-        let (cluster, node) = ("eu-1".to_owned(), "openb-node-0007".to_owned());
-        self.act(ListGpuClients { cluster, node, gpus: [0, 1].into() }, "look").await.unwrap()
+        let gpus = [("openb-node-0007".to_owned(), [0, 1].into())].into();
+        self.act(ListGpuClients { cluster: "eu-1".into(), gpus }, "look").await.unwrap()
     }
 
     async fn scrub(&mut self, level: ScrubLevel) -> Result<Scrubbed, ActionError> {

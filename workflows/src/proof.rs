@@ -2,6 +2,11 @@
 //!
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
+mod reclaim;
+mod stage;
+
+pub use reclaim::reclaim;
+
 use crate::{
     backends::simulated::{Fault, LocalWorld, Script, What},
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},

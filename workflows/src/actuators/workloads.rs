@@ -51,7 +51,7 @@ pub struct RunningWorkload {
     /// The share of requests that it is sent, in percent, if it serves any.
     pub weight: Option<u8>,
     /// When its borrower was told that it ends, in milliseconds since 1970.
-    pub reclaim_at: Option<i64>,
+    pub reclaim_at: Option<u64>,
     /// Whether it has saved its work since it was told.
     pub checkpointed: bool,
 }
@@ -161,7 +161,7 @@ pub trait Workloads: Debug + Send + Sync {
 #[serde(rename_all = "snake_case")]
 pub enum Telling {
     /// To its owner: it ends then, in milliseconds since 1970.
-    EndsAt(i64),
+    EndsAt(u64),
     /// To its owner: it goes on.
     GoesOn,
     /// To the gateway: this share of requests, in percent.
@@ -176,7 +176,7 @@ pub struct NotifyBorrower {
     /// Which workload.
     pub workload: WorkloadRef,
     /// When, in milliseconds since 1970.
-    pub at: i64,
+    pub at: u64,
 }
 
 impl Action for NotifyBorrower {
@@ -340,7 +340,7 @@ impl Action for RequeueWorkload {
 }
 
 /// Lets an admitted workload run on its GPUs. Safe to run twice: one that runs there is left as it is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartWorkload {
     /// Which workload.
     pub workload: WorkloadRef,
@@ -359,15 +359,13 @@ impl Action for StartWorkload {
     }
 }
 
-/// Looks once whether anybody has a node's GPUs open. Changes nothing.
+/// Looks once whether anybody has some GPUs open. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListGpuClients {
     /// In which cluster.
     pub cluster: String,
-    /// On which node.
-    pub node: String,
-    /// Which of its GPUs, by index.
-    pub gpus: BTreeSet<u16>,
+    /// Which GPUs.
+    pub gpus: GpuSet,
 }
 
 impl Action for ListGpuClients {
@@ -376,7 +374,12 @@ impl Action for ListGpuClients {
     type Output = Vec<String>;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        on.workloads.clients(&self.cluster, &self.node, &self.gpus, &Stamp::of(self, call)).await
+        let stamp = Stamp::of(self, call);
+        let mut open = BTreeSet::new();
+        for (node, gpus) in &self.gpus {
+            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.part(node)).await?);
+        }
+        Ok(open.into_iter().collect())
     }
 }
 

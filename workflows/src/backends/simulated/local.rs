@@ -2,9 +2,9 @@
 
 use super::{
     Owner, Refused, Request, Response, Script, What, World, faults::Player, journal::Journal, oracle,
-    state::State,
+    state::State, workloads,
 };
-use crate::actuators::codes;
+use crate::actuators::{StartWorkload, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
@@ -47,6 +47,13 @@ impl LocalWorld {
     /// Plays this script of faults from here on, in place of any other.
     pub fn script(&self, script: Script) {
         *self.player.lock().unwrap_or_else(PoisonError::into_inner) = Player::new(script);
+    }
+
+    /// Lets a workload run, as its cluster would by itself: a beginning for tests, outside of every step.
+    pub fn run_workload(&self, start: &StartWorkload) {
+        let name = start.workload.full_name();
+        let request = workloads::beginning(start, &name);
+        let _found = self.state().perform(&request);
     }
 
     /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters.

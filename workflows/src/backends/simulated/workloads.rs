@@ -6,7 +6,8 @@ use super::{
     state::{Done, Object, State},
 };
 use crate::actuators::{
-    Found, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
+    Found, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, StartWorkload, Telling, WorkloadRef,
+    Workloads, codes,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -22,6 +23,28 @@ const CHECKPOINT: &str = "Checkpoint";
 const LOOKS_UNTIL_GONE: u32 = 1;
 /// Memory of a simulated GPU: 80 GiB.
 const GPU_BYTES: u64 = 80 << 30;
+
+/// The request by which a workload runs that nobody's step has started.
+pub(super) fn beginning(start: &StartWorkload, name: &str) -> Request {
+    let weight = start.service.then_some(100);
+    Request {
+        action: "StartWorkload".into(),
+        step: format!("beginning of {name}"),
+        key: format!("beginning of {name}"),
+        epoch: 0,
+        deadline_ms: 0,
+        system: System::Kubernetes,
+        cluster: start.workload.cluster.clone(),
+        verb: Verb::Run,
+        kind: WORKLOAD.into(),
+        name: name.to_owned(),
+        tenant: start.workload.tenant.clone(),
+        spec: json!({
+            "workspace": start.workload.workspace, "active": true, "pods": true, "gpus": start.gpus, "weight": weight,
+        }),
+        precondition_uid: None,
+    }
+}
 
 fn ask<'a>(verb: Verb, of: &'a WorkloadRef, name: &'a str) -> Ask<'a> {
     Ask::new(System::Kubernetes, &of.cluster, verb, WORKLOAD, name).of(&of.tenant)

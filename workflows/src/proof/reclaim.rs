@@ -1,0 +1,232 @@
+//! Reclaim, with its evictions, in small worlds with everything made to go wrong.
+
+use super::stage::{Set, Stage, h100, tenant};
+use crate::{
+    backends::simulated::{Fault, LocalWorld, Script, What},
+    platform::Platform,
+    policy::{PolicyInForce, PublishedPolicy},
+    reclaim::{Cause, Reclaim},
+    tenancy::{
+        Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
+        Roster, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,
+    },
+};
+use engine::{
+    Entity, Error,
+    testing::{Report, Scene, World, verify},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use store::Key;
+
+/// What a run may change.
+const LEDGER: [&str; 13] = [
+    Tenant::COLLECTION,
+    Holding::COLLECTION,
+    Node::COLLECTION,
+    Cohort::COLLECTION,
+    Occupancy::COLLECTION,
+    NodeUse::COLLECTION,
+    Workload::COLLECTION,
+    Roster::COLLECTION,
+    Line::COLLECTION,
+    Loan::COLLECTION,
+    OpenLoans::COLLECTION,
+    Admission::COLLECTION,
+    Usage::COLLECTION,
+];
+const GIVEN: [&str; 2] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION];
+
+/// Tries reclaim in every way that the engine knows, in worlds that between them take every way it has.
+///
+/// # Errors
+/// When a world cannot be set up.
+pub async fn reclaim() -> Result<Report, Error> {
+    let mut plays = Vec::new();
+    for case in cases() {
+        plays.push(case.set().await?);
+    }
+    let scenes: Vec<&dyn Scene<Reclaim>> = plays.iter().map(|play| play as &dyn Scene<Reclaim>).collect();
+    verify(&scenes).await
+}
+
+struct Case {
+    name: &'static str,
+    /// What runs on lent GPUs.
+    victim: (WorkloadClass, Checkpoint),
+    /// What is asked for, of two that are lent.
+    demand: u64,
+    cause: fn() -> Option<Cause>,
+    policy: Vec<(&'static str, &'static str)>,
+    fault: Option<Fault>,
+}
+
+fn for_demand() -> Option<Cause> {
+    Some(Cause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
+}
+
+fn cases() -> Vec<Case> {
+    let usual = || Case {
+        name: "",
+        victim: (WorkloadClass::Batch, Checkpoint::Signal),
+        demand: 2,
+        cause: for_demand,
+        policy: Vec::new(),
+        fault: None,
+    };
+    vec![
+        Case { name: "a batch job gives way", ..usual() },
+        Case {
+            name: "one that saves when asked gives way",
+            victim: (WorkloadClass::Batch, Checkpoint::Api),
+            ..usual()
+        },
+        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..usual() },
+        Case { name: "nobody can give way", demand: 3, ..usual() },
+        Case { name: "nothing has to be freed", demand: 0, ..usual() },
+        Case {
+            name: "a victim clings to its node",
+            fault: Some(Fault::on("EvictWorkload", What::WorkloadClings).times(0)),
+            ..usual()
+        },
+        Case {
+            name: "its memory is not cleaned",
+            fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
+            ..usual()
+        },
+        Case { name: "loans are overdue", demand: 2, cause: || Some(Cause::Overdue), ..usual() },
+    ]
+}
+
+struct Play {
+    case: Case,
+    set: Set,
+    data: Reclaim,
+}
+
+impl Case {
+    async fn set(self) -> Result<Play, Error> {
+        let owned = |nominal, borrowing_limit| Allowance { nominal, borrowing_limit, lending_limit: None };
+        let (class, checkpoint) = self.victim;
+        let mut jobs = vec![
+            ("own", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
+            ("lent", "research", 2, class, checkpoint),
+        ];
+        // One that asks for nothing more was there first, and has what it needs.
+        let serve = ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None);
+        jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
+        let mut policy = vec![("max_staleness: 2m", "max_staleness: 3650d")];
+        policy.extend(self.policy.iter().copied());
+        let stage = Stage {
+            nodes: 1,
+            workspaces: vec![
+                ("production", WorkspaceClass::Production, owned(2, Some(1))),
+                ("research", WorkspaceClass::Research, owned(2, None)),
+            ],
+            jobs,
+            policy,
+        };
+        let set = stage.set(&[LEDGER.as_slice(), &GIVEN].concat()).await?;
+        let undecided = |undecided| match undecided {
+            engine::Undecided::Failed(error) => Error::Undecided(error),
+            engine::Undecided::Needs(_) => {
+                Error::Undecided(engine::ActionError::permanent("proof.stage", "needs more"))
+            }
+        };
+        let (tenant, resource) = (tenant().map_err(undecided)?, h100().map_err(undecided)?);
+        let cause = (self.cause)().unwrap_or(Cause::Overdue);
+        Ok(Play { case: self, set, data: Reclaim::new(tenant, resource, cause) })
+    }
+}
+
+impl Scene<Reclaim> for Play {
+    fn name(&self) -> String {
+        self.case.name.into()
+    }
+
+    fn data(&self) -> Reclaim {
+        self.data.clone()
+    }
+
+    fn world(&self) -> World<Platform> {
+        let world = LocalWorld::new();
+        for start in &self.set.running {
+            world.run_workload(start);
+        }
+        world.script(Script { faults: self.case.fault.iter().cloned().collect(), random: None });
+        let platform = Platform::simulated(Arc::new(world));
+        World { platform, documents: self.set.documents.clone(), collections: LEDGER.to_vec() }
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        let mut all = platform.local_world().map(LocalWorld::snapshot).unwrap_or_default();
+        all.extend(
+            documents.iter().filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))),
+        );
+        all
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        platform.local_world().map(LocalWorld::violations).unwrap_or_default()
+    }
+}
+
+/// What of a document matters after a run: who has what, not when or by which decision.
+fn matter(key: &Key, body: &Value) -> Option<Value> {
+    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+    match key.collection.as_str() {
+        Workload::COLLECTION => Some(json!([field("state"), field("placed")])),
+        Occupancy::COLLECTION => Some(field("nodes")),
+        NodeUse::COLLECTION => Some(field("gpus")),
+        Cohort::COLLECTION => Some(json!([
+            field("reclaims").as_object().map(serde_json::Map::len),
+            field("accounts")
+                .as_object()?
+                .iter()
+                .map(|(name, account)| json!([name, used(account), account.get("waiting")]))
+                .collect::<Vec<_>>(),
+        ])),
+        Line::COLLECTION => {
+            let waiting = field("waiting");
+            let names: Vec<_> =
+                waiting.as_array()?.iter().map(|waits| waits.get("workload").cloned()).collect();
+            Some(json!(names))
+        }
+        OpenLoans::COLLECTION => {
+            let open = field("open");
+            let of = |loan: &Value, name: &str| loan.get(name).cloned();
+            let loans: Vec<_> = open
+                .as_array()?
+                .iter()
+                .map(|l| json!([of(l, "lender"), of(l, "borrower"), of(l, "amount")]))
+                .collect();
+            Some(json!(loans))
+        }
+        _ => None,
+    }
+}
+
+fn used(account: &Value) -> Vec<Value> {
+    let balances = account.get("balances").and_then(Value::as_object);
+    let each = balances.into_iter().flatten();
+    each.map(|(kind, balance)| json!([kind, balance.get("used"), balance.get("in_transit")])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[tokio::test]
+    async fn a_reclaim_survives_every_single_fault() {
+        let only = std::env::var("CASE").ok().and_then(|n| n.parse::<usize>().ok());
+        let mut plays = Vec::new();
+        for (n, case) in super::cases().into_iter().enumerate() {
+            if only.is_none_or(|only| only == n) {
+                plays.push(case.set().await.unwrap());
+            }
+        }
+        let scenes: Vec<&dyn Scene<Reclaim>> = plays.iter().map(|play| play as &dyn Scene<Reclaim>).collect();
+        let report = verify(&scenes).await.unwrap();
+        println!("{report}");
+        assert!(report.passed(), "{:#?}\nuncovered: {:#?}", report.complaints, report.uncovered());
+    }
+}

@@ -1,0 +1,380 @@
+//! Reclaim: GPUs that were lent go back to the workspace they were promised to.
+//!
+//! The planner says who must give way; within the guard of policy nobody is asked, beyond it people are. What is freed is
+//! kept for the demand from the first GPU on, so no third party gets between, and it is granted only after it was seen
+//! free. A broken promise stays open and on the list of what is stuck. The page is `docs/workflows/reclaim.md`.
+
+mod books;
+pub mod cases;
+mod examples;
+pub mod ledger;
+pub mod planner;
+mod planning;
+mod preview;
+
+pub use planning::{Planned, Terms, Verdict};
+pub use preview::preview;
+
+use crate::{
+    actuators::{RequeueWorkload, Scrubbed, StartWorkload, codes},
+    eviction::Eviction,
+    platform::Platform,
+    tenancy::{Resource, TenantId, WorkspaceName},
+};
+use engine::{
+    ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Rule, Seat, Step, Subject, Workflow, act, act_each, approval,
+    await_signal, children, end, when,
+};
+use ledger::{AssessReclaim, Assessed, CloseReclaim, FenceVictims, Grant, GrantDemand, PlanReclaim, Unfence};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The signal that a workload which held GPUs back has let go of them.
+pub const VICTIM_FREED: &str = "reclaim.victim_freed";
+
+/// Why GPUs are called back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// A workload waits inside what is promised to its workspace.
+    Demand {
+        /// The workspace.
+        workspace: WorkspaceName,
+        /// The workload.
+        workload: String,
+    },
+    /// Loans have lasted longer than policy allows, and somebody waits.
+    Overdue,
+    /// A workspace uses more than it may since its quota was lowered.
+    Excess {
+        /// The workspace.
+        workspace: WorkspaceName,
+        /// How much of the kind it has to give up.
+        amount: u64,
+    },
+}
+
+/// What is called back and why, and what has been learnt meanwhile. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reclaim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+    /// Why.
+    pub cause: Cause,
+    /// The plan that is carried out, or was the last to be.
+    pub planned: Option<Planned>,
+    /// What the last planning said, if it found nobody.
+    pub why: Option<String>,
+    /// How often it was planned.
+    pub plans: u32,
+    /// Whether victims have been fenced, by this plan or an earlier one.
+    pub begun: bool,
+    /// How each eviction ended, by the workload's name.
+    pub ended: Vec<Gone>,
+    /// How far the demand has come.
+    pub assessed: Option<Assessed>,
+    /// What the demand was given.
+    pub grant: Option<Grant>,
+}
+
+/// How one eviction ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gone {
+    /// The workload.
+    pub workload: String,
+    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`.
+    pub state: String,
+    /// What was done to the memory of its GPUs.
+    pub scrubbed: Vec<Scrubbed>,
+}
+
+/// Where a reclaim stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/reclaim.md"
+)]
+pub enum State {
+    Planning,
+    PlanningWithinGuard,
+    Weighing,
+    AwaitingApproval,
+    Fencing,
+    CountingPlans,
+    EvictingVictims,
+    Assessing,
+    Judging,
+    AwaitingVictims,
+    Granting,
+    Starting,
+    Closing,
+    Requeueing,
+    Restored,
+    Satisfied,
+    Infeasible,
+    Declined,
+    Withdrawn,
+    Unsettled,
+}
+
+impl Workflow for Reclaim {
+    const NAME: &'static str = "reclaim";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Planning;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let (tenant, resource) = (|| self.tenant.clone(), || self.resource.clone());
+        match state {
+            // Who must give way, and whether anybody has to be asked first.
+            Planning => act(self.planning(false)).nothing_to_undo().record(Self::planned).then(Weighing),
+            PlanningWithinGuard => {
+                act(self.planning(true)).nothing_to_undo().record(Self::planned).then(Weighing)
+            }
+            Weighing => when(self.verdict() == Verdict::Satisfied, "nothing has to be freed", Satisfied)
+                .or_when(self.waits(), "what was begun has to end", AwaitingVictims)
+                // The plan is still the one that was agreed to, and what agreed to it stands.
+                .waived_by(self.rule())
+                .or_when(self.verdict() == Verdict::Infeasible, "nobody can give way", Infeasible)
+                .or_when(self.within_guard(), "within the guard", Fencing)
+                .waived_by(self.rule())
+                .otherwise("beyond the guard", AwaitingApproval),
+            AwaitingApproval => approval(self.seats())
+                .within(self.patience())
+                .granted(Fencing)
+                .refused(Declined)
+                .expired(PlanningWithinGuard),
+
+            // From here what the victims hold is kept for the demand. If the books have moved on, it is planned again.
+            Fencing => act(self.fence())
+                .undo(Unfence { tenant: tenant(), resource: resource() })
+                .record(|me: &mut Self, ()| me.begun = true)
+                .on_failure(ledger::STALE, CountingPlans)
+                .then(EvictingVictims),
+            CountingPlans => when(self.may_plan(), "plan again", Planning)
+                .otherwise("the books will not stand still", Unsettled),
+
+            // One child a victim. Those that are past no return finish; the others are let go when this is cancelled.
+            EvictingVictims => children(self.evictions())
+                .answer(|eviction: &Eviction| (eviction.workload.name.clone(), eviction.scrubbed.clone()))
+                .any_end()
+                .cancelled()
+                .at_once(64)
+                .within(30 * DAY)
+                .record(Self::gone)
+                .then(Assessing),
+            Assessing => act(AssessReclaim { tenant: tenant(), resource: resource() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, assessed: Assessed| me.assessed = Some(assessed))
+                .then(Judging),
+            Judging => when(self.withdrawn(), "the demand is gone", Withdrawn)
+                .or_when(self.enough() && self.demands(), "enough was freed", Granting)
+                .or_when(self.enough(), "all was called back", Closing)
+                .or_when(self.may_plan(), "a victim does not end: others must", Planning)
+                .otherwise("a victim does not end", AwaitingVictims),
+            AwaitingVictims => await_signal(VICTIM_FREED).within(HOUR).then(Assessing).expired(Assessing),
+
+            // The demand has its GPUs in the books, then in the cluster; the victims wait in line at their old place.
+            Granting => act(GrantDemand { tenant: tenant(), resource: resource() })
+                .forward_only()
+                .record(|me: &mut Self, grant: Grant| me.grant = Some(grant))
+                .then(Starting),
+            Starting => act_each(self.starts()).forward_only().within(10 * MINUTE).then(Requeueing),
+            Closing => {
+                act(CloseReclaim { tenant: tenant(), resource: resource() }).forward_only().then(Requeueing)
+            }
+            Requeueing => act_each(self.requeues())
+                .forward_only()
+                .on_failure(codes::OBJECT_MISSING, Restored)
+                .then(Restored),
+
+            Restored | Satisfied => end(Outcome::Completed),
+            Infeasible => end(Outcome::Rejected),
+            Declined => end(Outcome::Refused),
+            Withdrawn | Unsettled => end(Outcome::RolledBack),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = match &self.cause {
+            Cause::Demand { workload, .. } => format!("workload/{}/{workload}", self.tenant),
+            Cause::Overdue => format!("loans/{}", self.tenant),
+            Cause::Excess { workspace, .. } => format!("workspace/{}/{workspace}", self.tenant),
+        };
+        let guard = format!("reclaim of {} in {}", self.resource, self.tenant);
+        Subject { tenant: self.tenant.to_string(), name, guard: Some(guard) }
+    }
+
+    fn plan(&self) -> Plan {
+        let victims: Vec<Value> = self.victims().iter().map(Eviction::decides).collect();
+        let title = match &self.cause {
+            Cause::Demand { workspace, workload } => {
+                format!("call back {} for {workload} of workspace {workspace}", self.resource)
+            }
+            Cause::Overdue => format!("call back overdue loans of {}", self.resource),
+            Cause::Excess { workspace, amount } => {
+                format!("call back {amount} of {} from workspace {workspace}", self.resource)
+            }
+        };
+        Plan {
+            title,
+            decides: json!({
+                "kind": "reclaim",
+                "tenant": self.tenant,
+                "resource": self.resource,
+                "cause": self.cause,
+                "policy": self.terms().map(|terms| &terms.policy),
+                "breaches": self.planned.as_ref().map(|planned| &planned.breaches),
+                "evictions": victims,
+            }),
+            placement: json!({ "explanation": self.planned.as_ref().map(|planned| &planned.explanation) }),
+        }
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl Reclaim {
+    /// A reclaim that begins.
+    #[must_use]
+    pub fn new(tenant: TenantId, resource: Resource, cause: Cause) -> Self {
+        Self {
+            tenant,
+            resource,
+            cause,
+            planned: None,
+            why: None,
+            plans: 0,
+            begun: false,
+            ended: Vec::new(),
+            assessed: None,
+            grant: None,
+        }
+    }
+
+    fn terms(&self) -> Option<&Terms> {
+        self.planned.as_ref().map(|planned| &planned.terms)
+    }
+
+    fn victims(&self) -> &[Eviction] {
+        self.planned.as_ref().map_or(&[], |planned| &planned.victims)
+    }
+
+    /// Victims that were evicted and have not ended.
+    fn stuck(&self) -> BTreeSet<String> {
+        let stuck =
+            self.ended.iter().filter(|gone| gone.state == <&str>::from(crate::eviction::State::Stuck));
+        stuck.map(|gone| gone.workload.clone()).collect()
+    }
+
+    fn planning(&self, hard: bool) -> PlanReclaim {
+        PlanReclaim {
+            tenant: self.tenant.clone(),
+            resource: self.resource.clone(),
+            cause: self.cause.clone(),
+            hard,
+            stuck: self.stuck(),
+            terms: self.terms().cloned(),
+        }
+    }
+
+    /// Takes in a plan. One that found nobody leaves the plan that is being carried out as it is.
+    fn planned(&mut self, planned: Planned) {
+        self.plans += 1;
+        self.why.clone_from(&planned.why);
+        if planned.verdict == Verdict::Evict || !self.begun {
+            self.planned = Some(planned);
+        } else if self.why.is_none() {
+            self.why = Some("nobody else can give way".into());
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.planned.as_ref().map_or(Verdict::Infeasible, |planned| planned.verdict)
+    }
+
+    /// Something was begun, and nobody else can give way: it has to end.
+    fn waits(&self) -> bool {
+        self.begun && self.why.is_some()
+    }
+
+    fn within_guard(&self) -> bool {
+        self.planned.as_ref().is_some_and(|planned| planned.breaches.is_empty())
+    }
+
+    /// The rule that stands for people within the guard.
+    fn rule(&self) -> Rule {
+        let none = || Rule { name: String::new(), version: String::new() };
+        self.terms().map_or_else(none, |terms| Rule {
+            name: format!("{}/reclaim.guard", terms.policy.name),
+            version: format!("{} {}", terms.policy.version, terms.policy.digest),
+        })
+    }
+
+    fn seats(&self) -> Vec<Seat> {
+        self.terms().map_or_else(|| vec![Seat::of("platform_ops", 1)], |terms| terms.seats.clone())
+    }
+
+    fn patience(&self) -> std::time::Duration {
+        self.terms().map_or(HOUR, |terms| terms.patience)
+    }
+
+    fn may_plan(&self) -> bool {
+        self.plans < self.terms().map_or(1, |terms| terms.plans)
+    }
+
+    fn fence(&self) -> FenceVictims {
+        FenceVictims {
+            tenant: self.tenant.clone(),
+            resource: self.resource.clone(),
+            cause: self.cause.clone(),
+            victims: self.victims().iter().map(|victim| victim.workload.name.clone()).collect(),
+            deadline: self.terms().map(|terms| terms.deadline).unwrap_or_default(),
+        }
+    }
+
+    fn evictions(&self) -> Vec<Eviction> {
+        self.victims().to_vec()
+    }
+
+    fn gone(&mut self, end: ChildEnd<(String, Vec<Scrubbed>)>) {
+        let (workload, scrubbed) = end.data;
+        self.ended.retain(|gone| gone.workload != workload);
+        self.ended.push(Gone { workload, state: end.state, scrubbed });
+    }
+
+    fn demands(&self) -> bool {
+        matches!(self.cause, Cause::Demand { .. })
+    }
+
+    fn withdrawn(&self) -> bool {
+        self.demands() && self.assessed.as_ref().is_some_and(|assessed| assessed.withdrawn)
+    }
+
+    fn enough(&self) -> bool {
+        self.assessed.as_ref().is_some_and(|assessed| assessed.missing == 0)
+    }
+
+    fn starts(&self) -> Vec<StartWorkload> {
+        self.grant.iter().filter_map(|grant| grant.start.clone()).collect()
+    }
+
+    /// Those that were evicted may queue again.
+    fn requeues(&self) -> Vec<RequeueWorkload> {
+        let cleared = [crate::eviction::State::Cleared, crate::eviction::State::Barred].map(<&str>::from);
+        let back = self.victims().iter().filter(|victim| {
+            self.ended
+                .iter()
+                .any(|gone| gone.workload == victim.workload.name && cleared.contains(&gone.state.as_str()))
+        });
+        back.map(|victim| RequeueWorkload { workload: victim.workload.clone() }).collect()
+    }
+}

@@ -1,0 +1,58 @@
+//! Reclaims that between them show every action: for a demand, and for loans that are overdue.
+
+use super::{Cause, Gone, Planned, Reclaim, Terms, Verdict, ledger::Grant, planner::Explanation};
+use crate::{
+    actuators::{StartWorkload, WorkloadRef},
+    eviction,
+    policy::PlatformPolicy,
+    tenancy::{Checkpoint, Resource, WorkloadClass},
+};
+use engine::{MINUTE, Seat};
+use store::Timestamp;
+
+pub(super) fn all() -> Vec<Reclaim> {
+    [demand(), overdue()].into_iter().flatten().collect()
+}
+
+fn demand() -> Option<Reclaim> {
+    let cause = Cause::Demand { workspace: "production".parse().ok()?, workload: "serve-1".into() };
+    let mut reclaim = planned(cause)?;
+    let workload = WorkloadRef {
+        cluster: "eu-1".into(),
+        tenant: "acme".into(),
+        workspace: "production".into(),
+        name: "serve-1".into(),
+    };
+    let start = StartWorkload { workload, gpus: [("n1".to_owned(), [0, 1].into())].into(), service: true };
+    reclaim.grant = Some(Grant { start: Some(start), at: Timestamp::default(), in_time: true });
+    Some(reclaim)
+}
+
+fn overdue() -> Option<Reclaim> {
+    planned(Cause::Overdue)
+}
+
+fn planned(cause: Cause) -> Option<Reclaim> {
+    let victim = eviction::example(WorkloadClass::Batch, Checkpoint::Signal)?;
+    let mut reclaim = Reclaim::new("acme".parse().ok()?, Resource::gpus("H100".parse().ok()?), cause);
+    reclaim.ended = vec![Gone {
+        workload: victim.workload.name.clone(),
+        state: <&str>::from(eviction::State::Cleared).to_owned(),
+        scrubbed: Vec::new(),
+    }];
+    reclaim.planned = Some(Planned {
+        verdict: Verdict::Evict,
+        terms: Terms {
+            policy: PlatformPolicy::built_in().ok()?.reference,
+            deadline: Timestamp::default(),
+            seats: vec![Seat::of("platform_ops", 1)],
+            patience: 60 * MINUTE,
+            plans: 4,
+        },
+        victims: vec![victim],
+        breaches: Vec::new(),
+        why: None,
+        explanation: Explanation::default(),
+    });
+    Some(reclaim)
+}

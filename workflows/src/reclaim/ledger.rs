@@ -1,0 +1,406 @@
+//! What a reclaim decides on the books: its plan, its fence, what was freed, and the grant. Each is one commit.
+
+use super::{
+    Cause, Reclaim,
+    planning::{self, Planned, Question, Terms},
+};
+use crate::{
+    actuators::{GpuSet, StartWorkload, WorkloadRef},
+    admission::{self, Fenced, Gone, Granted, News},
+    tenancy::{Cohort, Holding, Resource, TenantId, Workload, WorkloadClass, WorkloadState, WorkspaceName},
+};
+use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// The books have moved on since the plan was made.
+pub const STALE: &str = "reclaim.stale";
+/// Another execution calls the kind back.
+pub const BUSY: &str = "reclaim.busy";
+/// The demand cannot be granted yet.
+pub const NOT_YET: &str = "reclaim.not_yet";
+
+/// Who starts reclaims that nobody asked for in person.
+pub const BY: &str = "tenure";
+
+/// Chooses who must give way, as the books stand. Changes nothing, so it is safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanReclaim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+    /// Why.
+    pub cause: Cause,
+    /// Whether no plan beyond the guard is made.
+    pub hard: bool,
+    /// Workloads that were evicted and do not end.
+    pub stuck: BTreeSet<String>,
+    /// The terms of an earlier plan, which hold on.
+    pub terms: Option<Terms>,
+}
+
+impl LedgerAction for PlanReclaim {
+    type Output = Planned;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Planned, Undecided> {
+        let question = Question {
+            tenant: &self.tenant,
+            resource: &self.resource,
+            cause: &self.cause,
+            hard: self.hard,
+            stuck: &self.stuck,
+            terms: self.terms.as_ref(),
+        };
+        planning::plan(view, &question)
+    }
+}
+
+/// Marks the victims and sets aside for the demand what is free, so that nobody gets between (I-10, I-15).
+///
+/// Safe to decide again. `reclaim.stale` when the plan no longer holds, and nothing is changed. Its undo, [`Unfence`],
+/// tolerates that nothing was fenced.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FenceVictims {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+    /// Why.
+    pub cause: Cause,
+    /// Who has to give way, by name.
+    pub victims: BTreeSet<String>,
+    /// When the promise is broken.
+    pub deadline: Timestamp,
+}
+
+impl LedgerAction for FenceVictims {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let (workspace, workload) = match &self.cause {
+            Cause::Demand { workspace, workload } => (workspace.clone(), Some(workload.clone())),
+            Cause::Excess { workspace, .. } => (workspace.clone(), None),
+            Cause::Overdue => (self.any_account(view)?, None),
+        };
+        let fence = admission::Fence {
+            tenant: self.tenant.clone(),
+            resource: self.resource.clone(),
+            execution: call.execution,
+            workspace,
+            workload,
+            victims: self.victims.clone(),
+            deadline: self.deadline,
+        };
+        match admission::fence(view, &fence)? {
+            Fenced::Done { .. } => Ok(()),
+            Fenced::NothingToDo => Err(stale("the demand waits no more".into())),
+            Fenced::Stale { why } => Err(stale(why)),
+            Fenced::Busy { by } => {
+                let why = format!("{by} calls back {} of {}", self.resource, self.tenant);
+                Err(ActionError::transient(BUSY, why).into())
+            }
+        }
+    }
+}
+
+impl FenceVictims {
+    /// Loans are called back for whoever waits: the account that the note is kept under does not matter.
+    fn any_account(&self, view: &mut View) -> Result<WorkspaceName, Undecided> {
+        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let first = cohort.accounts.keys().next().cloned();
+        first.ok_or_else(|| stale(format!("tenant {} has no account", self.tenant)))
+    }
+}
+
+fn stale(why: String) -> Undecided {
+    ActionError::permanent(STALE, why).into()
+}
+
+/// Ends a reclaim without a grant: victims that still run are theirs again, and what was set aside is free. Safe to run
+/// twice, and tolerates that nothing was fenced.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Unfence {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+}
+
+impl LedgerAction for Unfence {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let ended = admission::unfence(view, &self.tenant, &self.resource, call.execution)?;
+        announce(view, &ended.news)
+    }
+}
+
+/// Says that a victim's eviction begins: its loans drain. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeginEviction {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which workload.
+    pub workload: String,
+}
+
+impl LedgerAction for BeginEviction {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        match reclaimed_by(view, &self.tenant, &self.workload)? {
+            Some((by, _)) => admission::drain_victim(view, &self.tenant, by, &self.workload),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A victim's GPUs were seen free and are clean: they are kept for the demand, and the victim waits in line at its old
+/// place. Safe to decide again; a victim that has ended by itself is left as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FreeVictim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which workload.
+    pub workload: String,
+}
+
+impl LedgerAction for FreeVictim {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        let Some((by, _)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
+        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
+        view.signal(by, super::VICTIM_FREED);
+        announce(view, &news)
+    }
+}
+
+/// A victim is gone and the memory of its GPUs was not cleaned: nobody gets them until an operator says so. Safe to decide
+/// again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BarGpus {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which workload.
+    pub workload: String,
+}
+
+impl LedgerAction for BarGpus {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        let Some((by, workload)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
+        let why = format!("not cleaned after {}", self.workload);
+        for placed in &workload.placed {
+            for gpu in placed.gpus.keys() {
+                admission::bar_gpu(view, &self.tenant, &placed.node, *gpu, Some(&why))?;
+            }
+        }
+        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
+        view.signal(by, super::VICTIM_FREED);
+        announce(view, &news)
+    }
+}
+
+/// Who reclaims a workload, if anybody does.
+fn reclaimed_by(
+    view: &mut View,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Option<(ExecutionId, Workload)>, Undecided> {
+    let found = view.get::<Workload>(&Workload::key(tenant, name))?;
+    Ok(found.and_then(|workload| match workload.state {
+        WorkloadState::Reclaimed { by } => Some((by, workload)),
+        WorkloadState::Waiting
+        | WorkloadState::Admitted
+        | WorkloadState::Finished
+        | WorkloadState::Rejected => None,
+    }))
+}
+
+/// How far a reclaim has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assessed {
+    /// What the demand lacks still; without a demand, how many victims hold theirs.
+    pub missing: u64,
+    /// Whether the demand is gone.
+    pub withdrawn: bool,
+}
+
+/// Looks how far a reclaim has come. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AssessReclaim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+}
+
+impl LedgerAction for AssessReclaim {
+    type Output = Assessed;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Assessed, Undecided> {
+        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == call.execution);
+        let Some(reclaim) = ours else { return Ok(Assessed { missing: 0, withdrawn: true }) };
+        if reclaim.workload.is_none() {
+            let missing = u64::try_from(reclaim.victims.len()).unwrap_or(u64::MAX);
+            return Ok(Assessed { missing, withdrawn: true });
+        }
+        let account = cohort.accounts.get(&reclaim.workspace);
+        let aside = account.map_or(0, |account| account.balance(&self.resource).in_transit);
+        Ok(Assessed { missing: reclaim.wanted.saturating_sub(aside), withdrawn: false })
+    }
+}
+
+/// What a demand was given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grant {
+    /// What its cluster is told; `None` if it was withdrawn at the last moment.
+    pub start: Option<StartWorkload>,
+    /// When.
+    pub at: Timestamp,
+    /// Whether the promise was kept.
+    pub in_time: bool,
+}
+
+/// Admits the demand to what was set aside for it: decision, GPUs, and the end of the loans in one commit.
+///
+/// Safe to decide again. `reclaim.not_yet`, as pending, while anything stands in the way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GrantDemand {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+}
+
+impl LedgerAction for GrantDemand {
+    type Output = Grant;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Grant, Undecided> {
+        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let deadline = cohort.reclaims.get(&self.resource).map(|reclaim| reclaim.deadline);
+        let at = view.now();
+        let in_time = deadline.is_none_or(|deadline| at <= deadline);
+        match admission::grant(view, &self.tenant, &self.resource, call.execution)? {
+            Granted::NotYet { missing, codes } => {
+                let why = if missing > 0 { format!("{missing} missing") } else { codes.join(", ") };
+                Err(ActionError { message: why, ..ActionError::pending(NOT_YET, 5 * SECOND) }.into())
+            }
+            Granted::Done { admission, news, .. } => {
+                announce(view, &news)?;
+                let start = match admission {
+                    Some(admission) => start(view, &self.tenant, &admission.workload)?,
+                    None => None,
+                };
+                Ok(Grant { start, at, in_time })
+            }
+        }
+    }
+}
+
+/// What the cluster of an admitted workload is told.
+///
+/// # Errors
+/// What the view lacks.
+pub fn start(view: &mut View, tenant: &TenantId, name: &str) -> Result<Option<StartWorkload>, Undecided> {
+    let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
+    let Some(holding) = view.get::<Holding>(tenant.as_str())? else { return Ok(None) };
+    let mut gpus = GpuSet::new();
+    for placed in &workload.placed {
+        gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
+    }
+    let service = workload.class == WorkloadClass::Service;
+    let workload = WorkloadRef {
+        cluster: holding.cluster.to_string(),
+        tenant: tenant.to_string(),
+        workspace: workload.workspace.to_string(),
+        name: workload.name,
+    };
+    Ok(Some(StartWorkload { workload, gpus, service }))
+}
+
+/// Ends a reclaim that served nobody in particular. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CloseReclaim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+}
+
+impl LedgerAction for CloseReclaim {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let ended = admission::unfence(view, &self.tenant, &self.resource, call.execution)?;
+        announce(view, &ended.news)
+    }
+}
+
+/// For whom the last reclaim of a kind was started, so that one demand starts one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+    /// The workload that demanded.
+    pub workload: String,
+    /// Since when it waited.
+    pub since: Timestamp,
+    /// Counts the reclaims that were started for this tenant and kind.
+    pub number: u64,
+    /// When this one was.
+    pub at: Timestamp,
+}
+
+impl Entity for Asked {
+    const COLLECTION: &'static str = "reclaims-asked";
+
+    fn id(&self) -> String {
+        format!("{}/{}", self.tenant, self.resource)
+    }
+}
+
+/// Starts a reclaim for every demand that `news` tells of, in the same commit. One that was started for stays started for:
+/// what became of it is looked at by the sweep, which calls [`ask`].
+///
+/// # Errors
+/// What the view lacks.
+pub fn announce(view: &mut View, news: &News) -> Result<(), Undecided> {
+    for demand in &news.demands {
+        let id = format!("{}/{}", demand.tenant, demand.resource);
+        let before = view.get::<Asked>(&id)?;
+        let same = |asked: &Asked| asked.workload == demand.workload && asked.since == demand.since;
+        if !before.as_ref().is_some_and(same) {
+            ask(view, demand)?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts a reclaim for a demand, whether one was started for it before or not.
+///
+/// # Errors
+/// What the view lacks.
+pub fn ask(view: &mut View, demand: &admission::Demand) -> Result<(), Undecided> {
+    let before = view.get::<Asked>(&format!("{}/{}", demand.tenant, demand.resource))?;
+    let asked = Asked {
+        tenant: demand.tenant.clone(),
+        resource: demand.resource.clone(),
+        workload: demand.workload.clone(),
+        since: demand.since,
+        number: before.map_or(0, |asked| asked.number).saturating_add(1),
+        at: view.now(),
+    };
+    let cause = Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
+    let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
+    let key = format!("reclaim/{}/{}/{}", asked.tenant, asked.resource, asked.number);
+    view.put(&asked)?;
+    view.start(&reclaim, BY, &key)
+}

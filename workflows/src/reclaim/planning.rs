@@ -1,0 +1,332 @@
+//! From the books to the planner and back: who might give way as they stand, and what evicting them takes.
+
+use super::{
+    Cause, books,
+    planner::{self, Answer, Breach, Explanation, Plan},
+};
+use crate::{
+    actuators::{GpuSet, ScrubLevel, WorkloadRef},
+    eviction::{Care, Eviction},
+    policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
+    tenancy::{
+        Cohort, Compliance, Holding, OpenLoans, Resource, Running, Tenant, TenantId, Workload, WorkloadState,
+        WorkspaceName,
+    },
+};
+use engine::{Seat, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+use store::Timestamp;
+
+/// What holds for one reclaim, whatever policy says later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The policy that it comes from.
+    pub policy: PolicyRef,
+    /// When the promise is broken.
+    pub deadline: Timestamp,
+    /// Who is asked beyond the guard.
+    pub seats: Vec<Seat>,
+    /// How long they have.
+    pub patience: Duration,
+    /// How often it is planned at most.
+    pub plans: u32,
+}
+
+/// What planning came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing has to be freed, or nothing more than is being freed.
+    Satisfied,
+    /// These have to give way.
+    Evict,
+    /// Nobody can.
+    Infeasible,
+}
+
+/// A plan, with all that evicting its victims takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// What it came to.
+    pub verdict: Verdict,
+    /// The terms it was made under.
+    pub terms: Terms,
+    /// Who has to give way, in order.
+    pub victims: Vec<Eviction>,
+    /// What it breaks of the guard; not empty: people are asked.
+    pub breaches: Vec<Breach>,
+    /// Why there is no plan, if there is none.
+    pub why: Option<String>,
+    /// How every candidate was judged.
+    pub explanation: Explanation,
+}
+
+/// What is asked of the planner.
+#[derive(Clone, Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) tenant: &'a TenantId,
+    pub(crate) resource: &'a Resource,
+    pub(crate) cause: &'a Cause,
+    /// Whether no plan beyond the guard is made.
+    pub(crate) hard: bool,
+    /// Workloads that were evicted and do not end.
+    pub(crate) stuck: &'a BTreeSet<String>,
+    /// The terms of an earlier plan.
+    pub(crate) terms: Option<&'a Terms>,
+}
+
+/// Plans as the books stand, changing nothing.
+///
+/// # Errors
+/// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
+pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, Undecided> {
+    let policy = in_force(view)?;
+    let cohort = view.need::<Cohort>(question.tenant.as_str())?;
+    let (deadline, grace) = promise(view, question, &cohort, &policy)?;
+    let terms = question.terms.cloned().unwrap_or_else(|| terms(&policy, deadline));
+    let found = match question.cause {
+        Cause::Demand { workload, .. } => for_demand(view, question, &cohort, &policy, workload)?,
+        Cause::Overdue => overdue(view, question, &cohort)?,
+        Cause::Excess { workspace, amount } => excess(view, question, workspace, *amount)?,
+    };
+    let tenant = view.need::<Tenant>(question.tenant.as_str())?;
+    let cluster = view.get::<Holding>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
+    let to = match question.cause {
+        Cause::Demand { workspace, .. } => Some(workspace.clone()),
+        Cause::Overdue | Cause::Excess { .. } => None,
+    };
+    let keys = found.victims.iter().map(|name| Workload::key(question.tenant, name));
+    view.want::<Workload>(keys)?;
+    let mut victims = Vec::new();
+    for name in &found.victims {
+        let workload = view.need::<Workload>(&Workload::key(question.tenant, name))?;
+        let care = care(&policy, grace, &tenant, &workload, to.as_ref());
+        let at = view.now().after(care.grace).0;
+        victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
+    }
+    let Found { verdict, breaches, why, explanation, .. } = found;
+    Ok(Planned { verdict, terms, victims, breaches, why, explanation })
+}
+
+/// Who has to give way, by name, and why.
+struct Found {
+    verdict: Verdict,
+    victims: Vec<String>,
+    breaches: Vec<Breach>,
+    why: Option<String>,
+    explanation: Explanation,
+}
+
+impl Found {
+    fn nothing(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            victims: Vec::new(),
+            breaches: Vec::new(),
+            why: None,
+            explanation: Explanation::default(),
+        }
+    }
+
+    fn these(victims: Vec<String>) -> Self {
+        let verdict = if victims.is_empty() { Verdict::Satisfied } else { Verdict::Evict };
+        Self { victims, ..Self::nothing(verdict) }
+    }
+}
+
+/// Kueue's choice, on the whole of the tenant's account.
+fn for_demand(
+    view: &mut View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    policy: &PlatformPolicy,
+    name: &str,
+) -> Result<Found, Undecided> {
+    let demand = view.need::<Workload>(&Workload::key(question.tenant, name))?;
+    if demand.state != WorkloadState::Waiting {
+        return Ok(Found::nothing(Verdict::Satisfied));
+    }
+    let snapshot = books::snapshot(view, cohort, &demand, policy)?;
+    let asked = books::demand(view, &demand, question.stuck);
+    let settings = books::settings(view, cohort, policy, question.hard)?;
+    Ok(match planner::plan(&snapshot, &asked, &settings) {
+        Ok(Answer::Fits { .. } | Answer::Wait { .. }) => Found::nothing(Verdict::Satisfied),
+        Ok(Answer::Reclaim(Plan { victims, breaches, explanation, .. })) => Found {
+            victims: victims
+                .into_iter()
+                .filter(|victim| !victim.ongoing)
+                .map(|victim| victim.workload)
+                .collect(),
+            breaches,
+            explanation,
+            ..Found::nothing(Verdict::Evict)
+        },
+        Err(none) => Found {
+            why: Some(none.why.to_string()),
+            explanation: none.explanation,
+            ..Found::nothing(Verdict::Infeasible)
+        },
+    })
+}
+
+/// Whose loans have lasted too long, if anybody waits for them.
+fn overdue(view: &mut View, question: &Question<'_>, cohort: &Cohort) -> Result<Found, Undecided> {
+    let waits = |account: &crate::tenancy::Account| {
+        account.waiting > 0 && account.least.contains_key(question.resource)
+    };
+    if !cohort.accounts.values().any(waits) {
+        return Ok(Found::nothing(Verdict::Satisfied));
+    }
+    let now = view.now();
+    let open = view.get::<OpenLoans>(&OpenLoans::key(question.tenant, question.resource))?;
+    let due = open.iter().flat_map(|loans| &loans.open).filter(|loan| loan.due <= now);
+    let names: BTreeSet<String> = due.map(|loan| loan.workload.clone()).collect();
+    running_of(view, question, names.into_iter().collect())
+}
+
+/// Those of `names` that run and are not being evicted.
+fn running_of(view: &mut View, question: &Question<'_>, names: Vec<String>) -> Result<Found, Undecided> {
+    view.want::<Workload>(names.iter().map(|name| Workload::key(question.tenant, name)))?;
+    let mut victims = Vec::new();
+    for name in names {
+        let workload = view.get::<Workload>(&Workload::key(question.tenant, &name))?;
+        if workload.is_some_and(|workload| workload.state == WorkloadState::Admitted) {
+            victims.push(name);
+        }
+    }
+    Ok(Found::these(victims))
+}
+
+/// The least important and youngest of a workspace, until they make up `amount`.
+fn excess(
+    view: &mut View,
+    question: &Question<'_>,
+    workspace: &WorkspaceName,
+    amount: u64,
+) -> Result<Found, Undecided> {
+    let mut running = books::running(view, question.tenant, workspace)?;
+    running.retain(|(_, one)| one.requests.contains_key(question.resource));
+    let being: u64 =
+        running.iter().filter(|(_, one)| one.reclaimed).map(|(_, one)| of(one, question.resource)).sum();
+    running.retain(|(_, one)| one.preemptible && !one.reclaimed);
+    running.sort_by(|(a, one), (b, other)| {
+        (one.priority, std::cmp::Reverse(one.admitted_at), a).cmp(&(
+            other.priority,
+            std::cmp::Reverse(other.admitted_at),
+            b,
+        ))
+    });
+    let (mut left, mut victims) = (amount.saturating_sub(being), Vec::new());
+    for (name, one) in running {
+        if left == 0 {
+            break;
+        }
+        left = left.saturating_sub(of(&one, question.resource));
+        victims.push(name);
+    }
+    if left == 0 {
+        return Ok(Found::these(victims));
+    }
+    let why = format!("what may be evicted in {workspace} is {left} of {} short", question.resource);
+    Ok(Found { why: Some(why), ..Found::nothing(Verdict::Infeasible) })
+}
+
+fn of(running: &Running, resource: &Resource) -> u64 {
+    running.requests.get(resource).copied().unwrap_or_default()
+}
+
+/// When the promise is broken, and how long victims have: the reservation's word, or else policy's.
+fn promise(
+    view: &mut View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    policy: &PlatformPolicy,
+) -> Result<(Timestamp, Duration), Undecided> {
+    let now = view.now();
+    let usual = (now.after(policy.reclaim.deadline), policy.reclaim.grace);
+    let Cause::Demand { workspace, workload } = question.cause else { return Ok(usual) };
+    let since = view
+        .get::<Workload>(&Workload::key(question.tenant, workload))?
+        .map_or(now, |there| there.submitted_at);
+    let account = cohort.accounts.get(workspace);
+    let promises: Vec<_> =
+        account.into_iter().flat_map(|account| account.holding(question.resource, now)).collect();
+    let deadline =
+        promises.iter().map(|promise| promise.reclaim_deadline).min().unwrap_or(policy.reclaim.deadline);
+    let grace = promises.iter().map(|promise| promise.grace).min().unwrap_or(policy.reclaim.grace);
+    Ok((since.after(deadline), grace))
+}
+
+fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> Terms {
+    Terms {
+        policy: policy.reference.clone(),
+        deadline,
+        seats: policy.approvals.reclaim.seats.clone(),
+        patience: policy.approvals.reclaim.within,
+        plans: policy.reclaim.replans.saturating_add(1),
+    }
+}
+
+/// How a victim is gone about: clean enough for who comes next.
+fn care(
+    policy: &PlatformPolicy,
+    grace: Duration,
+    tenant: &Tenant,
+    victim: &Workload,
+    to: Option<&WorkspaceName>,
+) -> Care {
+    let (rules, limits) = (&policy.reclaim.scrub, &policy.reclaim.limits);
+    let sensitive = tenant.compliance.iter().any(|tag: &Compliance| rules.sensitive_tags.contains(tag));
+    let method = match (sensitive, to == Some(&victim.workspace)) {
+        (_, true) => rules.same_workspace,
+        (true, false) => rules.sensitive,
+        (false, false) => rules.cross_workspace,
+    };
+    Care {
+        grace,
+        notify: limits.notify,
+        evict: limits.evict,
+        gone: limits.gone,
+        confirm: limits.confirm,
+        scrub: limits.scrub,
+        reads: policy.reclaim.confirm.reads,
+        apart: policy.reclaim.confirm.apart,
+        level: level(method),
+    }
+}
+
+fn level(method: ScrubMethod) -> ScrubLevel {
+    match method {
+        ScrubMethod::None => ScrubLevel::None,
+        ScrubMethod::DriverScrub => ScrubLevel::Driver,
+        ScrubMethod::FillVerify => ScrubLevel::Verified,
+        ScrubMethod::MigRecreate => ScrubLevel::Recreate,
+        ScrubMethod::GpuReset => ScrubLevel::Reset,
+    }
+}
+
+fn eviction(workload: Workload, cluster: String, care: Care, at: u64) -> Eviction {
+    let mut gpus = GpuSet::new();
+    for placed in &workload.placed {
+        gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
+    }
+    Eviction {
+        workload: WorkloadRef {
+            cluster,
+            tenant: workload.tenant.to_string(),
+            workspace: workload.workspace.to_string(),
+            name: workload.name,
+        },
+        tenant: workload.tenant,
+        class: workload.class,
+        checkpoint: workload.checkpoint,
+        gpus,
+        at,
+        care,
+        clean: 0,
+        looks: 0,
+        open: Vec::new(),
+        scrubbed: Vec::new(),
+    }
+}

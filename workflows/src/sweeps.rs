@@ -1,0 +1,13 @@
+//! Sweeps: what is looked after by the clock, on the schedules of the policy in force.
+//!
+//! Events do the work as it comes; a sweep finds what no event told of: a promise that was broken, a loan that is overdue,
+//! a quota or a contract that ends, a line that grew old, a platform that differs from the books. Each occurrence is
+//! claimed by one engine and kept on record, with what it found; one that is repeated finds nothing new to start.
+
+mod keys;
+mod loans;
+mod promises;
+mod run;
+
+pub use promises::{Missed, missed};
+pub use run::{Swept, run, run_due, schedules};
