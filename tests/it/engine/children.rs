@@ -1,13 +1,14 @@
 //! Executions that start others, wait for them, and take them back.
 
 use super::{
-    household::{Closing, Erasure, House, Way, bench, house, job},
-    job::{Bench, Job, Spec, does, permanent, requester},
+    household::{Closing, ClosingState, Erasure, House, Way, bench, house, job},
+    job::{Bench, Job, Spec, Stage, does, permanent, requester},
 };
 use engine::{
-    Child, Clock as _, DAY, Error, Event, HOUR, MINUTE, Order, Outcome, Person, Request, SECOND, Started,
-    Verdict, check, diagram,
+    Child, Clock as _, DAY, Error, Event, Flaw, HOUR, MINUTE, Order, Outcome, Person, Plan, Request, Rule,
+    SECOND, Started, Step, Subject, Verdict, Workflow, check, children, diagram, end, when,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{ExecutionId, Store as _};
 
@@ -386,4 +387,55 @@ fn the_picture_of_a_parent_shows_what_it_starts() {
     assert!(drawn.contains("Strictly --> Locking : start job"), "{drawn}");
     assert!(drawn.contains("note right of Strictly : undo cancel child"), "{drawn}");
     assert!(drawn.contains("note right of Onward : no way back from here"), "{drawn}");
+}
+
+/// A parent that erases before anybody was asked, or on a waiver.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Hasty<const WAIVED: bool>;
+
+impl<const WAIVED: bool> Workflow for Hasty<WAIVED> {
+    const NAME: &'static str = "hasty";
+    const SCHEMA: u32 = 1;
+    const INITIAL: ClosingState = ClosingState::Asking;
+    type State = ClosingState;
+    type Platform = Stage;
+
+    fn step(&self, state: ClosingState) -> Step<Self> {
+        let erasure = || Erasure { shelf: "s".into(), method: "fire".into() };
+        let rule = || Rule { name: "tests".into(), version: "1".into() };
+        let quick = when(true, "quick", ClosingState::Erasing);
+        match state {
+            ClosingState::Asking if WAIVED => quick.waived_by(rule()).otherwise("no", ClosingState::Open),
+            ClosingState::Asking => quick.otherwise("no", ClosingState::Open),
+            ClosingState::Erasing => children([erasure()]).cancelled().then(ClosingState::Closed),
+            ClosingState::Closed => end(Outcome::Completed),
+            ClosingState::Open => end(Outcome::Refused),
+        }
+    }
+    fn subject(&self) -> Subject {
+        Subject::default()
+    }
+    fn plan(&self) -> Plan {
+        Plan::default()
+    }
+    fn examples() -> Vec<Self> {
+        vec![Self]
+    }
+}
+
+#[test]
+fn a_parent_may_not_hand_on_an_authority_that_it_does_not_have() {
+    assert_eq!(check::<Hasty<false>>(), [Flaw::Unauthorised("Erasing".into())]);
+    assert_eq!(check::<Hasty<true>>(), [Flaw::DestroysWithoutPeople("Erasing".into())]);
+}
+
+/// Bodies of before there were children have no such field, and are still written so.
+#[tokio::test]
+async fn an_execution_without_a_parent_is_written_as_it_always_was() {
+    let bench = bench();
+    let alone = bench.start([does(&["a"])]).await;
+
+    let body = bench.engine.show(alone.id).await.unwrap().1.body;
+
+    assert!(body.get("parent").is_none(), "{body}");
 }

@@ -153,7 +153,7 @@ impl Stage {
         self.log.lock().unwrap().clone()
     }
 
-    async fn perform(&self, what: String, call: &Call) -> Result<(), ActionError> {
+    pub async fn perform(&self, what: String, call: &Call) -> Result<(), ActionError> {
         let reply = self.replies.lock().unwrap().get_mut(&what).and_then(VecDeque::pop_front);
         self.keys.lock().unwrap().push((call.key(), call.attempt));
         match reply {

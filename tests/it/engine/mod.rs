@@ -2,6 +2,7 @@
 
 mod between;
 mod children;
+mod corners;
 mod family;
 mod household;
 mod job;
