@@ -14,4 +14,4 @@ mod tap;
 
 pub use report::Report;
 pub use scene::{Fault, Scene, World};
-pub use sweep::verify;
+pub use sweep::{verify, verify_with_children};

@@ -5,7 +5,7 @@ use super::{
     run::{Answer, Cut, Interruption, Point, Rest, Run, Script, run},
     scene::{Fault, Scene, differences},
 };
-use crate::{Error, Outcome, Reason, Workflow, check, diagram};
+use crate::{Error, Outcome, Reason, Workflow, check, diagram, kin::family};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 /// Faults of forward actions.
@@ -21,7 +21,28 @@ const MOST_EXPLORED: usize = 600;
 /// # Errors
 /// When a scene itself does not work.
 pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
-    let mut sweep = Sweep { report: Report::of(&diagram::<W>()), known: BTreeSet::new() };
+    verify_all(Report::of(&diagram::<W>()), false, scenes).await
+}
+
+/// As [`verify`], and every edge of the workflows that `W` starts must be taken as well: the way to try those that run as
+/// children alone.
+///
+/// # Errors
+/// When a scene itself does not work.
+pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+    let mut report = Report::of(&diagram::<W>());
+    for kind in family::<W>() {
+        report.edges.extend(Report::of(&(kind.machine)().diagram()).edges);
+    }
+    verify_all(report, true, scenes).await
+}
+
+async fn verify_all<W: Workflow>(
+    report: Report,
+    children: bool,
+    scenes: &[&dyn Scene<W>],
+) -> Result<Report, Error> {
+    let mut sweep = Sweep { report, children, known: BTreeSet::new() };
     sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
     if !sweep.report.complaints.is_empty() {
         return Ok(sweep.report);
@@ -34,6 +55,8 @@ pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Err
 
 struct Sweep {
     report: Report,
+    /// Whether the ways of children count as well.
+    children: bool,
     /// What has been left behind by runs already complained of, so that each culprit is named once, by its own fault.
     known: BTreeSet<String>,
 }
@@ -213,6 +236,7 @@ impl Sweep {
         let run = run(scene, script).await?;
         self.report.count(kind);
         self.report.taken.extend(run.edges.iter().cloned());
+        self.report.taken.extend(run.family.iter().flatten().filter(|_| self.children).cloned());
         self.report.undone.extend(run.undone.iter().cloned());
         for complaint in &run.complaints {
             self.complain(scene, what, complaint);
