@@ -4,7 +4,7 @@
 //! ledger; what reaches a capability is resolved text and numbers, and a tenant is an opaque label.
 
 use crate::{
-    actuators::{Gpus, Identity, Keys, Kubernetes, Objects, Slurm, Workloads},
+    actuators::{Estate, Gpus, Identity, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
     backends::simulated::{LocalWorld, Simulated, World, simulated_signer},
     destruction::Signer,
 };
@@ -27,6 +27,10 @@ pub struct Platform {
     pub identity: Arc<dyn Identity>,
     /// Workloads, and the GPUs under them.
     pub workloads: Arc<dyn Workloads>,
+    /// What tenants leave behind, wherever it lies.
+    pub estate: Arc<dyn Estate>,
+    /// Machines as hardware.
+    pub machines: Arc<dyn Machines>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
     world: Option<Arc<dyn World>>,
@@ -44,7 +48,9 @@ impl Platform {
             keys: all.clone(),
             objects: all.clone(),
             identity: all.clone(),
-            workloads: all,
+            workloads: all.clone(),
+            estate: all.clone(),
+            machines: all,
             signer: simulated_signer(),
             world: Some(world),
         }
@@ -73,6 +79,8 @@ impl Platform {
             ("objects", self.objects.backend()),
             ("identity", self.identity.backend()),
             ("workloads", self.workloads.backend()),
+            ("estate", self.estate.backend()),
+            ("machines", self.machines.backend()),
         ])
     }
 }

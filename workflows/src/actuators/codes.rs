@@ -4,12 +4,24 @@
 
 /// The account still has jobs.
 pub const ACCOUNT_IN_USE: &str = "account.in_use";
+/// The verifier still finds what was removed.
+pub const REMAINS: &str = "asset.remains";
+/// Another thing has the name of the one that was to be removed.
+pub const REPLACED: &str = "asset.replaced";
+/// What was asked to go stays.
+pub const STUCK: &str = "asset.stuck";
+/// Versions, markers and uploads are being removed.
+pub const EMPTYING: &str = "bucket.emptying";
 /// The bucket still holds objects.
 pub const BUCKET_NOT_EMPTY: &str = "bucket.not_empty";
 /// The bucket does not encrypt with the tenant's key, or keeps no versions.
 pub const BUCKET_UNSAFE: &str = "bucket.unsafe";
 /// A later holder of the lease has already acted for this step.
 pub const FENCED: &str = "call.fenced";
+/// The drive is being sanitised already.
+pub const DRIVE_BUSY: &str = "drive.busy";
+/// The drive has no technique that is strong enough.
+pub const DRIVE_UNSUITABLE: &str = "drive.unsuitable";
 /// One key came with two different requests.
 pub const KEY_REUSED: &str = "call.key_reused";
 /// Somebody has the GPUs open.
@@ -28,10 +40,16 @@ pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
 pub const PROBE_FAILED: &str = "isolation.probe_failed";
 /// The tenant's key is not there.
 pub const KEY_MISSING: &str = "key.missing";
+/// A ciphertext can still be decrypted.
+pub const KEY_SURVIVES: &str = "key.survives";
 /// The tenant's key could be copied out of the key store.
 pub const KEY_UNSAFE: &str = "key.unsafe";
 /// A name cannot be formed.
 pub const NAME_INVALID: &str = "name.invalid";
+/// The machine did not prove what it booted.
+pub const ATTESTATION: &str = "node.attestation_failed";
+/// Workloads run on the machine.
+pub const NODE_BUSY: &str = "node.busy";
 /// The node has had a later owner.
 pub const EPOCH_OLD: &str = "node.epoch_old";
 /// The node is another tenant's.
@@ -50,6 +68,8 @@ pub const TERMINATING: &str = "object.terminating";
 pub const NO_ANSWER: &str = "platform.no_answer";
 /// The target refused the request.
 pub const REFUSED: &str = "platform.refused";
+/// Work is still running.
+pub const DRAINING: &str = "workloads.draining";
 /// The target's answer cannot be understood.
 pub const UNREADABLE: &str = "platform.unreadable";
 /// The target could not be reached or had a failure of its own.
@@ -64,6 +84,16 @@ pub const WORKLOAD_TERMINATING: &str = "workload.terminating";
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (ACCOUNT_IN_USE, "wait for the account's jobs to end or cancel them, then retry"),
+    (REMAINS, "the verifier still finds it: remove it by hand, or find out who made it again, then retry"),
+    (
+        REPLACED,
+        "another thing has its name by now and was not approved for destruction: look whose it is, remove it or have it classified, then retry",
+    ),
+    (
+        STUCK,
+        "the message names what keeps it: see that the external resource is gone, take the finalizer off yourself, then retry",
+    ),
+    (EMPTYING, "nothing: it holds more than one call removes, and is being emptied"),
     (
         BUCKET_NOT_EMPTY,
         "the bucket holds objects: they leave by offboarding, not by undoing; empty it or keep it, then mark the step done",
@@ -74,6 +104,11 @@ pub const ALL: &[(&str, &str)] = &[
     ),
     (FENCED, "nothing: another engine holds this step and goes on with it"),
     (KEY_REUSED, "a defect: keep the journal of the execution and report it"),
+    (
+        DRIVE_BUSY,
+        "nothing: wait until its log says that it has ended; a second command is refused by the drive",
+    ),
+    (DRIVE_UNSUITABLE, "destroy the drive before two witnesses, or let policy accept a weaker method"),
     (GPU_BUSY, "find who has the GPUs open (a process, a pod, an agent) and end it, then retry"),
     (
         LAYOUT_DISAGREES,
@@ -94,11 +129,17 @@ pub const ALL: &[(&str, &str)] = &[
         "the tenant is not isolated: read the probe's transcript, mend the named guard; do not hand over",
     ),
     (KEY_MISSING, "create the tenant's key again by retrying its step, or find out who destroyed it"),
+    (
+        KEY_SURVIVES,
+        "look for copies of the key: bins of the key store, replicas, backups; destroy them, then retry",
+    ),
     (KEY_UNSAFE, "the key can leave the key store for ever: destroy it and let the step make another"),
     (
         NAME_INVALID,
         "use a tenant, workspace or model name of a-z, 0-9 and single inner hyphens, short enough for a DNS label",
     ),
+    (ATTESTATION, "do not trust the machine: quarantine it and look at its firmware"),
+    (NODE_BUSY, "drain the node first: end what runs on it, then retry"),
     (EPOCH_OLD, "nothing: the node has changed hands since; this claim on it is over"),
     (NODE_OWNED, "the node still bears another tenant: finish that tenant's return of it, then retry"),
     (NODE_UNFIT, "quarantine the node and let the execution claim another"),
@@ -116,6 +157,7 @@ pub const ALL: &[(&str, &str)] = &[
         "power the node off or fence it off; a process that lives must not be hidden by deleting its record",
     ),
     (WORKLOAD_TERMINATING, "nothing at first; if it lasts, look at its node and at its finalizers"),
+    (DRAINING, "nothing: what runs is being ended; past the limit look at the workloads that stay"),
 ];
 
 #[cfg(test)]

@@ -5,21 +5,26 @@
 //! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
 
 pub mod codes;
+mod estate;
 mod gpus;
 mod identity;
 mod isolation;
 mod keys;
 mod kubernetes;
+mod leaving;
+mod machines;
 mod names;
 mod namespace;
 mod nodes;
 mod objects;
 mod queues;
 mod quota;
+mod scrubbing;
 mod slurm;
 mod stamp;
 mod workloads;
 
+pub use estate::{Admits, Emptied, Estate, Eyes, SYSTEMS, Seen, Thing};
 pub use gpus::{
     DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
     SetGpuLayout,
@@ -30,6 +35,14 @@ pub use identity::{
 pub use isolation::{Finding, IsolateNetwork, IsolationKind, ProbeIsolation, RestoreNetwork};
 pub use keys::{CreateTenantKey, DestroyTenantKey, KeyReference, KeySafety, Keys};
 pub use kubernetes::{Kind, Kubernetes, Manifest, Ownership, Place};
+pub use leaving::{
+    Admission, AwaitIdle, DiagnoseRemoval, Fate, ReadAdmission, RemoveThing, Removed, RewrapThing,
+    SetAdmission, ShredKey, Shredded, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
+};
+pub use machines::{
+    Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples, SanitiseLog,
+    SanitiseStatus, Segment,
+};
 pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
 pub use namespace::{CreateNamespace, DeleteNamespace};
 pub use nodes::{ReturnNode, Returned, TakeNode, Taken};
@@ -39,6 +52,10 @@ pub use queues::{
     OpenQueue,
 };
 pub use quota::{ClearResourceQuota, SetResourceQuota};
+pub use scrubbing::{
+    AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,
+    ReimageNode, ResetMachine, SampleDrive, ScrubGpu,
+};
 pub use slurm::{CreateAccount, DeleteAccount, Slurm};
 pub use stamp::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
 pub use workloads::{

@@ -18,6 +18,8 @@ pub const OVER_OWNED: &str = "quota.over_owned";
 pub const TENANT_CLOSED: &str = "tenant.closed";
 /// Another tenant has the name.
 pub const NAME_TAKEN: &str = "tenant.name_taken";
+/// The tenant is not in use.
+pub const TENANT_NOT_ACTIVE: &str = "tenant.not_active";
 
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
@@ -31,6 +33,10 @@ pub const ALL: &[(&str, &str)] = &[
     (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
     (NODE_STATE, "read the message: the node is elsewhere in its life; sanitise or repair it first"),
     (OVER_OWNED, "lower the quotas to what the tenant owns, or allow overcommit in the platform policy"),
-    (TENANT_CLOSED, "nothing: a closed tenant does not come back; onboard it anew"),
+    (
+        TENANT_CLOSED,
+        "nothing: a closed tenant does not come back, and its name is not used again; onboard under another",
+    ),
     (NAME_TAKEN, "choose another name, or offboard the tenant that has it"),
+    (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
 ];

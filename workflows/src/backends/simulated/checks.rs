@@ -1,6 +1,6 @@
 //! Tests that change nothing: isolation, judged by which guards stand, and the fitness of nodes.
 
-use super::{Request, Response, System, state::State};
+use super::{Request, Response, System, machines, state::State};
 use engine::ActionError;
 use serde_json::{Value, json};
 
@@ -12,7 +12,18 @@ pub(super) fn check(state: &State, request: &Request) -> Result<Response, Action
             let report = if fit { "all tests passed" } else { "memory test failed on GPU 0" };
             json!({ "fit": fit, "report": format!("simulated: {report}") })
         }
-        System::Kubernetes | System::Keys | System::Slurm | System::Objects | System::Identity => {
+        System::Machines => return machines::sample(state, request),
+        System::Keys if request.kind == "decrypt" => decrypt(state, request),
+        System::Kubernetes
+        | System::Keys
+        | System::Slurm
+        | System::Objects
+        | System::Identity
+        | System::Storage
+        | System::Backups
+        | System::Registry
+        | System::Logs
+        | System::Network => {
             let (guard, stands) = guard(state, request);
             let held = stands && !scripted(request);
             let answer = if held { "refused" } else { "not refused" };
@@ -20,6 +31,18 @@ pub(super) fn check(state: &State, request: &Request) -> Result<Response, Action
         }
     };
     Ok(Response { found: None, value })
+}
+
+/// Whether a ciphertext that was kept can still be decrypted: by the key, or by any copy of it.
+fn decrypt(state: &State, request: &Request) -> Value {
+    let key = state.objects.get(&format!("keys/{}/Key/{}", request.cluster, request.name));
+    let is_copy = |object: &&super::state::Object| {
+        object.found.spec.get("copy_of").and_then(Value::as_str) == Some(request.name.as_str())
+    };
+    let copies = state.objects.values().filter(is_copy).count();
+    let held = key.is_none() && copies == 0 && !scripted(request);
+    let answer = if held { "failed" } else { "succeeded" };
+    json!({ "held": held, "transcript": format!("simulated: decrypting a kept ciphertext {answer}") })
 }
 
 /// Whether a script says that this check fails.

@@ -43,6 +43,17 @@ pub enum What {
     HandleLeaked,
     /// A scrub covers half of the memory.
     ScrubFallsShort,
+    /// A drive's sanitisation fails.
+    DriveFails,
+    /// A drive's sanitisation stands still.
+    DriveStalls,
+    /// A drive says that it is sanitised, and its data is still there.
+    DriveLies,
+    /// What is asked of a machine or of a key comes out wrong: half the memory covered, firmware that differs, no
+    /// attestation, a ciphertext that can still be decrypted.
+    Flawed,
+    /// What is deleted is kept by a finalizer.
+    FinalizerStays,
 }
 
 /// One scripted fault: what goes wrong, and with which calls.
@@ -213,7 +224,12 @@ impl What {
             | Self::WorkloadClings
             | Self::NodeAlive
             | Self::HandleLeaked
-            | Self::ScrubFallsShort => ("fault", json!("scripted")),
+            | Self::ScrubFallsShort
+            | Self::Flawed => ("fault", json!("scripted")),
+            Self::DriveFails => ("fault", json!("fails")),
+            Self::DriveStalls => ("fault", json!("stalls")),
+            Self::DriveLies => ("fault", json!("lies")),
+            Self::FinalizerStays => ("fault", json!("example.com/still-needed")),
             Self::FailBefore
             | Self::FailAfter
             | Self::RefuseBefore

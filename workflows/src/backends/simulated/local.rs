@@ -4,7 +4,7 @@ use super::{
     Owner, Refused, Request, Response, Script, What, World, faults::Player, journal::Journal, oracle,
     state::State, workloads,
 };
-use crate::actuators::{StartWorkload, codes};
+use crate::actuators::{StartWorkload, Thing, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
@@ -42,6 +42,25 @@ impl LocalWorld {
             let _answered_before = state.perform(request);
         }
         Ok(Self { state: Mutex::new(state), player: Mutex::default(), journal: Some(Arc::new(journal)) })
+    }
+
+    /// Another world, that stands as this one does and goes its own way from here on. Not kept in a file.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { state: Mutex::new(self.state().clone()), ..Self::default() }
+    }
+
+    /// Puts a tenant's thing into the world, or changes what it says of itself: what tenants do, and platforms do not.
+    /// Not kept in a file.
+    pub fn furnish(&self, thing: &Thing, tenant: &str, spec: Value) {
+        self.state().furnish(thing, tenant, spec);
+    }
+
+    /// Puts another tenant's thing in the place of one. Not kept in a file.
+    pub fn replace(&self, thing: &Thing, tenant: &str) {
+        let mut state = self.state();
+        state.objects.remove(&thing.to_string());
+        state.furnish(thing, tenant, serde_json::json!({}));
     }
 
     /// Plays this script of faults from here on, in place of any other.
@@ -181,7 +200,12 @@ impl World for LocalWorld {
             | What::WorkloadClings
             | What::NodeAlive
             | What::HandleLeaked
-            | What::ScrubFallsShort => {
+            | What::ScrubFallsShort
+            | What::DriveFails
+            | What::DriveStalls
+            | What::DriveLies
+            | What::Flawed
+            | What::FinalizerStays => {
                 what.bend(&mut request);
                 self.perform(&request).await
             }

@@ -6,10 +6,12 @@
 //! [`LocalWorld::violations`] is computed without trusting what accepted it.
 
 mod checks;
+mod estate;
 mod faults;
 mod journal;
 mod kubernetes;
 mod local;
+mod machines;
 mod nodes;
 mod objects;
 mod oracle;

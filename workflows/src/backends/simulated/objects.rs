@@ -1,10 +1,10 @@
 //! Objects that are applied, patched, read and deleted, and the layouts of GPUs.
 
 use super::{
-    Request, Response,
+    Request, Response, machines,
     state::{Done, Object, State},
 };
-use crate::actuators::{Found, GpuLayout, LayoutState, codes};
+use crate::actuators::{Emptied, Found, GpuLayout, LayoutState, Thing, codes};
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -16,6 +16,13 @@ pub(super) const FACTORY: &str = "all-disabled";
 /// How many reads see a namespace leaving, or a layout pending, before it is so.
 const READS_UNTIL_DONE: u32 = 1;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What goes some time after it was asked to.
+const SLOW: [&str; 4] = ["Namespace", "Volume", "Snapshot", "Repository"];
+/// What a bucket can hold: it is deleted only when none of it is left.
+const HELD: [&str; 4] = ["versions", "markers", "uploads", "objects"];
+/// How many of these one call removes, as in S3.
+const PAGE: u64 = 1_000;
 
 /// How a node's GPUs are partitioned.
 #[derive(Clone, Debug)]
@@ -78,6 +85,12 @@ pub(super) fn read(state: &mut State, request: &Request) -> (Result<Response, Ac
         return (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), moved);
     }
     if !object.found.terminating {
+        let seen = object.found.clone();
+        let moved = drain(&mut object.found.spec);
+        return (Ok(Response { found: Some(seen), value: Value::Null }), moved);
+    }
+    // What a finalizer keeps stays until somebody takes the finalizer off.
+    if object.found.spec.get("finalizers").is_some() {
         return (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), false);
     }
     if object.reads_left == 0 {
@@ -128,6 +141,9 @@ pub(super) fn apply(state: &mut State, request: &Request) -> Result<Done, Action
     };
     let object = Object { found: found.clone(), action: request.action.clone(), reads_left: 0 };
     state.objects.insert(address, object);
+    if request.kind == "Credentials" {
+        machines::used(state, &request.tenant);
+    }
     Ok(Done::Effect(Response { found: Some(found), value: Value::Null }))
 }
 
@@ -141,11 +157,23 @@ pub(super) fn patch(state: &mut State, request: &Request) -> Result<Done, Action
         return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
     }
     let before = object.found.spec.clone();
+    let ends_work =
+        request.kind == "ClusterQueue" && request.spec.get("stopPolicy") == Some(&json!("HoldAndDrain"));
     if let (Value::Object(spec), Value::Object(changes)) = (&mut object.found.spec, &request.spec) {
-        spec.extend(changes.clone());
+        for (field, value) in changes {
+            match value {
+                Value::Null => drop(spec.remove(field)),
+                value => drop(spec.insert(field.clone(), value.clone())),
+            }
+        }
     }
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
-    Ok(if object.found.spec == before { Done::Nothing(response) } else { Done::Effect(response) })
+    let same = object.found.spec == before;
+    if ends_work {
+        let admitted = format!("kubernetes/{}/Workload/{}/", request.cluster, request.name);
+        state.objects.retain(|address, _| !address.starts_with(&admitted));
+    }
+    Ok(if same { Done::Nothing(response) } else { Done::Effect(response) })
 }
 
 pub(super) fn delete(state: &mut State, request: &Request) -> Result<Done, ActionError> {
@@ -161,17 +189,88 @@ pub(super) fn delete(state: &mut State, request: &Request) -> Result<Done, Actio
         return Ok(Done::Nothing(Response::default()));
     }
     let held = |field: &str| object.found.spec.get(field).and_then(Value::as_u64).unwrap_or(0);
-    if held("objects") > 0 {
+    if HELD.iter().any(|field| held(field) > 0) || held("locked") > 0 {
         return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, format!("{address} holds objects")));
     }
     if held("jobs") > 0 {
         return Err(ActionError::permanent(codes::ACCOUNT_IN_USE, format!("{address} has jobs")));
     }
-    if request.kind == "Namespace" {
+    if let Some(until) = object.found.spec.get("kept_until") {
+        return Err(ActionError::permanent(codes::REFUSED, format!("{address} is kept until {until}")));
+    }
+    if let (Some(fault), Value::Object(spec)) = (request.spec.get("fault"), &mut object.found.spec) {
+        spec.insert("finalizers".into(), json!([fault]));
+    }
+    let stays = object.found.spec.get("finalizers").is_some();
+    if stays || SLOW.contains(&request.kind.as_str()) {
         object.found.terminating = true;
         object.reads_left = READS_UNTIL_DONE;
     } else {
         state.objects.remove(&address);
     }
     Ok(Done::Effect(Response::default()))
+}
+
+/// Everything of a tenant in a system, with where it lies.
+pub(super) fn list(state: &State, request: &Request) -> Result<Response, ActionError> {
+    let system: &str = request.system.into();
+    let prefix = format!("{system}/");
+    let of = |found: &Found| found.tenant == request.tenant;
+    let objects = state.objects.iter().filter(|(at, object)| at.starts_with(&prefix) && of(&object.found));
+    let mut listed: Vec<(String, Found)> =
+        objects.map(|(address, object)| (address.clone(), object.found.clone())).collect();
+    let nodes = machines::of_tenant(state, &request.tenant);
+    listed.extend(nodes.into_iter().filter(|at| at.starts_with(&prefix)).map(|address| {
+        let (tenant, spec) = (request.tenant.clone(), json!({}));
+        let found = Found { uid: address.clone(), tenant, step: String::new(), spec, terminating: false };
+        (address, found)
+    }));
+    let named = listed.into_iter().filter_map(|(at, found)| Some((at.parse::<Thing>().ok()?, found)));
+    let value = serde_json::to_value(named.collect::<Vec<_>>());
+    Ok(Response { found: None, value: value.map_err(|e| ActionError::permanent(codes::UNREADABLE, e))? })
+}
+
+/// Removes a page of what a bucket holds; locked objects stay.
+pub(super) fn empty(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let address = request.address();
+    let there = state.objects.get_mut(&address);
+    let same = |object: &&mut Object| request.precondition_uid.as_ref() == Some(&object.found.uid);
+    let Some(object) = there.filter(same) else {
+        return Err(ActionError::transient(
+            codes::OBJECT_CHANGED,
+            format!("{address} was replaced meanwhile"),
+        ));
+    };
+    let mut room = PAGE;
+    let mut left = 0;
+    let Value::Object(spec) = &mut object.found.spec else {
+        return Err(ActionError::permanent(codes::UNREADABLE, format!("{address} holds nothing")));
+    };
+    for field in HELD {
+        let Some(held) = spec.get(field).and_then(Value::as_u64) else { continue };
+        let removed = held.min(room);
+        room -= removed;
+        left += held - removed;
+        spec.insert(field.into(), json!(held - removed));
+    }
+    let locked = spec.get("locked").and_then(Value::as_u64).unwrap_or(0);
+    let locked_until = spec.get("locked_until").and_then(Value::as_str).map(str::to_owned);
+    let emptied = Emptied { removed: PAGE - room, left, locked, locked_until };
+    let value = serde_json::to_value(emptied).map_err(|e| ActionError::permanent(codes::UNREADABLE, e))?;
+    Ok(Done::Effect(Response { found: None, value }))
+}
+
+/// What is told to drain ends one of its workloads at each look.
+fn drain(spec: &mut Value) -> bool {
+    let drains = spec.get("stopPolicy") == Some(&json!("HoldAndDrain"))
+        || spec.get("admits") == Some(&json!("nothing"));
+    let Value::Object(spec) = spec else { return false };
+    let mut moved = false;
+    for field in ["running", "jobs"] {
+        if let Some(count) = spec.get(field).and_then(Value::as_u64).filter(|count| drains && *count > 0) {
+            spec.insert(field.into(), json!(count - 1));
+            moved = true;
+        }
+    }
+    moved
 }

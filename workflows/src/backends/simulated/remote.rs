@@ -1,6 +1,6 @@
 //! A world in another process, over HTTP.
 
-use super::{Request, Response, Verb, World};
+use super::{Request, Response, World};
 use crate::actuators::codes;
 use async_trait::async_trait;
 use engine::ActionError;
@@ -47,8 +47,7 @@ impl World for RemoteWorld {
 
 /// Before it was sent, or where nothing can have happened, a failure may pass; after, nobody knows.
 fn trouble(request: &Request, error: &reqwest::Error) -> ActionError {
-    let harmless =
-        error.is_connect() || error.is_builder() || matches!(request.verb, Verb::Read | Verb::Check);
+    let harmless = error.is_connect() || error.is_builder() || !request.verb.changes();
     let said = format!("{} {}: {error}", request.action, request.address());
     if harmless {
         ActionError::transient(codes::UNAVAILABLE, said)

@@ -3,8 +3,11 @@
 //! Invariant: [`State::perform`] is deterministic and reads no clock, so that the same requests in the same order
 //! always make the same world. That is how a world kept in a file is opened again.
 
-use super::{Request, Response, Verb, checks, nodes, nodes::Node, objects, oracle::Effect, workloads};
-use crate::actuators::{Found, codes};
+use super::{
+    Request, Response, System, Verb, checks, machines, machines::Machine, nodes, nodes::Node, objects,
+    oracle::Effect, workloads,
+};
+use crate::actuators::{Found, Thing, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -50,11 +53,12 @@ pub(super) enum Done {
     Nothing(Response),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) objects: BTreeMap<String, Object>,
     pub(super) layouts: BTreeMap<String, objects::Layout>,
     pub(super) nodes: BTreeMap<String, Node>,
+    pub(super) machines: BTreeMap<String, Machine>,
     pub(super) trace: Vec<Effect>,
     pub(super) refused: Vec<Refused>,
     memory: BTreeMap<String, Memory>,
@@ -66,7 +70,9 @@ impl State {
     /// Performs a request. The flag says whether anything changed that must be kept, a refusal included.
     pub(super) fn perform(&mut self, request: &Request) -> (Result<Response, ActionError>, bool) {
         match request.verb {
+            Verb::Read if request.system == System::Machines => return machines::read(self, request),
             Verb::Read => return objects::read(self, request),
+            Verb::List => return (objects::list(self, request), false),
             Verb::Check => return (checks::check(self, request), false),
             Verb::Apply
             | Verb::Patch
@@ -74,7 +80,8 @@ impl State {
             | Verb::Take
             | Verb::Cordon
             | Verb::Return
-            | Verb::Run => {}
+            | Verb::Run
+            | Verb::Empty => {}
         }
         let before = self.fences.get(&request.step).copied().unwrap_or(0);
         if let Some(answer) = self.repeated(request) {
@@ -129,12 +136,14 @@ impl State {
             Verb::Cordon => nodes::cordon(self, request),
             Verb::Return => nodes::give_back(self, request),
             Verb::Apply if request.kind == objects::LAYOUT => Ok(objects::set_layout(self, request)),
+            Verb::Apply if request.system == System::Machines => machines::apply(self, request),
             Verb::Apply => objects::apply(self, request),
             Verb::Patch => objects::patch(self, request),
             Verb::Delete if request.kind == workloads::WORKLOAD => workloads::evict(self, request),
             Verb::Delete => objects::delete(self, request),
             Verb::Run => workloads::run(self, request),
-            Verb::Read | Verb::Check => Ok(Done::Nothing(Response::default())),
+            Verb::Empty => objects::empty(self, request),
+            Verb::Read | Verb::Check | Verb::List => Ok(Done::Nothing(Response::default())),
         }
     }
 
@@ -151,6 +160,23 @@ impl State {
             key: request.key.clone(),
             epoch: request.epoch,
         });
+    }
+
+    /// Puts a thing where it is, or adds to what it says of itself.
+    pub(super) fn furnish(&mut self, thing: &Thing, tenant: &str, spec: Value) {
+        if thing.system == "machines" {
+            return machines::furnish(self, thing, &spec);
+        }
+        let uid = self.next_uid();
+        let fresh = || {
+            let (tenant, step) = (tenant.to_owned(), "furnished".to_owned());
+            let found = Found { uid, tenant, step, spec: json!({}), terminating: false };
+            Object { found, action: "furnished".into(), reads_left: 0 }
+        };
+        let object = self.objects.entry(thing.to_string()).or_insert_with(fresh);
+        if let (Value::Object(there), Value::Object(more)) = (&mut object.found.spec, spec) {
+            there.extend(more);
+        }
     }
 
     pub(super) fn next_uid(&mut self) -> String {
@@ -171,6 +197,8 @@ impl State {
         let layouts = layouts.map(|(address, layout)| (address.clone(), layout.shown()));
         let nodes = self.nodes.iter().filter(|(_, node)| !node.is_free());
         let nodes = nodes.map(|(address, node)| (address.clone(), node.shown()));
-        objects.chain(layouts).chain(nodes).collect()
+        let machines = self.machines.iter().filter(|(_, machine)| !machine.is_plain());
+        let machines = machines.map(|(address, machine)| (address.clone(), machine.shown()));
+        objects.chain(layouts).chain(nodes).chain(machines).collect()
     }
 }

@@ -43,6 +43,18 @@ pub enum System {
     Objects,
     /// The identity provider.
     Identity,
+    /// Volumes, snapshots, file systems.
+    Storage,
+    /// Backups.
+    Backups,
+    /// Repositories of images, artifacts and models.
+    Registry,
+    /// Streams of logs and metrics.
+    Logs,
+    /// Names, addresses, partitions of the fabric.
+    Network,
+    /// Machines as hardware.
+    Machines,
 }
 
 /// What is asked.
@@ -68,6 +80,10 @@ pub enum Verb {
     Return,
     /// Do something once, and report.
     Run,
+    /// What of the tenant is there?
+    List,
+    /// Remove a page of what it holds.
+    Empty,
 }
 
 impl Verb {
@@ -75,14 +91,15 @@ impl Verb {
     #[must_use]
     pub fn changes(self) -> bool {
         match self {
-            Self::Read | Self::Check => false,
+            Self::Read | Self::Check | Self::List => false,
             Self::Apply
             | Self::Patch
             | Self::Delete
             | Self::Take
             | Self::Cordon
             | Self::Return
-            | Self::Run => true,
+            | Self::Run
+            | Self::Empty => true,
         }
     }
 }
