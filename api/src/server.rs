@@ -30,6 +30,7 @@ use tokio::{
 };
 use workflows::{
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+    offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
 };
@@ -170,7 +171,8 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
 
 /// The engine with every workflow of the product.
 pub(crate) fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Failure> {
-    engine.with::<Onboarding>().map_err(Failure::other)
+    let engine = engine.with::<Onboarding>().map_err(Failure::other)?;
+    engine.with::<Offboarding>().map_err(Failure::other)
 }
 
 /// Works on executions; if the engine ends by itself, the server ends with it.

@@ -14,6 +14,7 @@ mod engine;
 mod fleet;
 mod hello;
 mod http;
+mod offboarding;
 mod onboarding;
 mod placement;
 mod policy;

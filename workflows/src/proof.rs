@@ -2,9 +2,11 @@
 //!
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
+mod offboarding;
 mod reclaim;
 mod stage;
 
+pub use offboarding::{Ready, left_behind, node_sanitisation, offboarding, ready};
 pub use reclaim::reclaim;
 
 use crate::{

@@ -8,11 +8,14 @@ use crate::{
     exit::{Exit, Failure},
     server,
 };
-use engine::{Diagram, Engine, SystemClock};
+use engine::{Diagram, Engine, SystemClock, Workflow as _};
 use serde_json::json;
 use std::sync::Arc;
 use store::Memory;
-use workflows::{backends::simulated::LocalWorld, platform::Platform};
+use workflows::{
+    backends::simulated::LocalWorld, offboarding::Offboarding, onboarding::Onboarding, platform::Platform,
+    proof, sanitisation::NodeSanitisation,
+};
 
 pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Failure> {
     let diagrams = diagrams()?;
@@ -35,18 +38,21 @@ pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Fail
             if let Some(name) = &name {
                 named(&diagrams, name)?;
             }
-            // There is one workflow so far; it registers, so it has passed the static check.
-            proved(common).await
+            proved(common, name.as_deref().unwrap_or(Onboarding::NAME)).await
         }
     }
 }
 
 /// Runs the sweep; the numbers are the answer.
-async fn proved(common: &Common) -> Result<Exit, Failure> {
+async fn proved(common: &Common, name: &str) -> Result<Exit, Failure> {
     output::note(
         "every action is made to go wrong in every way, with a crash at every commit; this takes a minute",
     );
-    let report = workflows::proof::onboarding().await?;
+    let report = match name {
+        Offboarding::NAME => proof::offboarding().await?,
+        NodeSanitisation::NAME => proof::node_sanitisation().await?,
+        _ => proof::onboarding().await?,
+    };
     match common.output {
         Format::Table => output::say(&format!("{report}\n"))?,
         Format::Json => output::one(

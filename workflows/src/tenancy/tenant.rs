@@ -103,7 +103,11 @@ pub enum TenantState {
     Onboarding,
     /// In use.
     Active,
-    /// Gone for good; the name may be used again by another.
+    /// On its way out; everything can still be taken back.
+    Leaving,
+    /// Its data is being destroyed; nothing leads back.
+    Destroying,
+    /// Gone for good. The name is a tombstone, and never used again.
     Closed,
 }
 
@@ -149,12 +153,15 @@ impl Entity for Tenant {
 }
 
 impl Tenant {
-    /// True while nobody else may have the name.
+    /// True while nobody else may have the name: for ever, since the name of a closed tenant is a tombstone (I-14).
     #[must_use]
     pub fn in_use(&self) -> bool {
         match self.state {
-            TenantState::Onboarding | TenantState::Active => true,
-            TenantState::Closed => false,
+            TenantState::Onboarding
+            | TenantState::Active
+            | TenantState::Leaving
+            | TenantState::Destroying
+            | TenantState::Closed => true,
         }
     }
 
@@ -166,7 +173,7 @@ impl Tenant {
                 Some(Self { state: TenantState::Active, activated_at: Some(at), ..self.clone() })
             }
             TenantState::Active => Some(self.clone()),
-            TenantState::Closed => None,
+            TenantState::Leaving | TenantState::Destroying | TenantState::Closed => None,
         }
     }
 }

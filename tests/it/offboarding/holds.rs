@@ -1,0 +1,112 @@
+//! I-13: a hold and a destruction race for one row, and exactly one of them wins.
+
+use super::stage::Stage;
+use workflows::{
+    destruction::{HoldError, Inventory, SanitisationRecord},
+    proof::{left_behind, ready},
+};
+
+/// The acceptance test: after every single commit of an undisturbed run, a hold is placed. Either it stands and nothing
+/// is destroyed, or it is refused with what is destroyed and what still exists, and the run ends with a certificate.
+#[tokio::test]
+async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left() {
+    let ready = ready("A100", 1).await.unwrap();
+    left_behind(&ready.world, "acme");
+    let (mut kept, mut refused) = (0, 0);
+    for moves in 0.. {
+        let stage = Stage::from(&ready).await;
+        let mut ended = false;
+        for _ in 0..moves {
+            stage.step().await;
+            ended = stage.state().await.1 == "finished";
+        }
+        if ended {
+            break;
+        }
+        let untouched = stage.world().snapshot();
+
+        match stage.place_hold().await {
+            Ok(_) => {
+                kept += 1;
+                for _ in 0..60 {
+                    stage.step().await;
+                }
+                let state = stage.state().await.0;
+                assert!(
+                    ["Held", "HeldAtPivot", "RecheckingHolds", "Checking"].contains(&state.as_str()),
+                    "{state}"
+                );
+                for data in [
+                    "keys//Key/t-acme",
+                    "storage/eu-west/Volume/pv-1",
+                    "objects/eu-west/Bucket/t-acme--eu-west",
+                ] {
+                    let now = stage.world().snapshot();
+                    let spec = |all: &std::collections::BTreeMap<String, serde_json::Value>| {
+                        all[data]["spec"]["versions"].clone()
+                    };
+                    assert!(now.contains_key(data), "{data} is gone under a hold placed after {moves} moves");
+                    assert_eq!(spec(&now), spec(&untouched));
+                }
+                assert!(stage.records().await.is_empty(), "nothing is recorded as destroyed");
+            }
+            Err(late) => {
+                refused += 1;
+                assert!(matches!(late.error, HoldError::PastPivot { .. }), "{late}");
+                let standing = late.standing.unwrap();
+                let inventory = inventory(&stage).await;
+                assert_eq!(standing.destroyed.len() + standing.still_there.len(), inventory.len());
+                assert_eq!(
+                    stage.to_rest().await,
+                    ("Closed".into(), "finished".into()),
+                    "after {moves} moves"
+                );
+                whole(&stage, &inventory).await;
+            }
+        }
+    }
+    assert!(kept > 10 && refused > 20, "{kept} kept, {refused} refused");
+}
+
+async fn inventory(stage: &Stage) -> Inventory {
+    let (tenant, run) = (stage.tenant.clone(), stage.id);
+    stage.engine.ledger(false, |view| Inventory::read(view, &tenant, run)).await.unwrap().unwrap()
+}
+
+/// I-18: the records, and so the certificate, name every asset once, and each passes.
+async fn whole(stage: &Stage, inventory: &Inventory) {
+    let records = stage.records().await;
+    assert_eq!(records.len(), inventory.len());
+    for asset in inventory.assets() {
+        let record = records.iter().find(|record| record.asset == asset.id).expect("a record");
+        assert_eq!(SanitisationRecord::passes(record), Ok(()), "{}", asset.id);
+    }
+    assert!(stage.certificate().await.signature.is_some());
+}
+
+#[tokio::test]
+async fn a_hold_before_the_pivot_is_waited_out_and_people_are_asked_again() {
+    let stage = Stage::slurm(|_| {}).await;
+    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
+    let first = stage.engine.approval(stage.id).await.unwrap().unwrap();
+    stage.place_hold().await.unwrap();
+
+    assert_eq!(stage.until("HeldAtPivot").await.0, "HeldAtPivot");
+    stage.release_hold().await;
+    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
+
+    let second = stage.engine.approval(stage.id).await.unwrap().unwrap();
+    assert_ne!(first.id, second.id, "the consent given before the hold is spent");
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()));
+}
+
+#[tokio::test]
+async fn who_is_under_hold_is_not_frozen() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.place_hold().await.unwrap();
+    let before = stage.world().snapshot();
+
+    assert_eq!(stage.until("Held").await.0, "Held");
+
+    assert_eq!(stage.world().snapshot(), before);
+}

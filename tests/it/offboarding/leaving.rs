@@ -1,0 +1,180 @@
+//! What is destroyed, what is kept, and when people are needed.
+
+use super::stage::Stage;
+use engine::{Event, Order};
+use serde_json::json;
+use workflows::{
+    actuators::Thing,
+    backends::simulated::{Fault, What},
+    destruction::{AssetId, DataClass, Moment, Outcome},
+    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    policy::Request,
+    tenancy::{Node, NodeState, Tenant, TenantState},
+};
+
+#[tokio::test]
+async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() {
+    let stage = Stage::kubernetes(|_| {}).await;
+
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+
+    assert_eq!(
+        stage.left(),
+        ["backups/eu-west/Backup/weekly", "logs/eu-west/Stream/audit"],
+        "a backup that its store keeps, and what the law keeps, under another key"
+    );
+    assert_eq!(stage.world().snapshot()["logs/eu-west/Stream/audit"]["spec"]["key"], "provider-archive");
+    assert_eq!(stage.world().violations(), Vec::<String>::new());
+    let kept = |record: &workflows::destruction::SanitisationRecord| {
+        matches!(record.result, Outcome::NotApplicable { .. })
+    };
+    assert_eq!(stage.records().await.iter().filter(|record| kept(record)).count(), 2);
+    let nodes: Vec<Node> = stage.all().await;
+    assert!(nodes.iter().all(|node| node.state == NodeState::Free && node.owner.is_none()));
+    let tenants: Vec<Tenant> = stage.all().await;
+    assert_eq!(tenants[0].state, TenantState::Closed);
+    let certificate = stage.certificate().await;
+    assert_eq!((certificate.exceptions, certificate.signature.is_some()), (0, true));
+}
+
+/// I-14.
+#[tokio::test]
+async fn the_name_of_a_closed_tenant_is_never_used_again() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.to_rest().await;
+    let request = Request::from_yaml(
+        "name: acme\ntenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, \
+         allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 1}\n",
+    )
+    .unwrap();
+
+    let facts =
+        stage.engine.ledger(false, |view| workflows::ledger::facts(view, &request, None)).await.unwrap();
+
+    assert!(facts.name_in_use);
+}
+
+#[tokio::test]
+async fn a_cancel_before_the_pivot_reinstates_the_tenant_as_it_was() {
+    for state in ["ExportWindow", "AwaitingDestruction"] {
+        let stage = Stage::kubernetes(|_| {}).await;
+        let before = stage.world().snapshot();
+        stage.until(state).await;
+        assert_ne!(stage.world().snapshot(), before, "its queues are held");
+        let order = Order { by: "rita".into(), reason: "they stay".into() };
+        stage.engine.deliver(stage.id, Event::CancelRequested(order)).await.unwrap();
+
+        assert_eq!(stage.to_rest().await.1, "finished");
+
+        assert_eq!(stage.world().snapshot(), before);
+        let tenants: Vec<Tenant> = stage.all().await;
+        assert_eq!(tenants[0].state, TenantState::Active);
+    }
+}
+
+#[tokio::test]
+async fn an_orphan_waits_for_people_to_say_what_it_is() {
+    let orphan = Thing::new("storage", "eu-west", "Volume", "forgotten");
+    let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+    let said = Classification {
+        tenant: stage.tenant.clone(),
+        asset: AssetId(format!("pv:{orphan}")),
+        class: DataClass::Workload,
+        by: "olga".into(),
+        reason: "an old experiment of theirs".into(),
+        at: Moment::from(store::Timestamp(0)),
+    };
+    stage.engine.ledger(true, |view| classify(view, said.clone())).await.unwrap();
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+    assert!(stage.records().await.iter().any(|record| record.asset == said.asset && record.passes().is_ok()));
+}
+
+#[tokio::test]
+async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_books_are_closed() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.until("AwaitingDestruction").await;
+    let volume = Thing::new("storage", "eu-west", "Volume", "late");
+    stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
+
+    assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
+
+    assert!(stage.left().contains(&volume.to_string()), "nobody agreed to destroy it");
+    assert!(stage.trouble().await.contains(&volume.to_string()), "people are told of it");
+}
+
+#[tokio::test]
+async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.until("AwaitingDestruction").await;
+    let volume = Thing::new("storage", "eu-west", "Volume", "pv-1");
+    stage.world().replace(&volume, "other");
+
+    assert_eq!(stage.to_rest().await, ("DeletingData".into(), "parked".into()));
+
+    assert!(stage.trouble().await.contains("asset.replaced"));
+    assert!(stage.world().snapshot().contains_key(&volume.to_string()));
+}
+
+#[tokio::test]
+async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
+    let stage = Stage::kubernetes(|_| {}).await;
+    let stays = Fault::on("RemoveThing", What::FinalizerStays).named("t-acme--prod");
+    stage.script(stays);
+
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("Diagnosing".into(), "parked".into()), "{}", stage.trouble().await);
+
+    let why = stage.trouble().await;
+    assert!(why.contains("asset.stuck") && why.contains("example.com/still-needed"), "{why}");
+}
+
+#[tokio::test]
+async fn a_bucket_under_object_lock_makes_an_exception_that_is_named() {
+    let lock = json!({ "locked": 2, "locked_until": "2027-01-01T00:00:00.000Z" });
+    let bucket = Thing::new("objects", "eu-west", "Bucket", "t-acme--eu-west");
+    let stage = Stage::slurm(|world| world.furnish(&bucket, "acme", lock.clone())).await;
+
+    let rest = stage.to_rest().await;
+
+    // The verifier still finds it, twice; people look, and see that nothing can be done before the lock ends.
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    let certificate = stage.certificate().await;
+    assert_eq!(certificate.exceptions, 1);
+    assert!(stage.left().contains(&bucket.to_string()));
+}
+
+#[tokio::test]
+async fn a_key_that_can_still_decrypt_parks_before_anything_else_is_deleted() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.script(Fault {
+        verb: Some(workflows::backends::simulated::Verb::Check),
+        ..Fault::on("ShredKey", What::Flawed).times(0)
+    });
+
+    assert_eq!(stage.to_rest().await, ("Shredding".into(), "parked".into()));
+
+    assert!(stage.trouble().await.contains("key.survives"));
+    assert!(stage.left().contains(&"storage/eu-west/Volume/pv-1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_dry_run_names_what_would_go_and_changes_nothing() {
+    let stage = Stage::kubernetes(|_| {}).await;
+    let before = stage.world().snapshot();
+    let body = stage.engine.show(stage.id).await.unwrap().1.body;
+    let basis: Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
+
+    let shown =
+        stage.engine.ledger(false, |view| preview(view, &stage.tenant, basis.basis.clone())).await.unwrap();
+
+    assert_eq!(shown.nodes.len(), 2);
+    assert!(shown.things.iter().any(|thing| thing.kind == "Bucket"));
+    assert!(shown.kept.contains_key(&DataClass::Audit));
+    assert_eq!(stage.world().snapshot(), before);
+    stage.until("AwaitingApproval").await;
+    assert_eq!(stage.engine.approval(stage.id).await.unwrap().unwrap().digest, shown.digest);
+}

@@ -1,0 +1,60 @@
+//! Offboarding, from request to certificate, and back from everywhere before the point of no return.
+
+mod holds;
+mod leaving;
+mod nodes;
+mod stage;
+
+use engine::{Workflow, check, diagram};
+use std::{env, fs};
+use workflows::{offboarding::Offboarding, sanitisation::NodeSanitisation};
+
+#[test]
+fn offboarding_and_its_child_are_sound() {
+    assert_eq!(check::<Offboarding>(), []);
+    assert_eq!(check::<NodeSanitisation>(), []);
+}
+
+/// Every action fails before and after, runs twice, loses its answer; every undo too; a crash at every commit, a cancel
+/// and a pause between any two; every question answered every way; in the node's sanitisation as well.
+#[tokio::test]
+async fn offboarding_survives_every_fault_crash_and_interruption() {
+    let report = workflows::proof::offboarding().await.unwrap();
+
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test]
+async fn the_sanitisation_of_a_node_survives_every_fault_crash_and_interruption() {
+    let report = workflows::proof::node_sanitisation().await.unwrap();
+
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+/// Run with `BLESS=1` to write the diagrams into the pages.
+#[test]
+fn the_diagrams_in_the_docs_are_those_that_run() {
+    drawn::<Offboarding>("offboarding");
+    drawn::<NodeSanitisation>("node_sanitisation");
+}
+
+fn drawn<W: Workflow>(page: &str) {
+    let path = format!("{}/../docs/workflows/{page}.md", env!("CARGO_MANIFEST_DIR"));
+    let (begin, end) = ("<!-- diagram:begin -->\n", "<!-- diagram:end -->");
+    let text = fs::read_to_string(&path).unwrap();
+    let (head, rest) = text.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let wanted =
+        format!("{head}{begin}```mermaid\n{}\n```\n{end}{tail}", diagram::<W>().mermaid(None).trim_end());
+
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "run with BLESS=1 and look at the difference");
+    let table = wanted.split("## States").nth(1).unwrap();
+    for state in diagram::<W>().states {
+        assert!(table.contains(&format!("`{}`", state.name)), "{} is not in the table", state.name);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a thing is as an asset, and what the ledger says that a tenant must have.
+
+use super::{Leaver, Offboarding};
+use crate::{
+    actuators::{Devices, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
+    destruction::{Asset, AssetType, DataClass, Moment, Scan},
+    tenancy::{ClusterKind, TenantId},
+};
+
+/// What a thing is, and what its data is unless it says so itself. What nobody knows is unclassified.
+pub(super) fn kind_of(thing: &Thing) -> (AssetType, Option<DataClass>) {
+    use AssetType::*;
+    use DataClass::{Backup as Copies, Configuration, Identity as People, Secret as Secrets};
+    let plain = |kind| (kind, Some(Configuration));
+    match (thing.system.as_str(), thing.kind.as_str()) {
+        ("kubernetes", "Node") => (Node, Some(DataClass::Workload)),
+        ("kubernetes", "LocalQueue" | "ClusterQueue" | "Cohort" | "ResourceFlavor") => plain(Queue),
+        ("kubernetes", _) => plain(Namespace),
+        ("slurm", _) => (Account, Some(DataClass::Configuration)),
+        ("keys", "Key") => (Key, Some(Secrets)),
+        ("keys", _) => (Secret, Some(Secrets)),
+        ("objects", _) => (Bucket, None),
+        ("identity", _) => (Identity, Some(People)),
+        ("storage", "Snapshot") => (Snapshot, None),
+        ("storage", "Filesystem") => (Filesystem, None),
+        ("storage", _) => (Pv, None),
+        ("backups", _) => (Backup, Some(Copies)),
+        ("registry", "Model") => (Model, Some(DataClass::Model)),
+        ("registry", _) => (RegistryRepo, None),
+        ("logs", _) => (LogStream, None),
+        ("network", "Record") => plain(Dns),
+        ("network", "Partition") => plain(FabricKey),
+        (_, _) => plain(Ip),
+    }
+}
+
+/// The order in which things go: what lies in others before them, parents after children.
+pub(super) fn rank(thing: &Thing) -> u8 {
+    match (thing.system.as_str(), thing.kind.as_str()) {
+        ("kubernetes", "LocalQueue") => 0,
+        ("kubernetes", "ClusterQueue") => 1,
+        ("kubernetes", "Cohort") => 2,
+        ("kubernetes", "ResourceFlavor") => 3,
+        ("kubernetes", "Namespace") => 5,
+        ("kubernetes", _) => 4,
+        ("slurm", _) => 6,
+        ("identity", "Credentials") => 7,
+        ("identity", _) => 8,
+        (_, _) => 9,
+    }
+}
+
+/// Whether an asset holds data that is deleted before nodes are cleaned, rather than dismantled after.
+pub(super) fn holds_data(kind: AssetType) -> bool {
+    use AssetType::*;
+    match kind {
+        Bucket | Pv | Filesystem | Snapshot | Backup | RegistryRepo | Model | Secret | LogStream => true,
+        Node | Gpu | Nvme | Nic | Key | Account | Identity | Dns | Ip | FabricKey | Namespace | Queue
+        | ClusterKey => false,
+    }
+}
+
+/// An asset that was found where it lies. What declares the class of its data was made by way of the platform, whose
+/// catalogue keeps that label; so the records know it as well.
+pub(super) fn found(tenant: &TenantId, seen: &Seen, at: Moment) -> Vec<Asset> {
+    let (kind, usual) = kind_of(&seen.thing);
+    let declared = seen.text("class").and_then(|class| class.parse().ok());
+    let locator = seen.thing.to_string();
+    let live = Asset {
+        serial: Some(seen.uid.clone()),
+        ..Asset::seen(tenant, kind, &locator, declared.or(usual), Scan::Live, at)
+    };
+    let catalogued =
+        declared.map(|class| Asset::seen(tenant, kind, &locator, Some(class), Scan::Records, at));
+    [live].into_iter().chain(catalogued).collect()
+}
+
+/// The parts of a node: read from it, and vouched for by the record of the node. Of GPUs the ledger knows how many
+/// there must be, so that one too many or too few is an open question.
+pub(super) fn parts(
+    leaver: &Leaver,
+    node: &str,
+    devices: Option<&Devices>,
+    gpus: u64,
+    at: Moment,
+) -> Vec<Asset> {
+    let place = format!("machines/{}", leaver.cluster);
+    let asset = |kind, locator: String, scan, serial: Option<&str>| Asset {
+        serial: serial.map(str::to_owned),
+        node: Some(node.to_owned()),
+        ..Asset::seen(&leaver.tenant, kind, &locator, Some(DataClass::Workload), scan, at)
+    };
+    let mut all = vec![asset(AssetType::Node, format!("{place}/Node/{node}"), Scan::Records, None)];
+    all.extend(
+        (0..gpus).map(|n| asset(AssetType::Gpu, format!("{place}/Gpu/{node}/{n}"), Scan::Records, None)),
+    );
+    let Some(devices) = devices else { return all };
+    all.push(asset(AssetType::Node, format!("{place}/Node/{node}"), Scan::Live, Some(&devices.serial)));
+    for (n, gpu) in devices.gpus.iter().enumerate() {
+        all.push(asset(AssetType::Gpu, format!("{place}/Gpu/{node}/{n}"), Scan::Live, Some(&gpu.uuid)));
+    }
+    let drives = devices.drives.iter().map(|drive| (AssetType::Nvme, "Drive", drive.serial.as_str()));
+    let cards = devices.nics.iter().map(|nic| (AssetType::Nic, "Nic", nic.as_str()));
+    for (kind, word, serial) in drives.chain(cards) {
+        for scan in [Scan::Records, Scan::Live] {
+            all.push(asset(kind, format!("{place}/{word}/{node}/{serial}"), scan, Some(serial)));
+        }
+    }
+    all
+}
+
+/// What onboarding makes, by its deterministic names: the scan of our own records.
+pub(super) fn expected(leaver: &Leaver) -> Vec<Thing> {
+    let (tenant, cluster) = (leaver.tenant.as_str(), leaver.cluster.as_str());
+    let mut all = Vec::new();
+    let mut add = |system, place: &str, kind, name: Result<String, engine::ActionError>| {
+        all.extend(name.ok().map(|name| Thing::new(system, place, kind, &name)));
+    };
+    add("keys", "", "Key", tenant_name(tenant));
+    add("identity", "", "Groups", tenant_name(tenant));
+    add("identity", "", "Credentials", tenant_name(tenant));
+    add("objects", leaver.region.as_str(), "Bucket", bucket_name(tenant, leaver.region.as_str()));
+    match leaver.kind {
+        ClusterKind::Slurm => add("slurm", cluster, "Account", tenant_name(tenant)),
+        ClusterKind::BareMetal => {}
+        ClusterKind::Kubernetes => {
+            add("kubernetes", cluster, "Cohort", tenant_name(tenant));
+            add("kubernetes", cluster, "ResourceFlavor", flavor_name(tenant, leaver.model.as_str()));
+            for workspace in &leaver.workspaces {
+                let name = || workspace_name(tenant, workspace.as_str());
+                let within = |inner: &str| name().map(|name| format!("{name}/{inner}"));
+                add("kubernetes", cluster, "Namespace", name());
+                add("kubernetes", cluster, "ClusterQueue", name());
+                add("kubernetes", cluster, "LocalQueue", within("gpus"));
+                add("kubernetes", cluster, "ResourceQuota", within("tenure"));
+                add("kubernetes", cluster, "NetworkPolicy", within("default-deny"));
+                add("kubernetes", cluster, "RoleBinding", within("tenant"));
+                add("kubernetes", cluster, "ValidatingAdmissionPolicy", name());
+            }
+        }
+    }
+    all
+}
+
+impl Offboarding {
+    /// What lets work or people in, and is frozen first.
+    pub(super) fn doors(&self) -> Vec<Thing> {
+        let is_door = |thing: &Thing| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
+        self.leaver.iter().flat_map(expected).filter(is_door).collect()
+    }
+}

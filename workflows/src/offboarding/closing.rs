@@ -1,0 +1,130 @@
+//! The end: clean nodes are everybody's again, and the tenant's books are closed.
+
+use super::books::turn;
+use crate::{
+    destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
+    ledger::{codes, shelves::Shelves},
+    tenancy::{
+        Cluster, ClusterKey, Entitlement, Holding, Node, NodeError, NodeId, NodeState, Quota, Tenancy,
+        Tenant, TenantId, TenantState, workspace_key,
+    },
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Frees the nodes of which every asset has a record that passes (I-6); the others stay the tenant's.
+///
+/// Safe to decide again: what is free already is left alone. Nothing undoes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseNodes {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which nodes, by what their sanitisation said.
+    pub nodes: Vec<NodeId>,
+}
+
+impl LedgerAction for ReleaseNodes {
+    type Output = Vec<NodeId>;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
+        let Some(mut holding) = view.get::<Holding>(self.tenant.as_str())? else { return Ok(Vec::new()) };
+        let changed = |e: NodeError| ActionError::permanent(codes::NODE_STATE, e);
+        let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
+        view.want::<Node>(self.nodes.iter().map(ToString::to_string))?;
+        let mut freed = Vec::new();
+        for id in &self.nodes {
+            let node = view.need::<Node>(id.as_str())?;
+            if node.owner.as_ref() != Some(&self.tenant) || node.state != NodeState::Sanitizing {
+                continue;
+            }
+            let clean = is_clean(view, &inventory, id, call)?;
+            if clean {
+                let free = node.clear(node.owner_epoch).map_err(changed)?;
+                freed.push(free.validate(free.owner_epoch).map_err(changed)?);
+            }
+        }
+        Shelves::want(view, &freed)?;
+        let mut shelves = Shelves::default();
+        for node in &freed {
+            shelves.give(view, node)?;
+            view.put(node)?;
+            holding.nodes.remove(&node.id);
+            holding.quarantined.remove(&node.id);
+        }
+        shelves.save(view)?;
+        view.put(&holding)?;
+        Ok(freed.into_iter().map(|node| node.id).collect())
+    }
+}
+
+/// Whether every asset of a node has a record of this execution that passes.
+fn is_clean(view: &mut View, inventory: &Inventory, node: &NodeId, call: &Call) -> Result<bool, Undecided> {
+    let of_node = |asset: &&Asset| asset.node.as_deref() == Some(node.as_str());
+    let assets: Vec<&Asset> = inventory.assets().filter(of_node).collect();
+    let key = |asset: &&Asset| SanitisationRecord::key(call.execution, &asset.id);
+    view.want::<SanitisationRecord>(assets.iter().map(key))?;
+    let mut records = BTreeMap::new();
+    for asset in &assets {
+        let record = view.get::<SanitisationRecord>(&key(asset))?;
+        records.extend(record.map(|record| (asset.id.clone(), record)));
+    }
+    let since = records.values().map(|record| record.started_at).min();
+    Ok(since.is_some_and(|since| node_is_clean(assets, &records, since).is_ok()))
+}
+
+/// Closes a tenant's books: quotas, entitlement and key of its cluster end, and its name is a tombstone for ever.
+///
+/// Nodes that did not come out clean stay the tenant's. Safe to decide again. Nothing undoes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CloseTenant {
+    /// Which tenant.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for CloseTenant {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        for workspace in &tenant.workspaces {
+            view.delete::<Quota>(&workspace_key(&tenant.id, workspace))?;
+        }
+        view.delete::<Entitlement>(tenant.id.as_str())?;
+        if let Some(holding) = view.get::<Holding>(tenant.id.as_str())? {
+            let kept: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
+            if kept.is_empty() {
+                view.delete::<Holding>(tenant.id.as_str())?;
+                vacate(view, &tenant)?;
+            } else {
+                view.want::<Node>(kept.iter().map(ToString::to_string))?;
+                for id in &kept {
+                    let node = view.need::<Node>(id.as_str())?;
+                    // One that is lost or being worked on stays so, and its tenant's as well.
+                    if let Ok(apart) = node.quarantine(node.owner_epoch) {
+                        view.put(&apart)?;
+                    }
+                }
+                view.put(&Holding { nodes: BTreeMap::new(), quarantined: kept, ..holding })?;
+            }
+        }
+        if let Some(cluster) = &tenant.cluster {
+            let key = view.get::<ClusterKey>(cluster.as_str())?;
+            let ours = |key: &ClusterKey| key.tenant == tenant.id && key.revoked_at.is_none();
+            if let Some(key) = key.filter(ours) {
+                let revoked_at = Some(view.now());
+                view.put(&ClusterKey { revoked_at, ..key })?;
+            }
+        }
+        view.put(&turn(tenant, &[TenantState::Destroying, TenantState::Closed], TenantState::Closed)?)
+    }
+}
+
+fn vacate(view: &mut View, tenant: &Tenant) -> Result<(), Undecided> {
+    let Some(id) = &tenant.cluster else { return Ok(()) };
+    let cluster = view.need::<Cluster>(id.as_str())?;
+    if cluster.tenancy == (Tenancy::Dedicated { tenant: Some(tenant.id.clone()) }) {
+        view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: None }, ..cluster })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Offboardings that between them show every action: one whose inventory is taken, and one that has just begun.
+
+use super::{Leaver, Offboarding, Target, Terms, assets};
+use crate::{
+    actuators::{Admission, Admits, Fate, Removed, Thing},
+    destruction::{
+        Digest, Moment, PublicKey,
+        certificate::{Basis, LegalBasis, Signed},
+        dsse::Signature,
+    },
+    policy::{Gate, Method, PolicyRef},
+    sanitisation::Demands,
+    tenancy::{ClusterKind, OwnerEpoch},
+};
+use engine::{DAY, HOUR, Seat};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
+use store::{ExecutionId, Timestamp};
+
+/// Made once: the engine asks for examples whenever it rebuilds an undo.
+pub(super) fn all() -> Vec<Offboarding> {
+    static MADE: OnceLock<Vec<Offboarding>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        begun().into_iter().flat_map(|begun| [known(&begun), Some(begun)]).flatten().collect()
+    })
+    .clone()
+}
+
+fn begun() -> Option<Offboarding> {
+    let basis = LegalBasis { basis: Basis::ContractEnd, reference: "example".into() };
+    let at = Moment::from(Timestamp(0));
+    Some(Offboarding::new("example".parse().ok()?, basis, "example".into(), at, "example".into()))
+}
+
+fn known(begun: &Offboarding) -> Option<Offboarding> {
+    let node = ("node-1".parse().ok()?, (OwnerEpoch(1), 1));
+    let leaver = Leaver {
+        tenant: begun.tenant.clone(),
+        cluster: "eu-1".parse().ok()?,
+        region: "eu".parse().ok()?,
+        kind: ClusterKind::Kubernetes,
+        model: "H100".parse().ok()?,
+        workspaces: vec!["default".parse().ok()?],
+        nodes: BTreeMap::from([node]),
+        onboarded_by: ExecutionId::from_bytes([0; 16]),
+        onboarded_at: begun.requested_at,
+        compliance: BTreeSet::new(),
+    };
+    let gate = |seats| Gate { within: 5 * DAY, seats };
+    let terms = Terms {
+        policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },
+        offboard: gate(vec![Seat::of("platform_ops", 1)]),
+        destroy: gate(vec![Seat::of("compliance", 1), Seat::of("security", 1)]),
+        export_window: 30 * DAY,
+        extension: 10 * DAY,
+        at_once: 8,
+        demands: Demands {
+            drives: Method::Purge,
+            gpu_memory: Method::Clear,
+            attempts: 2,
+            within: DAY,
+            drain: HOUR,
+        },
+        retention: Vec::new(),
+    };
+    let logs = Thing::new("logs", "eu", "Stream", "example-audit");
+    let target = |thing: Thing| Target {
+        kind: assets::kind_of(&thing).0,
+        keep_until: (thing == logs).then_some(begun.requested_at),
+        thing,
+        uid: "uid".into(),
+        safe: true,
+        revivable_until: None,
+    };
+    let things: Vec<Thing> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
+    let door = |thing: &Thing| Admission { thing: thing.clone(), admits: Some(Admits::All) };
+    let signature = Signature { keyid: "example".into(), sig: String::new() };
+    let signed = |public_key: PublicKey| Signed { signature, public_key };
+    Some(Offboarding {
+        doors: things.iter().filter(|thing| thing.kind == "ClusterQueue").map(door).collect(),
+        inventory: Some(Digest("example".into())),
+        assets: things.len(),
+        removed: vec![Removed { thing: logs.clone(), fate: Fate::Gone }],
+        targets: things.into_iter().map(target).collect(),
+        clean: leaver.nodes.keys().cloned().collect(),
+        leaver: Some(leaver),
+        terms: Some(terms),
+        signed: PublicKey::try_from(EXAMPLE_KEY.to_owned()).ok().map(signed),
+        ..begun.clone()
+    })
+}
+
+/// A public key, and nobody's private one.
+const EXAMPLE_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";

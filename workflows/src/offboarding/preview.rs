@@ -1,0 +1,47 @@
+//! A dry run: what an offboarding would destroy as far as our records know, without doing anything.
+
+use super::{Offboarding, assets, books};
+use crate::{
+    actuators::Thing,
+    destruction::{DataClass, Hold, Moment, Retention, Scope, certificate::LegalBasis, holds_of, resolve},
+    tenancy::{NodeId, TenantId},
+};
+use engine::{Plan, PlanDigest, Undecided, View, Workflow};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What would happen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Preview {
+    /// What people would vote on first. The second vote is on the inventory, which is taken after the freeze.
+    pub plan: Plan,
+    /// Its digest.
+    pub digest: PlanDigest,
+    /// What stands in the way.
+    pub holds: Vec<Hold>,
+    /// What our records say that there is. What the tenant made itself is found when it is looked for.
+    pub things: Vec<Thing>,
+    /// The nodes that would be cleaned.
+    pub nodes: Vec<NodeId>,
+    /// Until when each class of data would be kept, where it would.
+    pub kept: BTreeMap<DataClass, Retention>,
+}
+
+/// Looks at a tenant as an offboarding would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
+///
+/// # Errors
+/// What the view lacks; `tenant.not_active`.
+pub fn preview(view: &mut View, tenant: &TenantId, basis: LegalBasis) -> Result<Preview, Undecided> {
+    let holds = holds_of(view, tenant)?.keeping(&Scope::Tenant).cloned().collect();
+    let checked = books::check(view, tenant)?;
+    let now = Moment::from(view.now());
+    let kept = resolve(&checked.terms.retention, &checked.leaver.compliance, now);
+    let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();
+    let things = assets::expected(&checked.leaver);
+    let nodes = checked.leaver.nodes.keys().cloned().collect();
+    let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, String::new());
+    offboarding.checked(checked);
+    let plan = offboarding.plan();
+    let digest = plan.digest(Offboarding::NAME, Offboarding::SCHEMA);
+    Ok(Preview { plan, digest, holds, things, nodes, kept })
+}

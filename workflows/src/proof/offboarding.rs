@@ -1,0 +1,369 @@
+//! The worlds of offboarding: a small tenant that has worked, with something of each kind left behind.
+
+use super::{GIVEN, LEDGER};
+use crate::{
+    actuators::Thing,
+    backends::simulated::{Fault, LocalWorld, Script, What},
+    destruction::{
+        Holds, Inventory, Moment, SanitisationRecord,
+        certificate::{Basis, Kept, LegalBasis},
+        codes,
+    },
+    fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    offboarding::{Leaver, Offboarding, TakeInventory, Terms},
+    onboarding::Onboarding,
+    platform::Platform,
+    policy::{Invalid, Request},
+    sanitisation::NodeSanitisation,
+    tenancy::{NameError, Node, TenantId},
+};
+use engine::{
+    ActionError, ChildEnd, DAY, Engine, Entity, Error, ManualClock, Outcome, Person, Plan, Seat, Step,
+    Subject, Undecided, View, Workflow, approval, children, end,
+    testing::{Report, Scene, World, verify, verify_with_children},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{ExecutionId, Key, Memory, Put, Store as _, Timestamp};
+
+const SITES: &str = "
+regions: [{id: eu-west, jurisdiction: eu}]
+clusters:
+  - {id: west-1, region: eu-west}
+  - {id: slurm-1, region: eu-west, kind: slurm}
+";
+/// The moment at which every world begins: 2026-01-01.
+const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
+
+/// A tenant that has been onboarded and has worked, ready to leave.
+#[derive(Debug)]
+pub struct Ready {
+    /// Its name.
+    pub tenant: TenantId,
+    /// The world, with what it left behind.
+    pub world: LocalWorld,
+    /// The ledger.
+    pub documents: Vec<Put>,
+}
+
+/// Onboards `acme` with so many nodes of one GPU: on Kubernetes with `H100`, on Slurm with `A100`.
+///
+/// # Errors
+/// When it cannot be set up.
+pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
+    let store = Arc::new(Memory::new());
+    let world = Arc::new(LocalWorld::new());
+    let clock = Arc::new(ManualClock::at(Timestamp(BEGIN.0 - 86_400_000)));
+    let engine = Engine::new(store.clone(), clock.clone(), Platform::simulated(world.clone()));
+    let engine = engine.with::<Onboarding>().map_err(|e| wrong("workflow.unsound", e))?;
+    engine.ledger(true, |view| fleet(view, nodes)).await?;
+    let text = format!(
+        "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, allow_preemption: true, \
+         allow_gpu_sharing: false}}\nworkspaces: [{{name: prod, class: research}}]\n\
+         entitlement: {{gpu_model: {model}, gpus: {nodes}}}\n"
+    );
+    let request = Request::from_yaml(&text).map_err(|invalid| wrong("policy.invalid", invalid))?;
+    let by = engine::Request::by(&Person::new("rita", ["platform_ops"]));
+    let id = engine.start(Onboarding::new(request, None), by).await?.id;
+    while engine.record(id).await?.open {
+        if engine.run_until_idle().await? == 0 {
+            clock.advance(engine::MINUTE);
+        }
+    }
+    let mut documents = Vec::new();
+    for collection in LEDGER.iter().chain(&GIVEN) {
+        let found = store.documents(collection, "", None, 10_000).await?;
+        documents.extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
+    }
+    // Its machines have been looked at, so that a look changes nothing.
+    for node in 0..nodes {
+        for (cluster, letter) in [("west-1", "w"), ("slurm-1", "s")] {
+            let name = format!("{letter}-{node:04}");
+            let looked = engine.platform().machines.devices(cluster, &name, 1, &stamp()).await;
+            looked.map_err(Error::Undecided)?;
+        }
+    }
+    let world = world.fork();
+    let tenant = "acme".parse().map_err(|e| wrong("name.invalid", e))?;
+    Ok(Ready { tenant, world, documents })
+}
+
+fn wrong(code: &str, why: impl std::fmt::Display) -> Error {
+    Error::Undecided(ActionError::permanent(code, why))
+}
+
+fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
+    let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
+    let name = |e: NameError| ActionError::permanent("name.invalid", e);
+    import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
+    for (cluster, letter, model) in [("west-1", "w", "H100"), ("slurm-1", "s", "A100")] {
+        let mut text = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
+        for number in 0..nodes {
+            text.push_str(&format!("{letter}-{number:04},96000,786432,1,{model}\n"));
+        }
+        let rows = parse_nodes(&text).map_err(wrong)?;
+        import_nodes(view, &rows, &cluster.parse().map_err(name)?, &"eu-west".parse().map_err(name)?)?;
+    }
+    Ok(())
+}
+
+/// Puts something of each kind into a world that a tenant may leave behind.
+pub fn left_behind(world: &LocalWorld, tenant: &str) {
+    let furnish = |system, place, kind, name: &str, spec| {
+        world.furnish(&Thing::new(system, place, kind, name), tenant, spec);
+    };
+    let bucket = format!("t-{tenant}--eu-west");
+    let held = json!({ "class": "workload", "versions": 2, "markers": 1, "uploads": 1 });
+    furnish("objects", "eu-west", "Bucket", &bucket, held);
+    furnish("storage", "eu-west", "Volume", "pv-1", json!({ "class": "workload" }));
+    furnish(
+        "keys",
+        "",
+        "WrappedKey",
+        "escrow",
+        json!({ "class": "secret", "copy_of": format!("t-{tenant}") }),
+    );
+    let kept = json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z" });
+    furnish("backups", "eu-west", "Backup", "weekly", kept);
+    furnish("logs", "eu-west", "Stream", "audit", json!({ "class": "audit" }));
+}
+
+/// Tries offboarding, with the sanitisation of its node, in every way that the engine knows.
+///
+/// # Errors
+/// When the world cannot be set up.
+pub async fn offboarding() -> Result<Report, Error> {
+    let ready = ready("A100", 1).await?;
+    left_behind(&ready.world, ready.tenant.as_str());
+    verify::<Offboarding>(&[&Leaving(ready)]).await
+}
+
+struct Leaving(Ready);
+
+impl Scene<Offboarding> for Leaving {
+    fn name(&self) -> String {
+        "slurm, one node, something of each kind".into()
+    }
+
+    fn data(&self) -> Offboarding {
+        let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+        let at = Moment::from(BEGIN);
+        Offboarding::new(
+            self.0.tenant.clone(),
+            basis,
+            "requester".into(),
+            at,
+            "the contract has ended".into(),
+        )
+    }
+
+    fn world(&self) -> World<Platform> {
+        staged(&self.0, None)
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        snapshot(platform, documents)
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        platform.local_world().map(LocalWorld::violations).unwrap_or_default()
+    }
+}
+
+fn staged(ready: &Ready, fault: Option<Fault>) -> World<Platform> {
+    let world = ready.world.fork();
+    world.script(Script { faults: fault.into_iter().collect(), random: None });
+    let mut collections = LEDGER.to_vec();
+    collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, Kept::COLLECTION]);
+    World { platform: Platform::simulated(Arc::new(world)), documents: ready.documents.clone(), collections }
+}
+
+fn snapshot(platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+    let mut all = platform.local_world().map(LocalWorld::snapshot).unwrap_or_default();
+    let shown = documents.iter().filter_map(|(key, body)| Some((name(key), matter(key, body)?)));
+    all.extend(shown);
+    all
+}
+
+/// A document without the execution that it is of, which differs from run to run.
+fn name(key: &Key) -> String {
+    let id = match key.collection.as_str() {
+        SanitisationRecord::COLLECTION => key.id.split_once('/').map_or(key.id.as_str(), |(_, asset)| asset),
+        Kept::COLLECTION => "certificate",
+        _ => &key.id,
+    };
+    format!("ledger {}/{id}", key.collection)
+}
+
+fn matter(key: &Key, body: &Value) -> Option<Value> {
+    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+    match key.collection.as_str() {
+        // Not when, nor until when.
+        SanitisationRecord::COLLECTION => {
+            let result = field("result").get("is").cloned();
+            Some(json!([result, field("technique"), field("method")]))
+        }
+        Kept::COLLECTION => Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()])),
+        Holds::COLLECTION => {
+            let some = |name| field(name).as_array().is_some_and(|list| !list.is_empty());
+            (some("open") || some("pivots")).then(|| json!([some("open"), some("pivots")]))
+        }
+        _ => super::matter(key, body),
+    }
+}
+
+/// Tries the sanitisation of a node: one that goes well, one whose drive fails, one whose drive stands still.
+///
+/// # Errors
+/// When the world cannot be set up.
+pub async fn node_sanitisation() -> Result<Report, Error> {
+    let mut worlds = Vec::new();
+    for (name, what) in [
+        ("its drive stands still", Some(What::DriveStalls)),
+        ("its drive fails", Some(What::DriveFails)),
+        ("all goes well", None),
+    ] {
+        worlds.push(Node1::set(name, what).await?);
+    }
+    let scenes: Vec<&dyn Scene<Cleaning>> =
+        worlds.iter().map(|world| world as &dyn Scene<Cleaning>).collect();
+    verify_with_children(&scenes).await
+}
+
+/// Nothing but an approval and the sanitisation of one node: a child needs a parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Cleaning {
+    node: NodeSanitisation,
+    clean: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+enum State {
+    AwaitingParent,
+    ParentCleaning,
+    ParentDone,
+    ParentDeclined,
+}
+
+impl Workflow for Cleaning {
+    const NAME: &'static str = "sanitisation_proof";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::AwaitingParent;
+    type State = State;
+    type Platform = Platform;
+
+    fn step(&self, state: State) -> Step<Self> {
+        match state {
+            State::AwaitingParent => approval([Seat::of("security", 1)])
+                .within(DAY)
+                .granted(State::ParentCleaning)
+                .refused(State::ParentDeclined)
+                .expired(State::ParentDeclined),
+            State::ParentCleaning => children([self.node.clone()])
+                .any_end()
+                .answer(NodeSanitisation::is_clean)
+                .forward_only()
+                .record(|me: &mut Self, node: ChildEnd<bool>| me.clean = Some(node.data))
+                .within(14 * DAY)
+                .then(State::ParentDone),
+            State::ParentDone => end(Outcome::Completed),
+            State::ParentDeclined => end(Outcome::Refused),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: "acme".into(), name: "proof".into(), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { decides: json!({ "nodes": [self.node.decides()] }), ..Plan::default() }
+    }
+
+    fn examples() -> Vec<Self> {
+        NodeSanitisation::examples().into_iter().map(|node| Self { node, clean: None }).collect()
+    }
+}
+
+struct Node1 {
+    name: &'static str,
+    ready: Ready,
+    node: NodeSanitisation,
+    what: Option<What>,
+}
+
+impl Node1 {
+    async fn set(name: &'static str, what: Option<What>) -> Result<Self, Error> {
+        let mut ready = ready("A100", 1).await?;
+        let run = ExecutionId::from_bytes([7; 16]);
+        let store = Arc::new(Memory::new());
+        let commit = store::Commit { documents: ready.documents.clone(), ..store::Commit::default() };
+        store.commit(commit).await?;
+        let clock = Arc::new(ManualClock::at(BEGIN));
+        let platform = Platform::simulated(Arc::new(ready.world.fork()));
+        let engine = Engine::new(store.clone(), clock, platform);
+        let devices = engine.platform().machines.devices("slurm-1", "s-0000", 1, &stamp()).await;
+        let devices = devices.map_err(Error::Undecided)?;
+        let (node, documents) = engine.ledger(false, |view| inventoried(view, &devices, run)).await?;
+        ready.documents.extend(documents);
+        Ok(Self { name, ready, node, what })
+    }
+}
+
+fn stamp() -> crate::actuators::Stamp {
+    crate::actuators::Stamp {
+        action: "proof",
+        step: "proof".into(),
+        key: "proof".into(),
+        epoch: store::Epoch(0),
+        undo: false,
+        deadline: engine::MINUTE,
+    }
+}
+
+/// The node's sanitisation, and the inventory that lists its parts, as an offboarding would have taken it.
+fn inventoried(
+    view: &mut View,
+    devices: &crate::actuators::Devices,
+    run: ExecutionId,
+) -> Result<(NodeSanitisation, Vec<Put>), Undecided> {
+    let tenant: TenantId = "acme".parse().map_err(|e| ActionError::permanent("name.invalid", e))?;
+    let checked = crate::offboarding::look_at(view, &tenant)?;
+    let (leaver, terms): (Leaver, Terms) = (checked.leaver, checked.terms);
+    let assets = TakeInventory::parts_of(&leaver, "s-0000", devices, Moment::from(BEGIN));
+    let inventory = Inventory::of(assets)
+        .map_err(|differ| ActionError::permanent(codes::INVENTORY_OPEN, format!("{differ:?}")))?;
+    let (head, pages) = inventory.documents(&tenant, run);
+    let json = |value: Result<Vec<u8>, serde_json::Error>| value.ok();
+    let mut documents =
+        vec![Put { key: Key::new("inventories", head.id()), body: json(serde_json::to_vec(&head)) }];
+    for page in &pages {
+        documents
+            .push(Put { key: Key::new("inventory-pages", page.id()), body: json(serde_json::to_vec(page)) });
+    }
+    let node = view.need::<Node>("s-0000")?;
+    let node = NodeSanitisation::of(&leaver, &terms.demands, run, &node.id, node.owner_epoch, 1);
+    Ok((node, documents))
+}
+
+impl Scene<Cleaning> for Node1 {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn data(&self) -> Cleaning {
+        Cleaning { node: self.node.clone(), clean: None }
+    }
+
+    fn world(&self) -> World<Platform> {
+        staged(&self.ready, self.what.map(|what| Fault::on("BeginSanitise", what).times(0)))
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        snapshot(platform, documents)
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        platform.local_world().map(LocalWorld::violations).unwrap_or_default()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a sanitisation writes into the ledger: where the node stands, and a record of each of its assets.
+
+use super::{NodeSanitisation, records};
+use crate::{
+    destruction::{AssetId, Inventory, Moment, SanitisationRecord, Why, node_is_clean},
+    ledger::codes,
+    tenancy::{Node, NodeError, NodeId, NodeState, OwnerEpoch},
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+fn changed(error: NodeError) -> Undecided {
+    ActionError::permanent(codes::NODE_STATE, error).into()
+}
+
+/// Marks a node as running no new work. Safe to decide again. A quarantined node stays so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeginDraining {
+    /// Which node.
+    pub node: NodeId,
+    /// The epoch of the ownership that ends.
+    pub epoch: OwnerEpoch,
+}
+
+impl LedgerAction for BeginDraining {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        let node = view.need::<Node>(self.node.as_str())?;
+        if node.state == NodeState::Quarantined && node.owner_epoch == self.epoch {
+            return Ok(());
+        }
+        view.put(&node.drain(self.epoch).map_err(changed)?)
+    }
+}
+
+/// Marks a node as being wiped, and says when. A node that has not been drained is refused. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeginCleaning {
+    /// Which node.
+    pub node: NodeId,
+    /// The epoch of the ownership that ends.
+    pub epoch: OwnerEpoch,
+}
+
+impl LedgerAction for BeginCleaning {
+    type Output = Moment;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Moment, Undecided> {
+        let node = view.need::<Node>(self.node.as_str())?;
+        view.put(&node.sanitize(self.epoch).map_err(changed)?)?;
+        Ok(view.now().into())
+    }
+}
+
+/// Writes down what was observed of each asset of a node, and quarantines the node if any of them does not pass.
+///
+/// An asset of which nothing was observed gets a record that says so. Safe to decide again. Not undone: it says what
+/// happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileNode {
+    /// What was observed.
+    pub of: Box<NodeSanitisation>,
+}
+
+/// What a sanitisation came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeVerdict {
+    /// Assets that do not pass, each with the reason; empty when the node is clean.
+    pub dirty: BTreeMap<AssetId, Why>,
+    /// How many assets it has.
+    pub assets: usize,
+}
+
+impl LedgerAction for FileNode {
+    type Output = NodeVerdict;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<NodeVerdict, Undecided> {
+        let NodeSanitisation { tenant, node: id, owner_epoch, run, begun_at, .. } = &*self.of;
+        let node = view.need::<Node>(id.as_str())?;
+        let inventory = Inventory::read(view, tenant, *run)?.unwrap_or_default();
+        let assets: Vec<_> =
+            inventory.assets().filter(|asset| asset.node.as_deref() == Some(id.as_str())).collect();
+        view.want::<SanitisationRecord>(assets.iter().map(|asset| SanitisationRecord::key(*run, &asset.id)))?;
+        let now = Moment::from(view.now());
+        let mut filed = BTreeMap::new();
+        for asset in &assets {
+            let record = records::of(&self.of, asset, call, now);
+            view.put(&record)?;
+            filed.insert(asset.id.clone(), record);
+        }
+        let since = begun_at.unwrap_or(now);
+        let mut dirty = node_is_clean(assets.iter().copied(), &filed, since).err().unwrap_or_default();
+        if begun_at.is_none() && dirty.is_empty() {
+            dirty.insert(AssetId(format!("node:{id}")), Why::Unknown);
+        }
+        if !dirty.is_empty() {
+            view.put(&node.quarantine(*owner_epoch).map_err(changed)?)?;
+        }
+        Ok(NodeVerdict { dirty, assets: assets.len() })
+    }
+}
