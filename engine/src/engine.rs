@@ -5,8 +5,9 @@
 use crate::{
     ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
     kin::family,
-    ledger::{Decided, decide, still_stand},
+    ledger::{Decided, decide_knowing, still_stand},
     machine::{Machine, Next, Of, collection},
+    parsed::Parsed,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,6 +156,7 @@ pub(crate) struct Inner<P> {
     pub(crate) metrics: Metrics,
     pub(crate) due: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
+    pub(crate) parsed: Parsed,
 }
 
 impl<P> Clone for Inner<P> {
@@ -168,6 +170,7 @@ impl<P> Clone for Inner<P> {
             metrics: self.metrics.clone(),
             due: self.due.clone(),
             seen: self.seen.clone(),
+            parsed: self.parsed.clone(),
         }
     }
 }
@@ -184,6 +187,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             metrics: Metrics::default(),
             due: Arc::default(),
             seen: Arc::new(|_, _| {}),
+            parsed: Parsed::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -431,7 +435,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for _ in 0..MOST_TRIES {
             let store = &*self.inner.store;
             let now = self.inner.clock.now();
-            let Decided { result, reads, puts, tasks } = decide(store, now, &mut attempt).await?;
+            let Decided { result, reads, puts, tasks } =
+                decide_knowing(&self.inner.parsed, store, now, &mut attempt).await?;
             if !keep || (puts.is_empty() && tasks.is_empty()) {
                 if still_stand(store, &reads).await? {
                     return result.map_err(Error::Undecided);

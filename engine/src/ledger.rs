@@ -8,13 +8,14 @@ use crate::{
     ActionError, Workflow,
     action::encode,
     message::{Message, Start},
+    parsed::Parsed,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 use store::{Document, ExecutionId, Key, Put, Read, Store, Task, Timestamp};
 
 /// A kind of document.
-pub trait Entity: Serialize + DeserializeOwned {
+pub trait Entity: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// Where its documents lie.
     const COLLECTION: &'static str;
 
@@ -45,6 +46,7 @@ pub struct View {
     reads: BTreeMap<Key, Option<store::Sequence>>,
     writes: BTreeMap<Key, Option<Vec<u8>>>,
     messages: Vec<(ExecutionId, Message)>,
+    parsed: Parsed,
 }
 
 impl View {
@@ -66,15 +68,22 @@ impl View {
     /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
     pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
-        let body = match self.writes.get(&key) {
-            Some(written) => written.clone(),
-            None => self.read(&key)?,
+        let parse = |body: &[u8]| -> Result<T, ActionError> {
+            let unreadable = |e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}"));
+            serde_json::from_slice(body).map_err(unreadable)
         };
-        let Some(body) = body else { return Ok(None) };
-        let parsed = serde_json::from_slice(&body);
-        parsed
-            .map(Some)
-            .map_err(|e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}")).into())
+        if let Some(written) = self.writes.get(&key) {
+            return Ok(written.as_deref().map(parse).transpose()?);
+        }
+        let Some(found) = self.known.get(&key) else { return Err(Undecided::Needs(vec![key])) };
+        self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
+        let Some(document) = found else { return Ok(None) };
+        if let Some(value) = self.parsed.get::<T>(document) {
+            return Ok(Some(value));
+        }
+        let value = parse(&document.body)?;
+        self.parsed.keep(document, &value);
+        Ok(Some(value))
     }
 
     /// The document `id`, which a decision cannot do without.
@@ -186,11 +195,21 @@ pub struct Decided<T> {
 pub async fn decide<T>(
     store: &dyn Store,
     now: Timestamp,
+    attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
+) -> Result<Decided<T>, store::Error> {
+    decide_knowing(&Parsed::default(), store, now, attempt).await
+}
+
+/// The same, with what was `parsed` of this store before.
+pub(crate) async fn decide_knowing<T>(
+    parsed: &Parsed,
+    store: &dyn Store,
+    now: Timestamp,
     mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
 ) -> Result<Decided<T>, store::Error> {
     let mut known = BTreeMap::new();
     loop {
-        let mut view = View::new(now, std::mem::take(&mut known));
+        let mut view = View { parsed: parsed.clone(), ..View::new(now, std::mem::take(&mut known)) };
         let result = match attempt(&mut view) {
             Ok(output) => Ok(output),
             Err(Undecided::Failed(error)) => Err(error),

@@ -27,6 +27,7 @@ mod machine;
 mod message;
 mod metrics;
 mod operate;
+mod parsed;
 mod people;
 mod plan;
 mod query;

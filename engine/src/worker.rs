@@ -6,7 +6,7 @@ use crate::{
     attempt::{Bend, Lost},
     directive::Directive,
     engine::{Also, MOST_TRIES},
-    ledger::{Decided, decide},
+    ledger::{Decided, decide_knowing},
     message::Message,
     settle::{POISONED, TOO_LATE},
 };
@@ -243,7 +243,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
                 Bend::Not | Bend::Twice => {
-                    decide(&*self.inner.store, now, |view| action.decide(view, call)).await?
+                    decide_knowing(&self.inner.parsed, &*self.inner.store, now, |view| {
+                        action.decide(view, call)
+                    })
+                    .await?
                 }
             };
             let also = Also { reads, documents: puts, tasks, ..Also::default() };

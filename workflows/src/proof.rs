@@ -2,26 +2,37 @@
 //!
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
+mod capacity;
 mod offboarding;
+mod quotas;
 mod reclaim;
 mod stage;
 
+pub use capacity::capacity_exhaustion;
 pub use offboarding::{Ready, left_behind, node_sanitisation, offboarding, ready};
+pub use quotas::{quota_decrease, quota_increase, sla_change};
 pub use reclaim::reclaim;
 
 use crate::{
     backends::simulated::{Fault, LocalWorld, Script, What},
+    capacity_exhaustion::CapacityExhaustion,
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
-    policy::{Invalid, PlatformPolicy, PolicyInForce, PublishedPolicy, Request, publish},
+    policy::{Invalid, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, Request, publish},
+    quota_decrease::QuotaDecrease,
+    quota_increase::QuotaIncrease,
+    reclaim::Reclaim,
+    sanitisation::NodeSanitisation,
+    sla_change::SlaChange,
     tenancy::{
         Atlas, Chunk, Cluster, ClusterKey, Entitlement, Holding, NameError, Node, Pool, Quota, Region,
         Tenant, Waitlist, Workspace,
     },
 };
 use engine::{
-    ActionError, Engine, Entity, Error, SystemClock, Undecided, View,
+    ActionError, Engine, Entity, Error, SystemClock, Undecided, View, Workflow as _,
     testing::{Report, Scene, World, verify},
 };
 use serde_json::{Value, json};
@@ -58,13 +69,32 @@ const LEDGER: [&str; 10] = [
     ClusterKey::COLLECTION,
 ];
 /// What a world begins with beside these.
-const GIVEN: [&str; 5] = [
+const GIVEN: [&str; 6] = [
     Atlas::COLLECTION,
     Region::COLLECTION,
     Pool::COLLECTION,
     PublishedPolicy::COLLECTION,
     PolicyInForce::COLLECTION,
+    PolicyChange::COLLECTION,
 ];
+
+/// Tries the workflow called `name` in every way that the engine knows; `None` when there is none of the name.
+///
+/// # Errors
+/// When a world cannot be set up.
+pub async fn of(name: &str) -> Result<Option<Report>, Error> {
+    Ok(Some(match name {
+        Onboarding::NAME => onboarding().await?,
+        QuotaIncrease::NAME => quota_increase().await?,
+        QuotaDecrease::NAME => quota_decrease().await?,
+        SlaChange::NAME => sla_change().await?,
+        Offboarding::NAME => offboarding().await?,
+        NodeSanitisation::NAME => node_sanitisation().await?,
+        Reclaim::NAME => reclaim().await?,
+        CapacityExhaustion::NAME => capacity_exhaustion().await?,
+        _ => return Ok(None),
+    }))
+}
 
 /// Tries onboarding in every way that the engine knows, in worlds that between them take every way it has.
 ///
@@ -239,7 +269,7 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
         }
         _ => {
             let mut body = body.clone();
-            for name in ["created_at", "activated_at", "onboarded_by"] {
+            for name in ["created_at", "activated_at", "onboarded_by", "set_by"] {
                 body.as_object_mut()?.remove(name);
             }
             Some(body)

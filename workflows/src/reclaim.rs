@@ -33,6 +33,9 @@ use std::collections::BTreeSet;
 /// The signal that a workload which held GPUs back has let go of them.
 pub const VICTIM_FREED: &str = "reclaim.victim_freed";
 
+/// How often what is missing is looked at, an hour apart, before the reclaim gives its demand back to the line.
+const MOST_LOOKS: u32 = 48;
+
 /// Why GPUs are called back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -76,6 +79,8 @@ pub struct Reclaim {
     pub ended: Vec<Gone>,
     /// How far the demand has come.
     pub assessed: Option<Assessed>,
+    /// How often that was looked at.
+    pub looks: u32,
     /// What the demand was given.
     pub grant: Option<Grant>,
 }
@@ -171,12 +176,16 @@ impl Workflow for Reclaim {
                 .then(Assessing),
             Assessing => act(AssessReclaim { tenant: tenant(), resource: resource() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, assessed: Assessed| me.assessed = Some(assessed))
+                .record(|me: &mut Self, assessed: Assessed| {
+                    me.assessed = Some(assessed);
+                    me.looks += 1;
+                })
                 .then(Judging),
             Judging => when(self.withdrawn(), "the demand is gone", Withdrawn)
                 .or_when(self.enough() && self.demands(), "enough was freed", Granting)
                 .or_when(self.enough(), "all was called back", Closing)
                 .or_when(self.may_plan(), "a victim does not end: others must", Planning)
+                .or_when(self.hopeless(), "nothing more is to come", Unsettled)
                 .otherwise("a victim does not end", AwaitingVictims),
             AwaitingVictims => await_signal(VICTIM_FREED).within(HOUR).then(Assessing).expired(Assessing),
 
@@ -256,6 +265,7 @@ impl Reclaim {
             begun: false,
             ended: Vec::new(),
             assessed: None,
+            looks: 0,
             grant: None,
         }
     }
@@ -357,6 +367,11 @@ impl Reclaim {
 
     fn withdrawn(&self) -> bool {
         self.demands() && self.assessed.as_ref().is_some_and(|assessed| assessed.withdrawn)
+    }
+
+    /// No victim is left that could free anything, or it has been waited for long enough.
+    fn hopeless(&self) -> bool {
+        self.looks >= MOST_LOOKS || self.assessed.as_ref().is_some_and(|assessed| assessed.left == 0)
     }
 
     fn enough(&self) -> bool {

@@ -7,6 +7,7 @@
 mod keys;
 mod loans;
 mod promises;
+mod quotas;
 mod run;
 
 pub use promises::{Missed, missed};

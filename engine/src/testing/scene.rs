@@ -50,6 +50,12 @@ pub trait Scene<W: Workflow>: Send + Sync {
     /// and one that was not. `documents` are those of the ledger.
     fn snapshot(&self, platform: &W::Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value>;
 
+    /// Whether everything is made to go wrong here. A scene that is not thorough is there for the ways that only it can take: it
+    /// is run undisturbed, cancelled after each commit, and with every other answer.
+    fn thorough(&self) -> bool {
+        true
+    }
+
     /// What the world itself has seen going wrong, such as an effect that happened twice under one key.
     fn complaints(&self, platform: &W::Platform) -> Vec<String> {
         let _ = platform;

@@ -64,6 +64,8 @@ pub const OBJECT_FOREIGN: &str = "object.foreign";
 pub const OBJECT_MISSING: &str = "object.missing";
 /// The object is being deleted.
 pub const TERMINATING: &str = "object.terminating";
+/// A limit on the platform is not what it was, or not what it was set to.
+pub const QUOTA_DRIFTED: &str = "quota.drifted";
 /// A call was sent and no answer came.
 pub const NO_ANSWER: &str = "platform.no_answer";
 /// The target refused the request.
@@ -151,6 +153,10 @@ pub const ALL: &[(&str, &str)] = &[
     (REFUSED, "read the message: the target does not accept the request as it is"),
     (UNAVAILABLE, "check that the target runs and can be reached; it is retried by itself"),
     (UNREADABLE, "the backend's version does not fit: compare versions of Tenure and of the target"),
+    (
+        QUOTA_DRIFTED,
+        "somebody else sets this limit too: find out who by the object's field managers, let one of you do it, then retry",
+    ),
     (CHECKPOINTING, "nothing: the workload saves its work, until its grace ends"),
     (
         NODE_ALIVE,

@@ -77,6 +77,17 @@ pub struct Manifest {
     pub spec: Value,
 }
 
+/// A change of one field of an object, made only while the field is as it was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Swap {
+    /// Which field of the object's `spec`.
+    pub field: String,
+    /// What it must be; null for absent.
+    pub from: Value,
+    /// What it is to be; null to remove it.
+    pub to: Value,
+}
+
 /// Who owns a node, as the node itself says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
@@ -105,6 +116,16 @@ pub trait Kubernetes: Debug + Send + Sync {
 
     /// Sets the given fields of the tenant's object and no others; `object.missing` if there is none.
     async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError>;
+
+    /// Sets one field of the tenant's object if it still is as it was read, as a JSON patch with a `test` does. When it is
+    /// not, `object.changed`, transient: read again. `object.missing` if there is no such object.
+    async fn swap(
+        &self,
+        place: &Place,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError>;
 
     /// The object as it stands, if there is one.
     async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError>;

@@ -12,6 +12,8 @@ mod isolation;
 mod keys;
 mod kubernetes;
 mod leaving;
+mod limit_lines;
+mod limits;
 mod machines;
 mod names;
 mod namespace;
@@ -34,10 +36,15 @@ pub use identity::{
 };
 pub use isolation::{Finding, IsolateNetwork, IsolationKind, ProbeIsolation, RestoreNetwork};
 pub use keys::{CreateTenantKey, DestroyTenantKey, KeyReference, KeySafety, Keys};
-pub use kubernetes::{Kind, Kubernetes, Manifest, Ownership, Place};
+pub use kubernetes::{Kind, Kubernetes, Manifest, Ownership, Place, Swap};
 pub use leaving::{
     Admission, AwaitIdle, DiagnoseRemoval, Fate, ReadAdmission, RemoveThing, Removed, RewrapThing,
     SetAdmission, ShredKey, Shredded, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
+};
+pub use limits::{
+    ChangeAssociationLimit, ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota,
+    KeepLimits, LimitKept, LimitNames, Limits, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota,
+    RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored,
 };
 pub use machines::{
     Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples, SanitiseLog,
@@ -56,7 +63,7 @@ pub use scrubbing::{
     AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,
     ReimageNode, ResetMachine, SampleDrive, ScrubGpu,
 };
-pub use slurm::{CreateAccount, DeleteAccount, Slurm};
+pub use slurm::{Associations, CreateAccount, DeleteAccount, Slurm};
 pub use stamp::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
 pub use workloads::{
     AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,

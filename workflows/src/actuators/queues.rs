@@ -3,12 +3,14 @@
 //! Made parent before child (cohort, flavor, queue) and removed child before parent.
 
 use super::{
-    Kind, Made, Manifest, Place, Removal, Stamp, flavor_name, kubernetes::remove, tenant_name, workspace_name,
+    Kind, Made, Manifest, Place, Removal, Stamp, flavor_name, kubernetes::remove, limit_lines::group,
+    tenant_name, workspace_name,
 };
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Makes the cohort in which a tenant's queues lend to each other.
 ///
@@ -20,6 +22,10 @@ pub struct CreateCohort {
     pub cluster: String,
     /// For which tenant.
     pub tenant: String,
+    /// A record of what its queues are given, by workspace and resource (`research/gpu/H100`). Kueue adds its queues up
+    /// by itself.
+    #[serde(default)]
+    pub quotas: BTreeMap<String, u64>,
 }
 
 impl Action for CreateCohort {
@@ -32,7 +38,7 @@ impl Action for CreateCohort {
             on,
             Place::new(&self.cluster, Kind::Cohort, &name),
             &self.tenant,
-            json!({}),
+            json!({ "quotas": self.quotas }),
             &Stamp::of(self, call),
         )
         .await
@@ -147,12 +153,7 @@ impl Action for CreateQueue {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
         let mut groups = Vec::new();
         for quota in &self.quotas {
-            groups.push(json!({
-                "flavor": flavor_name(&self.tenant, &quota.model)?,
-                "nominalQuota": quota.nominal,
-                "borrowingLimit": quota.borrowing_limit,
-                "lendingLimit": quota.lending_limit,
-            }));
+            groups.push(group(&flavor_name(&self.tenant, &quota.model)?, quota));
         }
         let spec = json!({
             "cohort": tenant_name(&self.tenant)?,

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The quota's name within its namespace.
-const NAME: &str = "tenure";
+pub(super) const NAME: &str = "tenure";
 
 /// Limits what a workspace's namespace may hold at once.
 ///

@@ -1,11 +1,14 @@
 //! The Slurm-shaped capability: accounts of the batch scheduler.
 
-use super::{Found, Made, Removal, Stamp, codes, stamp::look_again, tenant_name};
+use super::{Found, Made, Removal, Stamp, Swap, codes, stamp::look_again, tenant_name};
 use crate::platform::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
+
+/// What each workspace may use: amount by Slurm's name of the resource, such as `gres/gpu:h100`, by workspace.
+pub type Associations = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// A cluster's accounting, as far as actions need it.
 ///
@@ -15,18 +18,31 @@ pub trait Slurm: Debug + Send + Sync {
     /// What serves this capability, for people.
     fn backend(&self) -> &'static str;
 
-    /// Makes the account, its comment naming tenant and step. An equal one of the tenant is left as it is, another's
-    /// is refused with `object.foreign`.
+    /// Makes the account, its comment naming tenant and step, and under it an association per workspace with this
+    /// `GrpTRES`. An equal one of the tenant is left as it is, another's is refused with `object.foreign`.
     async fn create_account(
         &self,
         cluster: &str,
         name: &str,
         tenant: &str,
+        associations: &Associations,
         stamp: &Stamp,
     ) -> Result<Found, ActionError>;
 
     /// The account as it stands, if there is one.
     async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+
+    /// Sets one field of the tenant's account if it still is as it was read: `associations` holds, by workspace, the
+    /// `GrpTRES` of the workspace's association under the account, which is made where it is lacking. When the field is
+    /// not as it was read, `object.changed`, transient: read again.
+    async fn swap(
+        &self,
+        cluster: &str,
+        name: &str,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError>;
 
     /// Deletes the account; one with jobs is kept and refused with `account.in_use`.
     async fn delete_account(
@@ -48,6 +64,9 @@ pub struct CreateAccount {
     pub cluster: String,
     /// For which tenant.
     pub tenant: String,
+    /// What each of its workspaces may use.
+    #[serde(default)]
+    pub associations: Associations,
 }
 
 impl Action for CreateAccount {
@@ -57,7 +76,8 @@ impl Action for CreateAccount {
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let name = tenant_name(&self.tenant)?;
         let stamp = Stamp::of(self, call);
-        let found = on.slurm.create_account(&self.cluster, &name, &self.tenant, &stamp).await?;
+        let found =
+            on.slurm.create_account(&self.cluster, &name, &self.tenant, &self.associations, &stamp).await?;
         Ok(Made { name, uid: found.uid })
     }
 }

@@ -1,10 +1,10 @@
 //! What workspaces may use: their accounts opened, changed, frozen and closed, loans settled in the same commit.
 
-use super::{News, desk::Desk, loans::Cause};
+use super::{News, codes, desk::Desk, loans::Cause};
 use crate::tenancy::{
     Account, Admitting, Allowance, Cohort, Promise, Resource, TenantId, WorkspaceClass, WorkspaceName,
 };
-use engine::{Undecided, View};
+use engine::{ActionError, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ExecutionId;
 
@@ -44,7 +44,7 @@ impl Cohort {
 /// [`Balance::over`](crate::tenancy::Balance::over).
 ///
 /// # Errors
-/// What the view lacks.
+/// What the view lacks; a permanent `cohort.full`.
 pub fn set_allowances(
     view: &mut View,
     tenant: &TenantId,
@@ -54,6 +54,7 @@ pub fn set_allowances(
     for (workspace, (class, allowances)) in allowances {
         desk.cohort = desk.cohort.clone().with_allowances(workspace, *class, allowances);
     }
+    desk.limit_cohort()?;
     desk.settle_all(view)?;
     desk.wake(view)?;
     desk.save(view)
@@ -142,6 +143,20 @@ pub fn thaw(
 }
 
 impl Desk {
+    /// Refuses an account that could outgrow its document.
+    fn limit_cohort(&self) -> Result<(), Undecided> {
+        let encode = |e| ActionError::permanent("ledger.encode", e);
+        let length = serde_json::to_vec(&self.cohort).map_err(encode)?.len();
+        if length > Cohort::LONGEST {
+            let (most, count) = (Cohort::LONGEST, self.cohort.accounts.len());
+            let problem = format!(
+                "the account of {count} workspaces would have {length} bytes, and {most} is the most"
+            );
+            return Err(ActionError::permanent(codes::COHORT_FULL, problem).into());
+        }
+        Ok(())
+    }
+
     /// Settles the loans of every kind.
     pub(super) fn settle_all(&mut self, view: &mut View) -> Result<(), Undecided> {
         let balances = self.cohort.accounts.values().flat_map(|account| account.balances.keys());

@@ -10,6 +10,10 @@ pub const UNKNOWN_WORKLOAD: &str = "workload.unknown";
 pub const WORKLOAD_STATE: &str = "workload.state";
 /// The workspace has no account.
 pub const UNKNOWN_WORKSPACE: &str = "workspace.unknown";
+/// The account has no room for more workspaces.
+pub const COHORT_FULL: &str = "cohort.full";
+/// A workload's request is not well-formed.
+pub const INVALID: &str = "workload.invalid";
 /// The workspace's line is full.
 pub const LINE_FULL: &str = "line.full";
 /// A node, or a GPU of it, is in use.
@@ -25,13 +29,15 @@ pub const BOOKS_DIFFER: &str = "ledger.books_differ";
 
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
+    (COHORT_FULL, "split the tenant, or limit fewer resources: one tenant's workspaces are in one document"),
     (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
     (LINE_FULL, "wait until the workspace's line is shorter, or raise admission.line_limit in the policy"),
     (NODE_BUSY, "wait until what runs there has ended, or evict it first"),
-    (OCCUPANCY_FULL, "split the tenant: one tenant's nodes are listed in one document of at most 3,000"),
+    (OCCUPANCY_FULL, "split the tenant: one tenant's nodes are listed in one document of at most 2,000"),
     (RECLAIM_BUSY, "nothing: another reclaim of the same kind is executing and comes first"),
     (RECLAIM_NOT_OURS, "nothing: the reclaim has ended, or another took its place; ask for a plan again"),
     (DIFFERS, "give the workload another name; one name stands for one content for ever"),
+    (INVALID, "read the message: it names the field and what it may be"),
     (WORKLOAD_STATE, "read the message: the workload is elsewhere in its life"),
     (UNKNOWN_WORKLOAD, "check the name; `tenure workloads list` shows the tenant's"),
     (UNKNOWN_WORKSPACE, "check the name, or give the workspace a quota first: it has no account"),

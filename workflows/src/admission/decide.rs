@@ -95,12 +95,13 @@ impl Desk {
         let listable = self.roster(view, &workload.workspace, part)?.running.len() < Roster::MOST;
         let account = self.account(&workload.workspace)?;
         let occupancy = self.occupancy.as_ref();
+        let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
         Ok(Grounds {
             requests: workload.requests.clone(),
             together: workload.together,
             class: workload.class,
             preemptible: workload.preemptible,
-            labels: workload.labels.clone(),
+            labels: workload.labels.iter().cloned().chain(tags).collect(),
             workspace_class: account.class,
             open: account.admitting == crate::tenancy::Admitting::Open,
             allow_preemption: self.tenant.allow_preemption,
@@ -190,7 +191,7 @@ impl Desk {
                 let older = (waits.since, waits.workload.clone());
                 let before = older < place && ahead.as_ref().is_none_or(|ahead| older < *ahead);
                 if before
-                    && overdue(waits.since, &self.rules)
+                    && overdue(waits.entered_at, &self.rules)
                     && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
                     && self.could_ever(&workspace, &waits)?
                 {

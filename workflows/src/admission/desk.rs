@@ -178,7 +178,7 @@ impl Desk {
             *known = (*known).min(*amount);
         }
         let waiting = u32::try_from(line.waiting.len()).unwrap_or(u32::MAX);
-        let oldest = line.waiting.iter().map(|waits| waits.since).min();
+        let oldest = line.waiting.iter().map(|waits| waits.entered_at).min();
         let account = self.account_mut(workspace)?;
         (account.waiting, account.least, account.oldest) = (waiting, least, oldest);
         Ok(())

@@ -253,7 +253,9 @@ impl Desk {
         for part in 0..Roster::PARTS {
             for (name, running) in &self.roster(view, borrower, part)?.running {
                 let could = could(name, running.requests.get(&loans.resource));
-                newest.push((std::cmp::Reverse(running.admitted_at), name.clone(), could));
+                // What may not be evicted bears a loan only where nothing else is left (I-11).
+                let last = !running.preemptible;
+                newest.push(((last, std::cmp::Reverse(running.admitted_at)), name.clone(), could));
             }
         }
         newest.retain(|(_, _, could)| *could > 0);

@@ -10,9 +10,12 @@
 
 mod allow;
 mod arithmetic;
+pub mod audit;
 pub mod codes;
 mod decide;
 mod desk;
+mod expire;
+mod foresee;
 mod gpus;
 mod loans;
 mod news;
@@ -28,6 +31,7 @@ mod weigh;
 
 pub use allow::{Allowances, clear_allowances, freeze, set_allowances, set_promises, thaw};
 pub use arithmetic::{lends, spare};
+pub use expire::{Overdue, expire_loans};
 pub use news::{Crossing, Demand, News};
 pub use nodes::{
     Drift, Observation, Observed, Seen, bar_gpu, cut_gpus, forget_nodes, lose_nodes, observe, rest_nodes,

@@ -6,7 +6,7 @@ use super::{
     loans::Cause,
 };
 use crate::tenancy::{
-    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Resource, TenantId, Workload, WorkloadState,
+    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload, WorkloadState,
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,15 @@ pub fn serve_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Resu
             observed_at: None,
             drifts: 0,
         });
+        let left = view.get::<NodeUse>(id.as_str())?.filter(|left| left.epoch != node.owner_epoch);
+        if let Some(workload) =
+            left.as_ref().and_then(|left| left.workloads().first().map(ToString::to_string))
+        {
+            return Err(differ(format!("{workload} of an earlier owner is listed on node {id}")));
+        }
+        if let Some(left) = left.filter(|left| left.tenant == *tenant) {
+            desk.count_node(&left, false);
+        }
         let there = desk.node(view, id)?.filter(|there| there.epoch == node.owner_epoch).cloned();
         match there {
             Some(there) if there.serving => {}
@@ -64,10 +73,17 @@ pub fn rest_nodes(
     let mut desk = Desk::open(view, tenant, [wants])?;
     let mut running = BTreeMap::new();
     for id in nodes {
-        let Some(node) = desk.node(view, id)? else { continue };
-        running.insert(id.clone(), node.workloads().into_iter().map(ToOwned::to_owned).collect());
-        desk.change_node(view, id, |node| node.serving = false)?;
+        if desk.node(view, id)?.is_some() {
+            desk.change_node(view, id, |node| node.serving = false)?;
+        }
     }
+    desk.lose_aside(view, nodes)?;
+    for id in nodes {
+        if let Some(node) = desk.node(view, id)? {
+            running.insert(id.clone(), node.workloads().into_iter().map(ToOwned::to_owned).collect());
+        }
+    }
+    desk.wake(view)?;
     desk.save(view)?;
     Ok(running)
 }
@@ -112,6 +128,7 @@ pub fn lose_nodes(
         desk.change_node(view, id, |node| node.serving = false)?;
     }
     view.want::<Workload>(lost.iter().map(|name| Workload::key(tenant, name)))?;
+    desk.lose_aside(view, nodes)?;
     let mut gone = BTreeSet::new();
     for name in lost {
         let workload = desk.need_workload(view, &name)?;
@@ -121,9 +138,7 @@ pub fn lose_nodes(
                 desk.requeue(view, workload, None)?;
                 gone.insert(name);
             }
-            // What was set aside for it is lost with the node, and called back anew.
-            WorkloadState::Waiting => desk.lose_aside(view, &name, nodes)?,
-            WorkloadState::Finished | WorkloadState::Rejected => {}
+            WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => {}
         }
     }
     desk.wake(view)?;
@@ -183,6 +198,7 @@ pub fn bar_gpu(
             gpu.barred = why.map(ToOwned::to_owned);
         }
     })?;
+    desk.lose_aside(view, std::slice::from_ref(node))?;
     desk.wake(view)?;
     desk.save(view)
 }
@@ -291,29 +307,25 @@ impl Desk {
         self.keep_node(&node.id, Some(use_));
     }
 
-    /// What was set aside for a demand on lost nodes is gone.
-    fn lose_aside(&mut self, view: &mut View, demand: &str, nodes: &[NodeId]) -> Result<(), Undecided> {
-        let ours = |(_, reclaim): &(&Resource, &crate::tenancy::Reclaiming)| {
-            reclaim.workload.as_deref() == Some(demand)
-        };
-        let reclaims: Vec<_> =
-            self.cohort.reclaims.iter().filter(ours).map(|(r, c)| (r.clone(), c.workspace.clone())).collect();
-        for (resource, workspace) in reclaims {
-            let Some(kind) = resource.gpu() else { continue };
+    /// What was set aside on nodes is not any more, and is called back anew where else it can be.
+    fn lose_aside(&mut self, view: &mut View, nodes: &[NodeId]) -> Result<(), Undecided> {
+        let reclaims: Vec<_> = self
+            .cohort
+            .reclaims
+            .iter()
+            .map(|(resource, reclaim)| (resource.clone(), reclaim.clone()))
+            .collect();
+        for (resource, reclaim) in reclaims {
+            let (Some(kind), Some(demand)) = (resource.gpu(), &reclaim.workload) else { continue };
             let placed = self.placed(view, demand, nodes.iter().cloned())?;
-            let mut lost = 0;
-            for part in &placed {
-                let model = self.node(view, &part.node)?.filter(|node| node.model == kind.model).cloned();
-                for (index, slices) in &part.gpus {
-                    let gpu = model.as_ref().and_then(|node| node.gpus.get(usize::from(*index)));
-                    lost += gpu.filter(|gpu| gpu.profile == kind.profile).map_or(0, |_| u64::from(*slices));
-                }
-            }
+            let before = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
             self.take(view, demand, Some(kind), &placed)?;
-            let account = self.account_mut(&workspace)?;
+            let after = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
+            let account = self.account_mut(&reclaim.workspace)?;
             let mut balance = account.balance(&resource);
-            balance.in_transit = balance.in_transit.saturating_sub(lost);
+            balance.in_transit = balance.in_transit.saturating_sub(after.saturating_sub(before));
             account.balances.insert(resource.clone(), balance);
+            self.settle(view, &resource, Cause::Allowance)?;
         }
         Ok(())
     }

@@ -184,6 +184,7 @@ impl From<&PlatformPolicy> for Rules {
             },
             soft: admission.soft.iter().map(soft).collect(),
             borrowers: lending.classes.clone(),
+            borrowing: lending.workloads.clone(),
             max_duration: lending.max_duration,
             min_runtime: lending.min_runtime,
             cool_down: lending.cool_down,

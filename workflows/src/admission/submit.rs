@@ -8,12 +8,12 @@ use super::{
     loans::Cause,
 };
 use crate::tenancy::{
-    Admission, Amounts, Answer, Checkpoint, InLine, Line, Placed, Resource, Roster, TenantId, Workload,
-    WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+    Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster, TenantId,
+    Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
 };
 use engine::{ActionError, Undecided, View};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A workload that is asked for.
@@ -33,7 +33,8 @@ pub struct Request {
     pub preemptible: bool,
     /// How it saves its work.
     pub checkpoint: Checkpoint,
-    /// What it asks for.
+    /// What it asks for, in whole numbers.
+    #[serde(deserialize_with = "whole")]
     pub requests: Amounts,
     /// The most GPUs that must lie on one node: its GPUs are given in groups of so many. 0 for anywhere.
     pub together: u64,
@@ -41,7 +42,64 @@ pub struct Request {
     pub labels: BTreeSet<String>,
 }
 
+/// Amounts as people write them. A fraction of a GPU is refused with what to ask for instead (S-49).
+fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
+    let numbers = BTreeMap::<Resource, serde_json::Number>::deserialize(from)?;
+    let amount = |(resource, number): (Resource, serde_json::Number)| match number.as_u64() {
+        Some(amount) => Ok((resource, amount)),
+        None => {
+            let instead = match resource.gpu().filter(|kind| kind.profile.is_none()) {
+                Some(kind) if Gpu::mig_capable(&kind.model) => {
+                    let profile = Layout::Mig.profile(&kind.model).trim_start_matches("all-");
+                    format!("ask for slices in whole numbers, such as gpu/{}/{profile}", kind.model)
+                }
+                Some(kind) => format!("{} cannot be cut up in hardware; ask for a whole one", kind.model),
+                None => "ask for a whole number".to_owned(),
+            };
+            Err(D::Error::custom(format!("{number} of {resource} cannot be given: {instead}")))
+        }
+    };
+    numbers.into_iter().map(amount).collect()
+}
+
+/// The longest name of a workload, and label, in characters.
+const LONGEST_NAME: usize = 64;
+/// The most resources and labels of one request.
+const MOST_NAMED: usize = 8;
+/// The largest amount of one resource: sums of many stay exact.
+const LARGEST: u64 = 1 << 40;
+
 impl Request {
+    /// What is wrong with it, if anything is.
+    fn flaw(&self) -> Option<String> {
+        let named = |text: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+            !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(allowed)
+        };
+        let rule = format!("1 to {LONGEST_NAME} letters, digits, `.`, `_`, `:` and `-`");
+        if !named(&self.name) {
+            return Some(format!(
+                "name: {:?} is no name: expected {rule}",
+                self.name.chars().take(80).collect::<String>()
+            ));
+        }
+        if let Some(label) = self.labels.iter().find(|label| !named(label)) {
+            return Some(format!(
+                "labels: {:?} is no label: expected {rule}",
+                label.chars().take(80).collect::<String>()
+            ));
+        }
+        if self.labels.len() > MOST_NAMED || self.requests.len() > MOST_NAMED {
+            return Some(format!("labels, requests: expected at most {MOST_NAMED} of each"));
+        }
+        if self.requests.is_empty() {
+            return Some("requests: nothing is asked for".to_owned());
+        }
+        let (resource, amount) =
+            self.requests.iter().find(|(_, amount)| **amount == 0 || **amount > LARGEST)?;
+        Some(format!("requests: {amount} of {resource}: expected 1 to {LARGEST}"))
+    }
+
     fn workload(&self, now: Timestamp) -> Workload {
         Workload {
             name: self.name.clone(),
@@ -100,9 +158,12 @@ pub struct Finished {
 /// answered with the decision that stands.
 ///
 /// # Errors
-/// What the view lacks; permanent `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
+/// What the view lacks; permanent `workload.invalid`, `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
 /// and `ledger.missing` for a tenant that there is not.
 pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided> {
+    if let Some(flaw) = request.flaw() {
+        return Err(ActionError::permanent(codes::INVALID, flaw).into());
+    }
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
     let part = Roster::key(&request.tenant, &request.workspace, Roster::part_of(&request.name));
@@ -114,6 +175,7 @@ pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided
     let mut desk = Desk::open(view, &request.tenant, wants)?;
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
+    desk.foresee_request(view, &workload)?;
     let decided = desk.decide(view, &workload, Turn::Now { cooling_until: None })?;
     let (admission, placed) = match decided.admission.answer {
         Answer::Admit => {
@@ -170,6 +232,7 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<Finished
             desk.withdraw(view, name)?;
         }
         WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+            desk.foresee_end(view, &workload)?;
             desk.vacate(view, &workload, Cause::Ended(name))?;
         }
     }
@@ -188,8 +251,10 @@ impl Desk {
         decided: Decided,
     ) -> Result<Admission, Undecided> {
         let most = usize::try_from(self.rules.line_limit).unwrap_or(Line::MOST).min(Line::MOST);
-        let length = self.line(view, &workload.workspace)?.waiting.len();
-        if length >= most {
+        let line = self.line(view, &workload.workspace)?;
+        let (length, bytes) =
+            (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
+        if length >= most || bytes > Line::LONGEST {
             let problem = format!("{length} workloads of workspace {} wait already", workload.workspace);
             return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
         }
@@ -212,6 +277,7 @@ impl Desk {
             workload: workload.name.clone(),
             priority: workload.priority,
             since: workload.submitted_at,
+            entered_at: self.now,
             requests: workload.requests.clone(),
             together: workload.together,
             preemptible: workload.preemptible,

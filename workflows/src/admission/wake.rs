@@ -4,7 +4,9 @@
 //! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
 
 use super::{Demand, News, decide, desk::Desk, weigh::may_borrow_at_all};
-use crate::tenancy::{Account, Answer, Balance, InLine, Resource, TenantId, WorkspaceName};
+use crate::tenancy::{
+    Account, Answer, Balance, InLine, Line, Resource, TenantId, WorkspaceName, workspace_key,
+};
 use engine::{Undecided, View};
 use std::{
     cmp::Reverse,
@@ -49,6 +51,11 @@ impl Desk {
         self.top_up(view)?;
         let mut tried = BTreeSet::new();
         let mut woken = 0;
+        let mut first = self.candidates(view, &tried)?;
+        first.sort_by(|(a, _, _), (b, _, _)| a.cmp(b));
+        first.truncate(MOST_WOKEN);
+        let first: Vec<_> = first.into_iter().map(|(_, workspace, waits)| (workspace, waits)).collect();
+        self.foresee_woken(view, &first)?;
         while let Some((workspace, waits)) = self.next(view, &tried)? {
             if woken == MOST_WOKEN {
                 self.news.more = true;
@@ -77,45 +84,62 @@ impl Desk {
         view: &mut View,
         tried: &BTreeSet<String>,
     ) -> Result<Option<(WorkspaceName, InLine)>, Undecided> {
-        let hopeful = |(name, account): (&WorkspaceName, &Account)| {
-            (account.waiting > 0 && self.has(name, &account.least)).then(|| name.clone())
-        };
-        let hopeful: Vec<_> = self.cohort.accounts.iter().filter_map(hopeful).collect();
-        view.want::<crate::tenancy::Line>(
-            hopeful.iter().map(|name| crate::tenancy::workspace_key(&self.tenant.id, name)),
-        )?;
-        let mut first: Option<(Turn, WorkspaceName, InLine)> = None;
-        for workspace in hopeful {
-            self.line(view, &workspace)?;
-            let account = self.account(&workspace)?;
-            let line = self.kept_line(&workspace);
-            let could = line.iter().filter(|waits| !tried.contains(&waits.workload));
-            for waits in could.filter(|waits| self.has(&workspace, &waits.requests)) {
-                let borrows = borrows(account, waits);
-                let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
-                if borrows
-                    && (cooling
-                        || !waits.preemptible
-                        || !may_borrow_at_all(&self.tenant, account, &self.rules))
-                {
-                    continue;
-                }
-                let turn = self.turn(account, waits, borrows);
-                if first.as_ref().is_none_or(|(best, _, _)| turn < *best) {
-                    first = Some((turn, workspace.clone(), waits.clone()));
-                }
-            }
-        }
+        let all = self.candidates(view, tried)?.into_iter();
+        let first = all.min_by(|(a, _, _), (b, _, _)| a.cmp(b));
         Ok(first.map(|(_, workspace, waits)| (workspace, waits)))
     }
 
-    /// Whether a workspace could use so much, and it is free.
-    fn has(&self, workspace: &WorkspaceName, amounts: &BTreeMap<Resource, u64>) -> bool {
-        amounts.iter().all(|(resource, amount)| {
-            let free = || self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
-            *amount <= self.cohort.available(workspace, resource)
-                && (resource.gpu().is_none() || *amount <= free())
-        })
+    /// Those that could be admitted by what is counted, and have not been tried.
+    fn candidates(
+        &mut self,
+        view: &mut View,
+        tried: &BTreeSet<String>,
+    ) -> Result<Vec<(Turn, WorkspaceName, InLine)>, Undecided> {
+        let mut hopeful = Vec::new();
+        for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
+            let there = self.there(name, account.least.keys());
+            if enough(&there, &account.least) {
+                hopeful.push((name.clone(), there));
+            }
+        }
+        view.want::<Line>(hopeful.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        // What a reclaim serves has GPUs set aside already, and is admitted by its grant alone: never to as many again.
+        let served: BTreeSet<String> =
+            self.cohort.reclaims.values().filter_map(|reclaim| reclaim.workload.clone()).collect();
+        let mut candidates = Vec::new();
+        for (workspace, mut there) in hopeful {
+            self.line(view, &workspace)?;
+            let account = self.account(&workspace)?;
+            let waiting = self.kept_line(&workspace);
+            let asked: BTreeSet<_> = waiting.iter().flat_map(|waits| waits.requests.keys()).collect();
+            there.extend(
+                self.there(&workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked))),
+            );
+            let at_all = may_borrow_at_all(&self.tenant, account, &self.rules);
+            for waits in waiting.iter().filter(|waits| enough(&there, &waits.requests)) {
+                let borrows = borrows(account, waits);
+                let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
+                let barred = borrows && (cooling || !waits.preemptible || !at_all);
+                if !barred && !tried.contains(&waits.workload) && !served.contains(&waits.workload) {
+                    candidates.push((self.turn(account, waits, borrows), workspace.clone(), waits.clone()));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// What a workspace could use of each resource, and of GPUs no more than is free.
+    fn there<'a>(
+        &self,
+        workspace: &WorkspaceName,
+        resources: impl Iterator<Item = &'a Resource>,
+    ) -> BTreeMap<Resource, u64> {
+        let there = |resource: &Resource| {
+            let available = self.cohort.available(workspace, resource);
+            let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+            if resource.gpu().is_some() { available.min(free) } else { available }
+        };
+        resources.map(|resource| (resource.clone(), there(resource))).collect()
     }
 
     fn turn(&self, account: &Account, waits: &InLine, borrows: bool) -> Turn {
@@ -124,7 +148,7 @@ impl Desk {
             u128::from(balance.spent.borrowed) + u128::from(balance.borrowed) * AHEAD
         };
         let had = if borrows { gpus.map(had).sum() } else { 0 };
-        let raised = self.rules.raised(self.now.since(waits.since)).0;
+        let raised = self.rules.raised(self.now.since(waits.entered_at)).0;
         let priority = i64::from(waits.priority) + i64::from(raised);
         (borrows, had, Reverse(priority), waits.since, waits.workload.clone())
     }
@@ -216,6 +240,11 @@ impl Desk {
             grace,
         }
     }
+}
+
+/// Whether there is enough of each.
+fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> bool {
+    asked.iter().all(|(resource, amount)| there.get(resource).is_some_and(|there| amount <= there))
 }
 
 /// Whether one who waits would use more than its workspace's own.

@@ -20,6 +20,14 @@ pub struct Signature {
     pub sig: String,
 }
 
+impl Signature {
+    /// A signature that this key made.
+    #[must_use]
+    pub fn of(key: &PublicKey, bytes: &[u8]) -> Self {
+        Self { keyid: key.id(), sig: STANDARD.encode(bytes) }
+    }
+}
+
 /// A certificate's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -48,7 +56,7 @@ pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 /// The signer's words.
 pub(crate) async fn sign(cover: &str, signer: &dyn Signer) -> Result<(Signature, PublicKey), String> {
     let (sig, key) = signer.sign(&pae(PAYLOAD_TYPE, cover.as_bytes())).await?;
-    Ok((Signature { keyid: key.id(), sig: STANDARD.encode(sig) }, key))
+    Ok((Signature::of(&key, &sig), key))
 }
 
 /// Whether a signature is of this cover by this key.

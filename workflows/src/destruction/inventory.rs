@@ -73,6 +73,12 @@ impl Inventory {
         if differ.is_empty() { Ok(Self { assets }) } else { Err(differ) }
     }
 
+    /// These assets and no others, the last of each name.
+    #[must_use]
+    pub(crate) fn exactly(assets: impl IntoIterator<Item = Asset>) -> Self {
+        Self { assets: assets.into_iter().map(|asset| (asset.id.clone(), asset)).collect() }
+    }
+
     /// The assets, sorted by id.
     pub fn assets(&self) -> impl Iterator<Item = &Asset> {
         self.assets.values()

@@ -13,10 +13,12 @@ pub mod dsse;
 mod hold;
 mod inventory;
 mod moment;
+pub mod print;
 mod retention;
 mod sanitisation;
 mod scrub;
 mod signer;
+mod work;
 
 pub use actions::{
     CheckHolds, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot, PlaceHold, ReleaseHold,
@@ -28,9 +30,10 @@ pub use hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope};
 pub use inventory::{Inventory, InventoryHead, InventoryPage, Open};
 pub use moment::Moment;
 pub use retention::{Retention, RetentionRule, Then, resolve};
-pub use sanitisation::{
-    Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Outcome, RULES, Rule, SanitisationRecord,
-    Technique, Tool, Validation, Verification, VerificationMethod, Why, node_is_clean,
-};
+pub use sanitisation::{Outcome, RULES, Rule, SanitisationRecord, Why, node_is_clean};
 pub use scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
 pub use signer::{KeyFile, PublicKey, Signer, SigningKey};
+pub use work::{
+    Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Technique, Tool, Validation, Verification,
+    VerificationMethod,
+};

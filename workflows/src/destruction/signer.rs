@@ -198,22 +198,29 @@ impl KeyFile {
     /// Two that make it at once end with one key: it is written aside, and linked where there is none.
     fn make(&self) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
-        let mut seed = [0; 32];
-        SystemRandom::new()
-            .fill(&mut seed)
-            .map_err(|_| io::Error::other("the system has no randomness to give"))?;
-        let aside = self.path.with_extension(format!("pem.{}", std::process::id()));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-        file.write_all(pem("PRIVATE KEY", &[&PRIVATE_PREFIX[..], &seed].concat()).as_bytes())?;
-        file.sync_all()?;
-        let linked = std::fs::hard_link(&aside, &self.path);
+        let (seed, mark) = (random::<32>()?, random::<8>()?);
+        let aside = self.path.with_extension(format!("pem.{:016x}", u64::from_le_bytes(mark)));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        let text = pem("PRIVATE KEY", &[&PRIVATE_PREFIX[..], &seed].concat());
+        let linked = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| std::fs::hard_link(&aside, &self.path));
         std::fs::remove_file(&aside)?;
-        sync_folder(&self.path)?;
         match linked {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            other => other,
+            Err(error) => Err(error),
+            Ok(()) => sync_folder(&self.path),
         }
     }
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system has no randomness to give"))?;
+    Ok(bytes)
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {

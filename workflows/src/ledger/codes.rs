@@ -12,10 +12,24 @@ pub const KEY_TAKEN: &str = "cluster_key.taken";
 pub const BOOKS_DIFFER: &str = "ledger.books_differ";
 /// A node does not allow the change.
 pub const NODE_STATE: &str = "node.state";
+/// Nothing is set aside for the execution.
+pub const EARMARK_MISSING: &str = "quota.earmark_missing";
+/// The quota was changed since the decision.
+pub const QUOTA_CHANGED: &str = "quota.changed";
+/// More is used than is to be left.
+pub const QUOTA_IN_USE: &str = "quota.in_use";
+/// Quotas would exceed what the tenant bought.
+pub const OVER_ENTITLEMENT: &str = "quota.over_entitlement";
 /// Quotas would exceed what the tenant owns.
 pub const OVER_OWNED: &str = "quota.over_owned";
 /// The tenant is closed for good.
 pub const TENANT_CLOSED: &str = "tenant.closed";
+/// The tenant was promised something else since the decision.
+pub const SLA_CHANGED: &str = "sla.changed";
+/// Something stands in the way of the new promise.
+pub const PROMISE_OPEN: &str = "sla.promise_open";
+/// Another execution has stopped the workspace's admission.
+pub const WORKSPACE_FROZEN: &str = "workspace.frozen";
 /// Another tenant has the name.
 pub const NAME_TAKEN: &str = "tenant.name_taken";
 /// The tenant is not in use.
@@ -32,11 +46,30 @@ pub const ALL: &[(&str, &str)] = &[
     ),
     (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
     (NODE_STATE, "read the message: the node is elsewhere in its life; sanitise or repair it first"),
+    (QUOTA_CHANGED, "nothing was changed: look at the quota as it is, and ask again"),
+    (EARMARK_MISSING, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
+    (
+        QUOTA_IN_USE,
+        "nothing: the execution waits until less is used; stop workloads of the workspace to end the wait",
+    ),
+    (
+        OVER_ENTITLEMENT,
+        "another change was granted meanwhile: lower another quota first, buy more, or ask for an exception with an end",
+    ),
     (OVER_OWNED, "lower the quotas to what the tenant owns, or allow overcommit in the platform policy"),
+    (SLA_CHANGED, "nothing was changed: look at the tenant as it is, and ask again"),
+    (
+        PROMISE_OPEN,
+        "the message names what is in the way: end those loans or workloads; before the pivot the execution waits by itself",
+    ),
     (
         TENANT_CLOSED,
         "nothing: a closed tenant does not come back, and its name is not used again; onboard under another",
     ),
     (NAME_TAKEN, "choose another name, or offboard the tenant that has it"),
     (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
+    (
+        WORKSPACE_FROZEN,
+        "finish or cancel the execution that froze the workspace, such as its tenant's offboarding",
+    ),
 ];

@@ -5,10 +5,13 @@
 //! [`Holding`](crate::tenancy::Holding). Documents read become conditions of the commit, so two decisions that cannot
 //! both hold never both commit.
 
+mod capacity;
 mod claim;
 mod cluster_keys;
 pub mod codes;
 mod evaluate;
+mod lowering;
+mod quota_changes;
 mod quotas;
 mod register;
 mod replace;
@@ -16,11 +19,16 @@ pub(crate) mod shelves;
 mod stock;
 mod waitlist;
 
+pub use capacity::{GrantQuota, HoldCapacity, PrepareHeld, QuarantineHeld, ReleaseCapacity};
 pub use claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
 pub use cluster_keys::{IssueClusterKey, Issued, RevokeClusterKey};
 pub(crate) use evaluate::propose;
 pub use evaluate::{Evaluate, Evaluated, facts};
+pub use lowering::{CheckUse, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease};
+pub(crate) use quota_changes::write_line;
+pub use quota_changes::{EvaluateChange, change_facts};
 pub use quotas::{ClearQuotas, SetQuotas};
+pub(crate) use quotas::{freeze, thaw};
 pub use register::{ActivateTenant, RegisterTenant, UnregisterTenant};
 pub use replace::{ClaimReplacements, QuarantineNodes};
 pub use stock::{candidates, choose};

@@ -1,14 +1,23 @@
 //! Quotas of a tenant's workspaces, never more in sum than the tenant owns (I-5).
+//!
+//! What is granted stands in a [`Quota`] per workspace, and once more in the tenant's [`Cohort`], which admission goes
+//! by; both are always written in one commit.
 
 use super::codes;
-use crate::tenancy::{
-    GpuModel, Gpus, Holding, Limits, Quota, Resource, Tenant, TenantId, WorkspaceName, workspace_key,
+use crate::{
+    admission,
+    quotas::Stand,
+    tenancy::{
+        Admitting, Cohort, Earmarks, GpuModel, Holding, Limits, Quota, Resource, Tenant, TenantId,
+        TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
+    },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Sets the quotas of some of a tenant's workspaces.
+/// Sets the quotas of some of a tenant's workspaces, and opens the tenant's account. While the tenant is being onboarded
+/// its account admits nothing.
 ///
 /// Every quota of the tenant is read, so of two changes that together exceed what is owned one is decided again and
 /// refused. Safe to decide again. Its undo, [`ClearQuotas`], tolerates that none was set.
@@ -29,42 +38,51 @@ impl LedgerAction for SetQuotas {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
-        let owned =
-            view.get::<Holding>(self.tenant.as_str())?.map(|holding| holding.owned()).unwrap_or_default();
         let key = |workspace: &WorkspaceName| workspace_key(&self.tenant, workspace);
         view.want::<Quota>(tenant.workspaces.iter().chain(self.limits.keys()).map(key))?;
-        let mut sum: Gpus = self.limits.values().map(|limits| limits.nominal).sum();
-        for workspace in tenant.workspaces.iter().filter(|workspace| !self.limits.contains_key(*workspace)) {
-            let other = view.get::<Quota>(&key(workspace))?;
-            sum = sum.plus(other.map(|quota| nominal(&quota, &self.model)).unwrap_or_default());
-        }
-        if sum > owned && !self.overcommit {
-            let problem =
-                format!("quotas of tenant {} would come to {sum} GPUs, and it owns {owned}", self.tenant);
+        let resource = Resource::gpus(self.model.clone());
+        let others: Vec<_> = tenant
+            .workspaces
+            .iter()
+            .filter(|workspace| !self.limits.contains_key(*workspace))
+            .cloned()
+            .collect();
+        let stand = stand(view, &self.tenant, &others, &resource)?;
+        let new: u64 = self.limits.values().map(|limits| u64::from(limits.nominal.0)).sum();
+        if stand.lacking(new) > 0 && !self.overcommit {
+            let sum = stand.nominal.saturating_add(stand.earmarked).saturating_add(new);
+            let problem = format!(
+                "quotas of tenant {} would come to {sum} GPUs, and it owns {}",
+                self.tenant, stand.owned
+            );
             return Err(ActionError::permanent(codes::OVER_OWNED, problem).into());
         }
+        let mut allowed = BTreeMap::new();
         for (workspace, limits) in &self.limits {
+            let allowances = limits.allowances(&self.model);
+            let class = view.get::<Workspace>(&key(workspace))?.map(|workspace| workspace.class);
+            let class = class.unwrap_or(WorkspaceClass::Production);
+            allowed.insert(workspace.clone(), (class, allowances.clone()));
             let before = view.get::<Quota>(&key(workspace))?.map_or(0, |quota| quota.version);
             view.put(&Quota {
                 tenant: self.tenant.clone(),
                 workspace: workspace.clone(),
-                allowances: limits.allowances(&self.model),
+                allowances,
                 version: before.saturating_add(1),
                 set_by: call.execution,
                 ends: None,
             })?;
         }
+        admission::set_allowances(view, &self.tenant, &allowed)?;
+        if tenant.state == TenantState::Onboarding {
+            let workspaces: Vec<_> = self.limits.keys().cloned().collect();
+            admission::freeze(view, &self.tenant, &workspaces, call.execution)?;
+        }
         Ok(())
     }
 }
 
-/// A quota's own GPUs of `model`, whole ones.
-fn nominal(quota: &Quota, model: &GpuModel) -> Gpus {
-    let nominal = quota.allowances.get(&Resource::gpus(model.clone())).map_or(0, |line| line.nominal);
-    Gpus(u32::try_from(nominal).unwrap_or(u32::MAX))
-}
-
-/// Takes quotas away. Safe to run twice, and tolerates that none was set.
+/// Takes quotas away, and their accounts. Safe to run twice, and tolerates that none was set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClearQuotas {
     /// Whose.
@@ -80,6 +98,68 @@ impl LedgerAction for ClearQuotas {
         for workspace in &self.workspaces {
             view.delete::<Quota>(&workspace_key(&self.tenant, workspace))?;
         }
-        Ok(())
+        if view.get::<Cohort>(self.tenant.as_str())?.is_none() {
+            return Ok(());
+        }
+        admission::clear_allowances(view, &self.tenant, &self.workspaces)?;
+        // An account that nothing was ever decided in leaves nothing to be remembered.
+        let cohort = view.get::<Cohort>(self.tenant.as_str())?;
+        match cohort.filter(|cohort| cohort.accounts.is_empty() && cohort.decisions == 0) {
+            Some(_) => view.delete::<Cohort>(self.tenant.as_str()),
+            None => Ok(()),
+        }
     }
+}
+
+/// How much of `resource` the tenant owns, and what the quotas of `workspaces` and the open changes say of it.
+pub(super) fn stand(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+    resource: &Resource,
+) -> Result<Stand, Undecided> {
+    let model = resource.gpu().map(|kind| &kind.model);
+    let holding = view.get::<Holding>(tenant.as_str())?.filter(|holding| Some(&holding.model) == model);
+    let owned = holding.map_or(0, |holding| u64::from(holding.owned().0));
+    let key = |workspace: &WorkspaceName| workspace_key(tenant, workspace);
+    view.want::<Quota>(workspaces.iter().map(key))?;
+    let mut nominal: u64 = 0;
+    for workspace in workspaces {
+        let quota = view.get::<Quota>(&key(workspace))?;
+        let line = quota.and_then(|quota| quota.allowances.get(resource).copied());
+        nominal = nominal.saturating_add(line.map_or(0, |line| line.nominal));
+    }
+    let earmarked = view.get::<Earmarks>(tenant.as_str())?.map_or(0, |marks| marks.of(resource));
+    Ok(Stand { owned, nominal, earmarked })
+}
+
+/// Stops the admission of workspaces; refused when somebody else has stopped one of them.
+pub(crate) fn freeze(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+    call: &Call,
+) -> Result<(), Undecided> {
+    let cohort = view.need::<Cohort>(tenant.as_str())?;
+    let ours = Admitting::Frozen { by: call.execution };
+    for workspace in workspaces {
+        let admitting = cohort.accounts.get(workspace).map(|account| &account.admitting);
+        if admitting.is_some_and(|admitting| *admitting != Admitting::Open && *admitting != ours) {
+            let problem = format!("workspace {workspace} is frozen by another execution");
+            return Err(ActionError::permanent(codes::WORKSPACE_FROZEN, problem).into());
+        }
+    }
+    admission::freeze(view, tenant, workspaces, call.execution)
+}
+
+/// Lets every workspace that the execution had stopped admit work.
+pub(crate) fn thaw(view: &mut View, tenant: &TenantId, call: &Call) -> Result<(), Undecided> {
+    let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(()) };
+    let ours = Admitting::Frozen { by: call.execution };
+    let frozen = cohort.accounts.iter().filter(|(_, account)| account.admitting == ours);
+    let frozen: Vec<_> = frozen.map(|(workspace, _)| workspace.clone()).collect();
+    if !frozen.is_empty() {
+        admission::thaw(view, tenant, &frozen, call.execution)?;
+    }
+    Ok(())
 }

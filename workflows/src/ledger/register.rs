@@ -106,6 +106,7 @@ impl LedgerAction for ActivateTenant {
         for node in claim::nodes(view, holding.nodes.keys())? {
             view.put(&node.serve(node.owner_epoch).map_err(claim::changed)?)?;
         }
+        super::quotas::thaw(view, &self.tenant, call)?;
         let active = tenant.activate(view.now()).ok_or_else(closed)?;
         view.put(&active)?;
         let nodes: Vec<_> = holding.nodes.keys().cloned().collect();

@@ -11,7 +11,8 @@ use crate::{
     placement::{Ask, Constraints},
     policy::{PolicyRef, WorkspaceTerms},
     qualification::QualifyNode,
-    tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, WorkspaceName},
+    quotas::lines,
+    tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, Resource, WorkspaceName},
 };
 use engine::{DAY, HOUR, Rule, Seat};
 use std::{collections::BTreeMap, time::Duration};
@@ -136,7 +137,16 @@ impl Onboarding {
     }
 
     pub(super) fn accounts(&self) -> Vec<CreateAccount> {
-        self.on(ClusterKind::Slurm, || CreateAccount { cluster: self.cluster(), tenant: self.tenant() })
+        let bought = self.request.entitlement.gpus;
+        let of = |workspace: &WorkspaceTerms| {
+            let allowances = workspace.limits.allowances(&self.request.entitlement.gpu_model);
+            (workspace.name.to_string(), lines::associations(&allowances, bought))
+        };
+        self.on(ClusterKind::Slurm, || CreateAccount {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            associations: self.terms.iter().flat_map(|terms| &terms.workspaces).map(of).collect(),
+        })
     }
 
     pub(super) fn namespaces(&self) -> Vec<CreateNamespace> {
@@ -197,7 +207,15 @@ impl Onboarding {
     }
 
     pub(super) fn cohorts(&self) -> Vec<CreateCohort> {
-        self.on(ClusterKind::Kubernetes, || CreateCohort { cluster: self.cluster(), tenant: self.tenant() })
+        let resource = Resource::gpus(self.request.entitlement.gpu_model.clone());
+        let of = |workspace: &WorkspaceTerms| {
+            (lines::cohort(&workspace.name, &resource), u64::from(workspace.limits.nominal.0))
+        };
+        self.on(ClusterKind::Kubernetes, || CreateCohort {
+            cluster: self.cluster(),
+            tenant: self.tenant(),
+            quotas: self.terms.iter().flat_map(|terms| &terms.workspaces).map(of).collect(),
+        })
     }
 
     pub(super) fn flavors(&self) -> Vec<CreateFlavor> {
@@ -229,7 +247,10 @@ impl Onboarding {
             cluster: self.cluster(),
             tenant: self.tenant(),
             workspace: workspace.name.to_string(),
-            hard: hard(&workspace.limits, self.request.entitlement.gpus),
+            hard: lines::hard(
+                &workspace.limits.allowances(&self.request.entitlement.gpu_model),
+                self.request.entitlement.gpus,
+            ),
         })
     }
 
@@ -297,18 +318,4 @@ impl Onboarding {
             workspace: workspace.name.to_string(),
         })
     }
-}
-
-/// Hard limits as Kubernetes names them; GPUs up to what may be borrowed on top, and never beyond what was bought.
-fn hard(limits: &Limits, bought: Gpus) -> BTreeMap<String, u64> {
-    let most = limits.borrowing_limit.map_or(bought, |more| limits.nominal.plus(more).min(bought));
-    let others = [
-        ("requests.cpu", limits.cpu_milli.map(|milli| milli.div_ceil(1_000))),
-        ("requests.memory", limits.memory_mib.map(|mib| mib.saturating_mul(1 << 20))),
-        ("requests.storage", limits.storage_gib.map(|gib| gib.saturating_mul(1 << 30))),
-        ("pods", limits.pods),
-    ];
-    let mut hard = BTreeMap::from([("requests.nvidia.com/gpu".to_owned(), u64::from(most.0))]);
-    hard.extend(others.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))));
-    hard
 }

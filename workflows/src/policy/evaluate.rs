@@ -305,7 +305,7 @@ fn field_of(constraint: &str) -> &'static str {
         "data residency" => "tenant.data_residency",
         "isolation" => "tenant.isolation",
         "pins" => "compliance",
-        _ => "",
+        _ => "entitlement",
     }
 }
 

@@ -3,7 +3,8 @@
 use super::{
     Admission, Capacity, Gates, GpuModels, Guards, Lending, Offboarding, Pin, Provenance, Reclaim, Retention,
     Sanitisation, Scheduling, Sweeps,
-    document::{self, Item},
+    document::{self, Item, Value},
+    filled::filled,
     finding::Invalid,
     platform_reader::{self, Under},
     reader::Reader,
@@ -15,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 use store::Timestamp;
@@ -164,6 +165,32 @@ pub(super) fn policy_key(name: &str, version: u32) -> String {
 pub struct PolicyInForce {
     /// That one.
     pub reference: PolicyRef,
+    /// How often another one came into force; 0 in stores that did not count yet.
+    #[serde(default)]
+    pub number: u64,
+}
+
+/// Another version came into force. Never rewritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChange {
+    /// Counts the changes, from 1.
+    pub number: u64,
+    /// What was in force before.
+    pub from: PolicyRef,
+    /// What is in force since.
+    pub to: PolicyRef,
+    /// Who said so.
+    pub by: String,
+    /// From when on it holds.
+    pub at: Timestamp,
+}
+
+impl Entity for PolicyChange {
+    const COLLECTION: &'static str = "policy-changes";
+
+    fn id(&self) -> String {
+        format!("{:012}", self.number)
+    }
 }
 
 impl Entity for PolicyInForce {
@@ -202,13 +229,24 @@ impl PlatformPolicy {
         Self::over(text, base)
     }
 
-    /// The policy that was published, its gaps filled as they were then.
+    /// The policy that was published, its gaps filled as they were then. Read once for each text: admissions ask often.
     ///
     /// # Errors
     /// As [`Self::from_yaml`].
     pub(super) fn published(published: &PublishedPolicy) -> Result<Self, Invalid> {
         // There is one version that fills gaps so far; `over` says which, so that a later one changes nothing here.
-        Self::from_yaml(&published.text)
+        static READ: Mutex<BTreeMap<String, PlatformPolicy>> = Mutex::new(BTreeMap::new());
+        let digest = sha256(published.text.as_bytes());
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(policy) = read.get(&digest) {
+            return Ok(policy.clone());
+        }
+        let policy = Self::from_yaml(&published.text)?;
+        if read.len() >= MOST_READ {
+            read.pop_first();
+        }
+        read.insert(digest, policy.clone());
+        Ok(policy)
     }
 
     /// The built-in policy of this number, whether or not it is the latest.
@@ -216,20 +254,35 @@ impl PlatformPolicy {
     /// # Errors
     /// None in a build whose tests passed.
     pub(super) fn built_in_version(version: u32) -> Result<Option<Self>, Invalid> {
-        let index = (version as usize).checked_sub(1);
-        let Some(text) = index.and_then(|index| Self::BUILT_INS.get(index)) else { return Ok(None) };
-        if *text == Self::BUILT_IN { Self::built_in().map(Some) } else { Self::from_yaml(text).map(Some) }
+        let Some(text) = Self::built_in_text(version) else { return Ok(None) };
+        if text == Self::BUILT_IN { Self::built_in().map(Some) } else { Self::from_yaml(text).map(Some) }
+    }
+
+    /// The text of a version that was ever built in.
+    #[must_use]
+    pub fn built_in_text(version: u32) -> Option<&'static str> {
+        (version as usize).checked_sub(1).and_then(|index| Self::BUILT_INS.get(index)).copied()
     }
 
     /// The built-in text under the next number, each first text of a pair replaced by the second: a policy to publish in
-    /// demonstrations and tests. `None` when a first text does not occur.
+    /// demonstrations and tests. It carries no examples, which say what the built-in values do. `None` when a first text does not occur.
     #[must_use]
     pub fn amended(changes: &[(&str, &str)]) -> Option<String> {
         let (latest, next) = (format!("version: {}", Self::LATEST), format!("version: {}", Self::LATEST + 1));
-        let text = Self::BUILT_IN.replacen(&latest, &next, 1);
+        let without = Self::BUILT_IN.split("\nexamples:\n").next().unwrap_or_default();
+        let text = without.replacen(&latest, &next, 1);
         changes
             .iter()
             .try_fold(text, |text, (from, to)| text.contains(from).then(|| text.replacen(from, to, 1)))
+    }
+
+    /// The document of a platform policy with its gaps filled; any other document as it is.
+    pub(super) fn filled(root: Item) -> Result<Item, Invalid> {
+        let Value::Map(fields) = &root.value else { return Ok(root) };
+        if fields.iter().any(|(name, _, _)| name == "policy") {
+            return Ok(filled(&root, &base()?.root));
+        }
+        Ok(root)
     }
 
     fn over(text: &str, base: &Base) -> Result<Self, Invalid> {
@@ -253,6 +306,9 @@ impl PlatformPolicy {
         self.buffers.get(region).copied().unwrap_or(self.buffer)
     }
 }
+
+/// Policies that are kept in memory.
+const MOST_READ: usize = 32;
 
 /// The built-in policy, and its document for the gaps of others.
 struct Base {

@@ -4,6 +4,7 @@ use super::{
     admission::Admission,
     approvals::{Gates, seats},
     capacity::Capacity,
+    contradictions::contradictions,
     document::{Item, Value},
     examples,
     gpu_models::GpuModels,
@@ -62,12 +63,21 @@ pub(super) struct Under<'a> {
     pub(super) provenance: &'a Provenance,
 }
 
+#[allow(clippy::too_many_lines, reason = "one line a section, in the order of the document")]
 pub(super) fn policy(
     reader: &Reader,
     root: &Item,
     text: &str,
     under: Option<&Under<'_>>,
 ) -> Option<PlatformPolicy> {
+    let policy = read(reader, root, text, under);
+    let examples = examples::read(reader, root);
+    let policy = policy?;
+    reader.note_all(contradictions(&policy));
+    examples.map(|_| policy)
+}
+
+fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> Option<PlatformPolicy> {
     let mut top = reader.fields(root, &TOP)?;
     if let Some(under) = under {
         top = top.over(under.root);
@@ -93,7 +103,6 @@ pub(super) fn policy(
     let (guards, sweeps) = (Guards::read(&top), Sweeps::read(&top));
     let gpu_models = GpuModels::read(&top);
 
-    examples::read(reader, root)?;
     let (older, stock, name, version) = (older?, stock?, name?, version?);
     let provenance = Provenance::of(&name, version, root, under.map(|under| under.provenance));
     Some(PlatformPolicy {

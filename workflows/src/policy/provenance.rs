@@ -1,6 +1,9 @@
 //! Where each value of a policy was written: in the document itself, or in the built-in one that fills its gaps.
 
-use super::document::{Item, Value};
+use super::{
+    document::{Item, Value},
+    finding::Spot,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -9,7 +12,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 struct Lines {
     name: String,
     version: u32,
-    lines: BTreeMap<String, u64>,
+    lines: BTreeMap<String, Spot>,
 }
 
 /// Where every value of a policy stands. Follows from the text, and is no part of the policy's digest.
@@ -44,7 +47,7 @@ impl Lines {
     }
 
     fn origin(&self, path: &str) -> Option<Origin> {
-        let line = *self.lines.get(path)?;
+        let line = self.lines.get(path)?.line;
         Some(Origin { document: self.name.clone(), version: self.version, line })
     }
 }
@@ -73,21 +76,32 @@ impl Provenance {
     /// The line of `path` in the document itself; `None` where it stands in the one below it, or nowhere.
     #[must_use]
     pub fn line(&self, path: &str) -> Option<u64> {
-        self.own.lines.get(path).copied()
+        self.own.lines.get(path).map(|spot| spot.line)
+    }
+
+    /// The place of `path` in the document itself, or of the nearest group around it.
+    pub(super) fn spot(&self, path: &str) -> Option<Spot> {
+        let mut path = path;
+        loop {
+            if let Some(spot) = self.own.lines.get(path) {
+                return Some(*spot);
+            }
+            path = path.get(..path.rfind(['.', '['])?)?;
+        }
     }
 }
 
-fn gather(item: &Item, lines: &mut BTreeMap<String, u64>) {
+fn gather(item: &Item, lines: &mut BTreeMap<String, Spot>) {
     match &item.value {
         Value::Map(fields) => {
             for (_, at, inner) in fields {
-                lines.extend(at.map(|spot| (inner.path.clone(), spot.line)));
+                lines.extend(at.map(|spot| (inner.path.clone(), spot)));
                 gather(inner, lines);
             }
         }
         Value::List(items) => {
             for inner in items {
-                lines.extend(inner.at.map(|spot| (inner.path.clone(), spot.line)));
+                lines.extend(inner.at.map(|spot| (inner.path.clone(), spot)));
                 gather(inner, lines);
             }
         }

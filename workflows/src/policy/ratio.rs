@@ -49,7 +49,7 @@ impl Ratio {
 
 impl Serialize for Ratio {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if self.thousandths % 1_000 == 0 {
+        if self.thousandths.is_multiple_of(1_000) {
             return to.serialize_u32(self.thousandths / 1_000);
         }
         to.serialize_f64(f64::from(self.thousandths) / 1_000.0)

@@ -49,6 +49,11 @@ impl Reader {
         self.findings.borrow_mut().push(Finding::new(item.at, &item.path, problem, remedy.into()));
     }
 
+    /// Notes what was found otherwise.
+    pub(super) fn note_all(&self, findings: Vec<Finding>) {
+        self.findings.borrow_mut().extend(findings);
+    }
+
     /// The fields of `item`; notes those not `known`.
     pub(crate) fn fields<'a>(&'a self, item: &'a Item, known: &[&str]) -> Option<Fields<'a>> {
         let Value::Map(fields) = &item.value else {
@@ -182,7 +187,7 @@ impl Reader {
     /// A span of whole days.
     pub(crate) fn days(&self, item: &Item) -> Option<Duration> {
         let span = self.duration(item)?;
-        if span.as_secs() % 86_400 == 0 {
+        if span.as_secs().is_multiple_of(86_400) {
             return Some(span);
         }
         self.note(item, format!("{} is no number of whole days", duration::show(span)), "write it as `30d`");

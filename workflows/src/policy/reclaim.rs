@@ -24,6 +24,13 @@ pub struct Reclaim {
     pub limits: StepLimits,
     /// How often a plan is made again because the world changed under it. Default 3.
     pub replans: u32,
+    /// Whether a victim that turned out not to be needed is let go. Default true; off only to compare.
+    #[serde(default = "yes")]
+    pub fill_back: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How victims are chosen.
@@ -151,8 +158,8 @@ impl Reclaim {
     }
 }
 
-const FIELDS: [&str; 8] =
-    ["deadline", "grace", "algorithm", "guard", "scrub", "confirm", "limits", "replans"];
+const FIELDS: [&str; 9] =
+    ["deadline", "grace", "algorithm", "guard", "scrub", "confirm", "limits", "replans", "fill_back"];
 const GUARD: [&str; 4] = ["ratio", "share", "victim_gpus", "victim_age"];
 const SCRUB: [&str; 4] = ["same_workspace", "cross_workspace", "sensitive", "sensitive_tags"];
 const LIMITS: [&str; 8] = ["plan", "fence", "notify", "evict", "gone", "confirm", "scrub", "grant"];
@@ -169,6 +176,7 @@ impl Reclaim {
         let confirm = fields.layer("confirm", &["reads", "apart"]).and_then(|fields| confirm(&fields));
         let limits = fields.layer("limits", &LIMITS).and_then(|fields| limits(&fields));
         let replans = fields.must("replans").and_then(|item| reader.whole(item, 0..=100_u32));
+        let fill_back = fields.may("fill_back").map_or(Some(true), |item| reader.bool(item));
         let read = Self {
             deadline: deadline?,
             grace: grace?,
@@ -178,6 +186,7 @@ impl Reclaim {
             confirm: confirm?,
             limits: limits?,
             replans: replans?,
+            fill_back: fill_back?,
         };
         read.refuse_early(&fields);
         Some(read)

@@ -139,7 +139,7 @@ pub fn constraints(facts: &Facts, policy: &PlatformPolicy) -> Constraints {
 }
 
 /// The pins that hold for a tenant with these tags.
-fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTreeMap<String, ClusterId> {
+pub(crate) fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTreeMap<String, ClusterId> {
     let tagged = |label: &str| tags.iter().any(|tag| <&str>::from(*tag) == label);
     let pins = policy.pins.iter().filter(|pin| tagged(&pin.label));
     pins.map(|pin| (pin.label.clone(), pin.cluster.clone())).collect()

@@ -4,6 +4,7 @@ use crate::{
     actuators::StartWorkload,
     admission::{self, Observation, Request, Seen},
     backends::simulated::LocalWorld,
+    fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     policy::{PlatformPolicy, publish},
     reclaim,
     tenancy::{
@@ -12,12 +13,17 @@ use crate::{
         WorkspaceName,
     },
 };
-use engine::{ActionError, Engine, Error, SystemClock, Undecided, View};
+use engine::{ActionError, Engine, Error, ManualClock, Undecided, View};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{ExecutionId, Memory, Put, Store as _};
+use store::{ExecutionId, Memory, Put, Store as _, Timestamp};
+
+/// 2025-12-01, a month before the runs: what is to be overdue is so from the beginning.
+const LONG_AGO: Timestamp = Timestamp(1_764_547_200_000);
+
+const SITES: &str = "regions: [{id: eu-west, jurisdiction: eu}]\nclusters: [{id: west-1, region: eu-west}]\n";
 
 /// A workspace: its name, class, and what it may use of GPUs.
 pub(super) type Room = (&'static str, WorkspaceClass, Allowance);
@@ -48,6 +54,14 @@ fn wrong(what: impl std::fmt::Display) -> Undecided {
     ActionError::permanent("proof.stage", what.to_string()).into()
 }
 
+/// A stage that cannot be set up.
+pub(super) fn failed(undecided: Undecided) -> Error {
+    match undecided {
+        Undecided::Failed(error) => Error::Undecided(error),
+        Undecided::Needs(_) => Error::Undecided(ActionError::permanent("proof.stage", "asks for documents")),
+    }
+}
+
 /// The only tenant.
 pub(super) fn tenant() -> Result<TenantId, Undecided> {
     "acme".parse().map_err(wrong)
@@ -66,7 +80,7 @@ impl Stage {
     pub(super) async fn set(&self, collections: &[&'static str]) -> Result<Set, Error> {
         let store = Arc::new(Memory::new());
         let platform = crate::platform::Platform::simulated(Arc::new(LocalWorld::new()));
-        let engine = Engine::new(store.clone(), Arc::new(SystemClock), platform);
+        let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
         engine.ledger(true, |view| self.begin(view)).await?;
         engine.ledger(true, |view| self.open(view)).await?;
         engine.ledger(true, observe).await?;
@@ -165,6 +179,28 @@ impl Stage {
         }
         admission::set_allowances(view, &tenant, &all).map(drop)
     }
+}
+
+/// The documents of a region with free nodes.
+pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Error> {
+    let store = Arc::new(Memory::new());
+    let platform = crate::platform::Platform::simulated(Arc::new(LocalWorld::new()));
+    let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
+    engine
+        .ledger(true, |view| {
+            let sites = parse_sites(SITES).map_err(wrong)?;
+            import_sites(view, &sites)?;
+            let rows =
+                parse_nodes("sn,cpu_milli,memory_mib,gpu,model\nw-0,96000,786432,8,H100\n").map_err(wrong)?;
+            import_nodes(view, &rows, &"west-1".parse().map_err(wrong)?, &"eu-west".parse().map_err(wrong)?)
+        })
+        .await?;
+    let mut documents = Vec::new();
+    for collection in collections {
+        let found = store.documents(collection, "", None, 10_000).await?;
+        documents.extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
+    }
+    Ok(documents)
 }
 
 fn observe(view: &mut View) -> Result<(), Undecided> {

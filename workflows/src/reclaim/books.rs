@@ -300,6 +300,7 @@ pub(super) fn settings(
             hard,
         }),
         forbidden,
+        fill_back: policy.reclaim.fill_back,
         ..Settings::default()
     })
 }

@@ -256,7 +256,12 @@ fn one(at: usize, value: &Value) -> Result<Case, Broken> {
 fn target(at: &At<'_>) -> Result<Target, Broken> {
     Ok(Target {
         name: at.get("name")?.text()?.to_owned(),
-        reason: at.maybe("reason").map(|reason| reason.text()).transpose()?.map(ToOwned::to_owned),
+        reason: at
+            .maybe("reason")
+            .map(|reason| reason.text())
+            .transpose()?
+            .filter(|text| !text.is_empty())
+            .map(ToOwned::to_owned),
         ongoing: at.maybe("ongoing").map(|ongoing| ongoing.flag()).transpose()?,
     })
 }

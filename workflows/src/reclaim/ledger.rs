@@ -132,8 +132,29 @@ impl LedgerAction for Unfence {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        self.remember(view, call.execution)?;
         let ended = admission::unfence(view, &self.tenant, &self.resource, call.execution)?;
         announce(view, &ended.news)
+    }
+}
+
+impl Unfence {
+    /// Whoever gave this reclaim up does not want another one for the same demand in the same breath: the sweep asks again,
+    /// after a while.
+    fn remember(&self, view: &mut View, execution: ExecutionId) -> Result<(), Undecided> {
+        let Some(cohort) = view.get::<Cohort>(self.tenant.as_str())? else { return Ok(()) };
+        let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == execution);
+        let Some(name) = ours.and_then(|reclaim| reclaim.workload.clone()) else { return Ok(()) };
+        let Some(demand) = view.get::<Workload>(&Workload::key(&self.tenant, &name))? else { return Ok(()) };
+        let before = view.get::<Asked>(&format!("{}/{}", self.tenant, self.resource))?;
+        view.put(&Asked {
+            tenant: self.tenant.clone(),
+            resource: self.resource.clone(),
+            workload: name,
+            since: demand.submitted_at,
+            number: before.map_or(0, |asked| asked.number),
+            at: view.now(),
+        })
     }
 }
 
@@ -226,6 +247,8 @@ fn reclaimed_by(
 pub struct Assessed {
     /// What the demand lacks still; without a demand, how many victims hold theirs.
     pub missing: u64,
+    /// Victims that hold their GPUs still.
+    pub left: u64,
     /// Whether the demand is gone.
     pub withdrawn: bool,
 }
@@ -245,14 +268,14 @@ impl LedgerAction for AssessReclaim {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Assessed, Undecided> {
         let cohort = view.need::<Cohort>(self.tenant.as_str())?;
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == call.execution);
-        let Some(reclaim) = ours else { return Ok(Assessed { missing: 0, withdrawn: true }) };
+        let Some(reclaim) = ours else { return Ok(Assessed { missing: 0, left: 0, withdrawn: true }) };
+        let left = u64::try_from(reclaim.victims.len()).unwrap_or(u64::MAX);
         if reclaim.workload.is_none() {
-            let missing = u64::try_from(reclaim.victims.len()).unwrap_or(u64::MAX);
-            return Ok(Assessed { missing, withdrawn: true });
+            return Ok(Assessed { missing: left, left, withdrawn: true });
         }
         let account = cohort.accounts.get(&reclaim.workspace);
         let aside = account.map_or(0, |account| account.balance(&self.resource).in_transit);
-        Ok(Assessed { missing: reclaim.wanted.saturating_sub(aside), withdrawn: false })
+        Ok(Assessed { missing: reclaim.wanted.saturating_sub(aside), left, withdrawn: false })
     }
 }
 

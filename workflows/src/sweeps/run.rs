@@ -1,6 +1,6 @@
 //! One sweep, and all that are due.
 
-use super::{keys, loans, promises};
+use super::{keys, loans, promises, quotas};
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
@@ -119,7 +119,8 @@ pub async fn run(
         Sweep::Reclaim => promises::sweep(engine, &mut swept).await,
         Sweep::LoanExpiry => loans::sweep(engine, &mut swept).await,
         Sweep::KeyRotation => keys::sweep(engine, &mut swept).await,
-        Sweep::QuotaExpiry | Sweep::ContractEnd | Sweep::Drift => Ok(()),
+        Sweep::QuotaExpiry => quotas::sweep(engine, &mut swept).await,
+        Sweep::ContractEnd | Sweep::Drift => Ok(()),
         Sweep::LineAgeing => promises::wake_all(engine, &mut swept).await,
     };
     if let Err(error) = done {

@@ -118,7 +118,7 @@ pub struct Grounds {
     pub class: WorkloadClass,
     /// Whether it may be evicted for others.
     pub preemptible: bool,
-    /// Labels that pins look at.
+    /// Labels that pins look at: the workload's, and its tenant's compliance tags.
     pub labels: BTreeSet<String>,
     /// What its workspace is for.
     pub workspace_class: WorkspaceClass,

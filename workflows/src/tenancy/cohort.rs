@@ -19,18 +19,29 @@ pub struct Balance {
     /// What it may use.
     pub allowance: Allowance,
     /// What its admitted workloads use, those being reclaimed included.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub used: u64,
     /// What has been set aside for its pending demand and not been granted yet. Counts as used, so that no third party
     /// is admitted to GPUs in transit (I-10).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub in_transit: u64,
     /// The sum of its open loans as a borrower.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub borrowed: u64,
     /// The sum of its open loans as a lender.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lent: u64,
     /// Which soft thresholds of policy it is above, a bit for each in their order (S-124).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub warned: u16,
     /// What it used since [`Cohort::since`].
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spent: Spent,
+}
+
+/// What need not be written: accounts are read and written with every decision.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Balance {
@@ -104,7 +115,7 @@ pub struct Account {
     pub waiting: u32,
     /// Of each resource, the least that any of its waiting workloads asks for; so that most lines need not be read.
     pub least: Amounts,
-    /// Since when the oldest of them waits.
+    /// Since when the one of them waits that has waited longest.
     pub oldest: Option<Timestamp>,
 }
 
@@ -195,6 +206,10 @@ pub struct Cohort {
 }
 
 impl Cohort {
+    /// The longest that the document of an account may be, in bytes, so that it keeps under the store's limit (256 KiB) as
+    /// its numbers grow: about 250 workspaces with a quota for each of five resources.
+    pub const LONGEST: usize = 192 << 10;
+
     /// An account without workspaces, from `now` on.
     #[must_use]
     pub fn new(tenant: TenantId, now: Timestamp) -> Self {

@@ -12,8 +12,10 @@ pub struct InLine {
     pub workload: String,
     /// Higher is more important.
     pub priority: i32,
-    /// Since when; kept when it is put back in line.
+    /// When it was first asked for: its place in line, kept when it is put back.
     pub since: Timestamp,
+    /// When it took this place; only what it waits counts as waiting.
+    pub entered_at: Timestamp,
     /// What it asks for.
     pub requests: Amounts,
     /// The most GPUs that must lie on one node.
@@ -38,9 +40,11 @@ pub struct Line {
 }
 
 impl Line {
-    /// The most that wait in one line, whatever policy allows, so that none nears the store's limit for a document
-    /// (256 KiB).
-    pub const MOST: usize = 700;
+    /// The most that wait in one line, whatever policy allows.
+    pub const MOST: usize = 1_000;
+    /// How long a line's document may be, in bytes, for another to join, so that it keeps under the store's limit (256 KiB)
+    /// also when victims are put back: about 500 with the longest names, 1,000 with usual ones.
+    pub const LONGEST: usize = 224 << 10;
 }
 
 impl Entity for Line {

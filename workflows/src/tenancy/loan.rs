@@ -119,7 +119,7 @@ pub struct OpenLoans {
 impl OpenLoans {
     /// The most that are open at once in one tenant and kind, so that the list keeps under the store's limit for a document
     /// (256 KiB). Further borrowers wait.
-    pub const MOST: usize = 800;
+    pub const MOST: usize = 600;
 
     /// The id of the list of a tenant's open loans of `resource`.
     #[must_use]

@@ -50,7 +50,7 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// The most nodes of one tenant, so that the document keeps under the store's limit (256 KiB).
-    pub const MOST_NODES: usize = 3_000;
+    pub const MOST_NODES: usize = 2_000;
 }
 
 impl Entity for Occupancy {

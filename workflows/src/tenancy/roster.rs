@@ -46,7 +46,7 @@ impl Roster {
     pub const PARTS: u8 = 8;
     /// The most that one part lists, so that none nears the store's limit for a document (256 KiB). A workspace may run
     /// eight times as many, if their names spread evenly.
-    pub const MOST: usize = 500;
+    pub const MOST: usize = 400;
 
     /// The part that lists the workload `name`.
     #[must_use]

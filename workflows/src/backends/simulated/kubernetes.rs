@@ -5,7 +5,7 @@ use super::{
     services::{Ask, SIMULATED, found, value},
 };
 use crate::actuators::{
-    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, workspace_name,
+    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, workspace_name,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -25,6 +25,18 @@ impl Kubernetes for Simulated {
 
     async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
         self.write(Verb::Patch, manifest, stamp).await
+    }
+
+    async fn swap(
+        &self,
+        place: &Place,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        let name = place.full_name();
+        let ask = Ask::new(System::Kubernetes, &place.cluster, Verb::Swap, place.kind.into(), &name);
+        found(self.send(ask.of(tenant).with(json!(swap)), stamp).await?)
     }
 
     async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {

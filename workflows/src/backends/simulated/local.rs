@@ -63,6 +63,12 @@ impl LocalWorld {
         state.furnish(thing, tenant, serde_json::json!({}));
     }
 
+    /// What every change of a cohort, queue, resource quota or account left behind, by address, in order.
+    #[must_use]
+    pub fn limits_log(&self) -> Vec<(String, Value)> {
+        self.state().limits.clone()
+    }
+
     /// Plays this script of faults from here on, in place of any other.
     pub fn script(&self, script: Script) {
         *self.player.lock().unwrap_or_else(PoisonError::into_inner) = Player::new(script);

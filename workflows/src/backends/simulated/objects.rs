@@ -4,7 +4,7 @@ use super::{
     Request, Response, machines,
     state::{Done, Object, State},
 };
-use crate::actuators::{Emptied, Found, GpuLayout, LayoutState, Thing, codes};
+use crate::actuators::{Emptied, Found, GpuLayout, LayoutState, Swap, Thing, codes};
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -174,6 +174,33 @@ pub(super) fn patch(state: &mut State, request: &Request) -> Result<Done, Action
         state.objects.retain(|address, _| !address.starts_with(&admitted));
     }
     Ok(if same { Done::Nothing(response) } else { Done::Effect(response) })
+}
+
+/// One field, compared and set at once; null stands for an absent field.
+pub(super) fn swap(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let address = request.address();
+    let swap: Swap = serde_json::from_value(request.spec.clone())
+        .map_err(|e| ActionError::permanent(codes::UNREADABLE, format!("change of {address}: {e}")))?;
+    let Some(object) = state.objects.get_mut(&address).filter(|object| !object.found.terminating) else {
+        return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {address}")));
+    };
+    if object.found.tenant != request.tenant {
+        let why = format!("{address} is of {:?}", object.found.tenant);
+        return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+    }
+    let now = object.found.spec.get(&swap.field).cloned().unwrap_or(Value::Null);
+    if now != swap.from {
+        let why = format!("{} of {address} was changed meanwhile", swap.field);
+        return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+    }
+    if let Value::Object(spec) = &mut object.found.spec {
+        match &swap.to {
+            Value::Null => drop(spec.remove(&swap.field)),
+            to => drop(spec.insert(swap.field.clone(), to.clone())),
+        }
+    }
+    let response = Response { found: Some(object.found.clone()), value: Value::Null };
+    Ok(if now == swap.to { Done::Nothing(response) } else { Done::Effect(response) })
 }
 
 pub(super) fn delete(state: &mut State, request: &Request) -> Result<Done, ActionError> {

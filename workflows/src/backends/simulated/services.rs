@@ -2,8 +2,8 @@
 
 use super::{Request, Response, System, Verb, World};
 use crate::actuators::{
-    Bucket, Diagnosis, Finding, Found, GpuLayout, Gpus, Identity, KeySafety, Keys, Level, Objects, Slurm,
-    Stamp, codes, tenant_name,
+    Associations, Bucket, Diagnosis, Finding, Found, GpuLayout, Gpus, Identity, KeySafety, Keys, Level,
+    Objects, Slurm, Stamp, Swap, codes, tenant_name,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -108,14 +108,27 @@ impl Slurm for Simulated {
         cluster: &str,
         name: &str,
         tenant: &str,
+        associations: &Associations,
         stamp: &Stamp,
     ) -> Result<Found, ActionError> {
         let ask = Ask::new(System::Slurm, cluster, Verb::Apply, ACCOUNT, name).of(tenant);
-        found(self.send(ask.with(json!({ "jobs": 0 })), stamp).await?)
+        found(self.send(ask.with(json!({ "jobs": 0, "associations": associations })), stamp).await?)
     }
 
     async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
         Ok(self.send(Ask::new(System::Slurm, cluster, Verb::Read, ACCOUNT, name), stamp).await?.found)
+    }
+
+    async fn swap(
+        &self,
+        cluster: &str,
+        name: &str,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        let ask = Ask::new(System::Slurm, cluster, Verb::Swap, ACCOUNT, name).of(tenant);
+        found(self.send(ask.with(json!(swap)), stamp).await?)
     }
 
     async fn delete_account(

@@ -60,6 +60,8 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<String, Node>,
     pub(super) machines: BTreeMap<String, Machine>,
     pub(super) trace: Vec<Effect>,
+    /// What each effect on a limit left behind, in order.
+    pub(super) limits: Vec<(String, Value)>,
     pub(super) refused: Vec<Refused>,
     memory: BTreeMap<String, Memory>,
     fences: BTreeMap<String, u64>,
@@ -76,6 +78,7 @@ impl State {
             Verb::Check => return (checks::check(self, request), false),
             Verb::Apply
             | Verb::Patch
+            | Verb::Swap
             | Verb::Delete
             | Verb::Take
             | Verb::Cordon
@@ -90,6 +93,7 @@ impl State {
         match self.change(request) {
             Ok(Done::Effect(response)) => {
                 self.trace.push(Effect::of(request, self.nodes.get(&request.address())));
+                self.note_limit(request);
                 self.remember(request, &response);
                 (Ok(response), true)
             }
@@ -139,12 +143,19 @@ impl State {
             Verb::Apply if request.system == System::Machines => machines::apply(self, request),
             Verb::Apply => objects::apply(self, request),
             Verb::Patch => objects::patch(self, request),
+            Verb::Swap => objects::swap(self, request),
             Verb::Delete if request.kind == workloads::WORKLOAD => workloads::evict(self, request),
             Verb::Delete => objects::delete(self, request),
             Verb::Run => workloads::run(self, request),
             Verb::Empty => objects::empty(self, request),
             Verb::Read | Verb::Check | Verb::List => Ok(Done::Nothing(Response::default())),
         }
+    }
+
+    fn note_limit(&mut self, request: &Request) {
+        let limits = ["Cohort", "ClusterQueue", "ResourceQuota", "Account"].contains(&request.kind.as_str());
+        let object = self.objects.get(&request.address()).filter(|_| limits);
+        self.limits.extend(object.map(|object| (request.address(), object.found.spec.clone())));
     }
 
     fn remember(&mut self, request: &Request, response: &Response) {

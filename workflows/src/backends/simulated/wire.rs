@@ -70,6 +70,8 @@ pub enum Verb {
     Apply,
     /// Set some fields of it.
     Patch,
+    /// Set one field of it, if the field is as it was read.
+    Swap,
     /// Begin to delete it.
     Delete,
     /// Give a node to a tenant.
@@ -94,6 +96,7 @@ impl Verb {
             Self::Read | Self::Check | Self::List => false,
             Self::Apply
             | Self::Patch
+            | Self::Swap
             | Self::Delete
             | Self::Take
             | Self::Cordon

@@ -1,8 +1,8 @@
 //! Issuing: from an inventory, the records and the approvals to a cover and its pages, or to all that is lacking.
 
 use super::{
-    Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef,
-    Requested, Retained, Software, Tombstone, paper,
+    Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef, Problem,
+    Requested, Retained, Software, Tombstone, paper, rules,
 };
 use crate::{
     destruction::{
@@ -92,6 +92,9 @@ pub enum NotIssued {
         /// On file.
         inventory: Digest,
     },
+    /// What was given does not fit together: verification would refuse the certificate.
+    #[error("it would not hold: {}", .0.iter().map(|problem| format!("{}: {}", problem.field, problem.problem)).collect::<Vec<_>>().join("; "))]
+    Unsound(Vec<Problem>),
     /// The cover is too long to be signed.
     #[error("the cover is {bytes} bytes long, and {COVER_BYTES} is the most")]
     TooLong {
@@ -138,6 +141,10 @@ pub fn issue(
     let entries: Vec<Entry> = inventory.assets().map(entry).collect();
     let (pages, listed) = write_pages(&entries, digest);
     let certificate = cover(draft, pivot, &entries, listed, at);
+    let unsound = rules::broken(&certificate, &entries);
+    if !unsound.is_empty() {
+        return Err(NotIssued::Unsound(unsound));
+    }
     let cover = paper::write("certificate", &value(&certificate));
     if cover.len() > COVER_BYTES {
         return Err(NotIssued::TooLong { bytes: cover.len() });
@@ -217,7 +224,7 @@ fn cover(
     Certificate {
         format: FORMAT.into(),
         id: pivot.run,
-        title: title(&draft, kind, exceptions),
+        title: title(&draft.tombstone, &draft.scope, kind, exceptions),
         kind,
         issuer: draft.issuer,
         issued_at,
@@ -239,8 +246,9 @@ fn cover(
     }
 }
 
-fn title(draft: &Draft, kind: Kind, exceptions: usize) -> String {
-    let of = format!("of data of tenant {}, {}", draft.tombstone.tenant, draft.scope);
+/// What a certificate is, in words.
+pub(crate) fn title(of: &Tombstone, scope: &Scope, kind: Kind, exceptions: usize) -> String {
+    let of = format!("of data of tenant {}: {scope}", of.tenant);
     match kind {
         Kind::Complete => format!("Certificate of destruction {of}"),
         Kind::WithExceptions => {

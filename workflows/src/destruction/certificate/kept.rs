@@ -143,7 +143,11 @@ impl LedgerAction for AssembleCertificate {
         let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);
         let issued = issued.map_err(|why| match why {
             NotIssued::TooLong { .. } => ActionError::permanent(codes::COVER_TOO_LONG, why),
-            _ => not_issued(&why),
+            NotIssued::NotPassed(_)
+            | NotIssued::NotInInventory(_)
+            | NotIssued::NotApproved(_)
+            | NotIssued::OtherPivot { .. }
+            | NotIssued::Unsound(_) => not_issued(&why),
         })?;
         keep(view, tenant, &issued)?;
         let Issued { certificate, cover, .. } = issued;
@@ -189,7 +193,7 @@ fn records(
 }
 
 /// An approval on file, as the engine keeps it once it is closed.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Closed(ApprovalCase);
 

@@ -6,12 +6,15 @@
 mod issue;
 mod kept;
 mod paper;
+mod rules;
 mod sign;
+mod verify;
 
 pub use issue::{Draft, Exceptions, Issued, NotIssued, issue};
 pub use kept::{AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file};
 pub use paper::PAYLOAD_TYPE;
 pub use sign::{SignCertificate, Signed};
+pub use verify::{Problem, Verification, verify};
 
 use super::{
     asset::{Asset, DataClass},

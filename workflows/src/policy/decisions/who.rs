@@ -95,7 +95,7 @@ pub fn who(facts: &Who, policy: &PlatformPolicy) -> Ruling<Permission> {
 fn amount(facts: &Who, scales: &mut Scales<'_>) -> Option<String> {
     let key = format!("gpu_models.{}.mig", facts.model);
     let catalogue = &scales.policy.gpu_models;
-    let whole = facts.count.thousandths % 1_000 == 0 && facts.count.thousandths > 0;
+    let whole = facts.count.thousandths.is_multiple_of(1_000) && facts.count.thousandths > 0;
     let (known, mut instead) = (catalogue.get(&facts.model), None);
     match &facts.sharing {
         Sharing::Mig(profile) => {

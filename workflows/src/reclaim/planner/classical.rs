@@ -43,17 +43,23 @@ pub(super) fn run<'a, 'b>(
 }
 
 /// Whether to borrow, in the order in which it is tried. Fixed by what Kueue did before it knew precedence.
+///
+/// Staying within its own is not tried where the demand alone is more than that.
 fn modes(ask: &Ask<'_>, sim: &Sim<'_>, found: &Found) -> Vec<bool> {
     let hierarchical = candidates::any(ask, &found.hierarchical);
     let others = hierarchical || candidates::any(ask, &found.priority);
     let under = ask.contested.iter().all(|kind| below(ask, sim, *kind));
-    if !others || (ask.borrowing_forbidden() && !under) {
+    let mut modes = if !others || (ask.borrowing_forbidden() && !under) {
         vec![true]
     } else if ask.borrowing_forbidden() && !hierarchical {
         vec![false, true]
     } else {
         vec![true, false]
-    }
+    };
+    let own = |kind| ask.snapshot.tree.row(ask.node, kind).subtree;
+    let more = ask.requests.iter().any(|(kind, amount)| *amount > own(*kind));
+    modes.retain(|borrowing| *borrowing || !more);
+    modes
 }
 
 /// Whether the workspace uses less than its nominal.

@@ -57,7 +57,7 @@ impl Weight {
     /// The highest weight that shares are told apart with: about 17,592.
     const MOST: u64 = 1 << 44;
 
-    /// A weight in billionths, at most [`Self::MOST`].
+    /// A weight in billionths, at most about 17,592.
     #[must_use]
     pub fn billionths(billionths: u64) -> Self {
         Self(billionths.min(Self::MOST))

@@ -105,6 +105,9 @@ impl<'a, 'b> Run<'a, 'b> {
 
     /// Gives back, from the last but one, whatever the demand fits without.
     pub(super) fn fill_back(&mut self, borrowing: bool) {
+        if !self.ask.settings.fill_back {
+            return;
+        }
         for at in (0..self.units.len().saturating_sub(1)).rev() {
             let unit = self.units.remove(at);
             unit.members.iter().for_each(|member| self.charge(*member, 1));

@@ -81,6 +81,8 @@ pub struct Settings {
     pub forbidden: BTreeSet<(String, String)>,
     /// Whose minimum runtime counts.
     pub min_runtime_at: MinRuntimeAt,
+    /// Whether a victim that turned out not to be needed is let go. Kueue does so and KAI does not; off only to compare.
+    pub fill_back: bool,
     /// How many candidates an explanation lists at most. Default 200, about 30 KB.
     pub explain: usize,
 }
@@ -92,6 +94,7 @@ impl Default for Settings {
             guard: Some(Guard::default()),
             forbidden: BTreeSet::new(),
             min_runtime_at: MinRuntimeAt::default(),
+            fill_back: true,
             explain: 200,
         }
     }

@@ -1,0 +1,31 @@
+//! Exhaustions that between them stand before every rung.
+
+use super::{CapacityExhaustion, Climb, Terms};
+use crate::{
+    policy::{PlatformPolicy, Rung},
+    tenancy::Gpus,
+};
+use engine::{DAY, HOUR, Seat};
+use strum::VariantArray as _;
+
+pub(super) fn all() -> Vec<CapacityExhaustion> {
+    (0..Rung::VARIANTS.len()).filter_map(example).collect()
+}
+
+fn example(next: usize) -> Option<CapacityExhaustion> {
+    let trigger = "the oldest waiter has waited for 2 h".to_owned();
+    let tenants = vec!["acme".parse().ok()?];
+    let mut one =
+        CapacityExhaustion::new("eu-west".parse().ok()?, "H100".parse().ok()?, Gpus(8), trigger, tenants);
+    let climb =
+        |rung: &Rung| Climb { rung: *rung, seats: vec![Seat::of("capacity_manager", 1)], within: DAY };
+    one.terms = Some(Terms {
+        policy: PlatformPolicy::built_in().ok()?.reference,
+        ladder: Rung::VARIANTS.iter().map(climb).collect(),
+        settle: HOUR,
+        procure_within: 180 * DAY,
+    });
+    one.overdue.clone_from(&one.tenants);
+    one.next = next;
+    Some(one)
+}

@@ -1,0 +1,182 @@
+//! What must hold between the fields of a certificate, whoever signed it.
+
+use super::{Approved, Certificate, Entry, Kind, issue, verify::Problem};
+use crate::destruction::{
+    asset::AssetId,
+    inventory::Inventory,
+    moment::Moment,
+    sanitisation::{SanitisationRecord, Why},
+};
+use engine::{Ballot, Person, Plan, PlanDigest, Verdict, Vote};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Every rule that is broken, with the field that breaks it.
+pub(super) fn broken(certificate: &Certificate, entries: &[Entry]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        of_entry(certificate, place, entry, &mut problems);
+    }
+    of_list(certificate, entries, &mut problems);
+    of_summary(certificate, entries, &mut problems);
+    for (place, approval) in certificate.approvals.iter().enumerate() {
+        of_approval(certificate, place, approval, &mut problems);
+    }
+    of_times(certificate, entries, &mut problems);
+    problems
+}
+
+fn of_list(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+    let mut seen: BTreeSet<&AssetId> = BTreeSet::new();
+    for (place, entry) in entries.iter().enumerate() {
+        if !seen.insert(&entry.asset.id) {
+            let twice = format!("{} is listed twice", entry.asset.id);
+            problems.push(Problem::new(format!("assets[{place}].id"), twice));
+        }
+    }
+    let listed = &certificate.inventory;
+    if listed.assets != entries.len() {
+        let count = format!("says {}, and {} are listed", listed.assets, entries.len());
+        problems.push(Problem::new("inventory.assets", count));
+    }
+    let found = Inventory::exactly(entries.iter().map(|entry| entry.asset.clone())).digest();
+    if found != listed.digest {
+        problems.push(Problem::new("inventory.digest", format!("the assets listed have digest {found}")));
+    }
+}
+
+fn of_entry(certificate: &Certificate, place: usize, entry: &Entry, problems: &mut Vec<Problem>) {
+    let mut wrong = |field: &str, problem: String| {
+        problems.push(Problem::new(format!("assets[{place}].{field}"), problem));
+    };
+    let asset = &entry.asset;
+    if asset.id != AssetId::new(asset.kind, &asset.locator) {
+        wrong("id", format!("is not of a {} at {}", <&str>::from(asset.kind), asset.locator));
+    }
+    if asset.tenant != certificate.tombstone.tenant {
+        wrong("tenant", format!("is not {}", certificate.tombstone.tenant));
+    }
+    let hash = entry.record.as_ref().map(SanitisationRecord::hash);
+    if hash != entry.record_hash {
+        let hash = hash.map_or_else(|| "there is no record".into(), |hash| format!("the record has {hash}"));
+        wrong("record_hash", hash);
+    }
+    let open = Inventory::exactly([asset.clone()]).open().into_values().next();
+    let judged = match open {
+        Some(open) => Err(Why::Open(open)),
+        None => issue::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
+    };
+    match (judged, &entry.exception) {
+        (Err(why), None) => wrong("record", format!("does not count: {why}")),
+        (Ok(()), Some(_)) => wrong("exception", "is said, and its record counts".into()),
+        (Ok(()), None) | (Err(_), Some(_)) => {}
+    }
+}
+
+fn of_summary(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+    let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
+    if certificate.exceptions != exceptions {
+        problems.push(Problem::new(
+            "exceptions",
+            format!("says {}, and there are {exceptions}", certificate.exceptions),
+        ));
+    }
+    let kind = if exceptions == 0 { Kind::Complete } else { Kind::WithExceptions };
+    if certificate.kind != kind {
+        problems.push(Problem::new("kind", format!("says {}, and it is {kind}", certificate.kind)));
+    }
+    if certificate.title.contains("EXCEPTIONS") != (kind == Kind::WithExceptions) {
+        problems.push(Problem::new("title", format!("does not say that it is {kind}")));
+    }
+    if certificate.results != issue::results(entries) {
+        problems.push(Problem::new("results", "do not add up to the assets listed"));
+    }
+}
+
+fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, problems: &mut Vec<Problem>) {
+    let mut wrong = |field: &str, problem: String| {
+        problems.push(Problem::new(format!("approvals[{place}].{field}"), problem));
+    };
+    let plan = Plan { title: String::new(), decides: approval.plan.clone(), placement: Value::Null };
+    let digest = plan.digest(&approval.workflow, approval.schema);
+    if digest.0 != approval.plan_digest {
+        wrong("plan_digest", format!("the plan has digest {digest}"));
+    }
+    let mut names = BTreeSet::new();
+    for (vote, cast) in approval.votes.iter().enumerate() {
+        if cast.name == approval.requested_by || cast.name == certificate.request.by {
+            wrong(&format!("votes[{vote}].name"), format!("{} asked for it and has no vote", cast.name));
+        }
+        if !names.insert(&cast.name) {
+            wrong(&format!("votes[{vote}].name"), format!("{} voted twice", cast.name));
+        }
+        if cast.verdict == Verdict::Refuse {
+            wrong(&format!("votes[{vote}].verdict"), format!("{} refused", cast.name));
+        }
+        if cast.at < approval.opened_at || cast.at > approval.granted_at {
+            wrong(&format!("votes[{vote}].at"), "lies outside of the approval".into());
+        }
+    }
+    let ballot = ballot(approval);
+    if ballot.places() == 0 || ballot.taken() < ballot.places() {
+        wrong("votes", format!("fill {} of {} seats", ballot.taken(), ballot.places()));
+    }
+    if approval.granted_at > certificate.pivot_at {
+        wrong("granted_at", "lies after the beginning of destruction".into());
+    }
+    if approval.opened_at < certificate.request.at {
+        wrong("opened_at", "lies before the request".into());
+    }
+}
+
+fn ballot(approval: &Approved) -> Ballot {
+    let vote = |vote: &super::Voted| Vote {
+        person: Person { name: vote.name.clone(), roles: vote.roles.clone() },
+        verdict: vote.verdict,
+        reason: String::new(),
+        at: vote.at.into(),
+    };
+    // More seats than votes can fill are a problem all the same, and cost no time here.
+    let seats = approval.seats.iter().map(|seat| engine::Seat { count: seat.count.min(100), ..seat.clone() });
+    let digest = PlanDigest(approval.plan_digest.clone());
+    let mut ballot = Ballot::open(digest, seats.take(100).collect(), approval.opened_at.into(), None);
+    ballot.votes = approval.votes.iter().take(1000).map(vote).collect();
+    ballot
+}
+
+fn of_times(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+    let mut in_order = |field: String, earlier: Moment, later: Moment, what: &str| {
+        if earlier > later {
+            problems.push(Problem::new(field, format!("{earlier} lies after {what}, {later}")));
+        }
+    };
+    in_order(
+        "request.at".into(),
+        certificate.request.at,
+        certificate.pivot_at,
+        "the beginning of destruction",
+    );
+    in_order("pivot_at".into(), certificate.pivot_at, certificate.issued_at, "the date of issue");
+    for (place, entry) in entries.iter().enumerate() {
+        let Some(record) = &entry.record else { continue };
+        let verified = record.verification.as_ref().map(|verification| verification.at);
+        let validated = record.validation.as_ref().map(|validation| validation.at);
+        let times = [
+            ("started_at", Some(record.started_at)),
+            ("ended_at", record.ended_at),
+            ("verification.at", verified),
+            ("validation.at", validated),
+        ];
+        for (field, at) in times {
+            let field = format!("assets[{place}].record.{field}");
+            in_order(field, at.unwrap_or(record.started_at), certificate.issued_at, "the date of issue");
+        }
+    }
+    let named = certificate
+        .approvals
+        .iter()
+        .any(|approval| issue::names(&approval.plan, &certificate.inventory.digest));
+    if !named {
+        problems.push(Problem::new("approvals", "none of them names the inventory that was destroyed"));
+    }
+}

@@ -1,0 +1,307 @@
+//! Verification, with the public key and nothing else: is every byte as it was signed, and is what it says sound?
+//!
+//! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
+
+use super::{Certificate, Entry, FORMAT, paper, rules};
+use crate::destruction::{
+    canonical::{Digest, value},
+    dsse::{Envelope, pae},
+    signer::PublicKey,
+};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{GeneralPurpose, STANDARD},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// Something wrong with a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Problem {
+    /// The field, as `assets[3].serial`, or the part of the envelope.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Problem {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// What came of a verification.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verification {
+    /// What is wrong; a certificate holds when nothing is.
+    pub problems: Vec<Problem>,
+    /// The ids of the keys whose signatures fit.
+    pub signed_by: Vec<String>,
+    /// The cover, if it can be read.
+    pub certificate: Option<Certificate>,
+    /// The assets, as far as they can be read.
+    pub assets: Vec<Entry>,
+}
+
+/// Verifies a certificate's file with the keys that are trusted. Any byte changed is a problem that names its field.
+#[must_use]
+pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
+    let mut problems = Vec::new();
+    let parts = Parts::of(file, &mut problems);
+    let cover = paper::read("certificate", &parts.cover);
+    problems.extend(cover.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
+    let cover_changed = !problems.is_empty();
+    let signed_by = signatures(&parts, keys, cover_changed, &mut problems);
+    let certificate: Option<Certificate> = typed(cover.content.as_ref(), "the cover", &mut problems);
+    let mut assets = Vec::new();
+    let mut all_read = true;
+    for (place, page) in parts.pages.iter().enumerate() {
+        let read = page_of(place, page, assets.len(), certificate.as_ref(), &mut problems);
+        all_read &= read.is_some();
+        assets.extend(read.unwrap_or_default());
+    }
+    if let Some(certificate) = &certificate {
+        if certificate.format != FORMAT {
+            let other = format!("is {:?}: this program knows {FORMAT:?} alone", certificate.format);
+            problems.push(Problem::new("format", other));
+        }
+        let pages = certificate.inventory.pages.len();
+        if pages != parts.pages.len() {
+            let count = format!("the cover names {pages}, and there are {}", parts.pages.len());
+            problems.push(Problem::new("pages", count));
+        } else if all_read {
+            problems.extend(rules::broken(certificate, &assets));
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    Verification { problems, signed_by, certificate, assets }
+}
+
+/// What an envelope holds, decoded as far as it goes.
+struct Parts {
+    cover: Vec<u8>,
+    pages: Vec<Vec<u8>>,
+    envelope: Option<Envelope>,
+}
+
+impl Parts {
+    fn of(file: &[u8], problems: &mut Vec<Problem>) -> Self {
+        match serde_json::from_slice::<Envelope>(file) {
+            Ok(envelope) => {
+                if envelope.payload_type != paper::PAYLOAD_TYPE {
+                    let other = format!("is not {:?}", paper::PAYLOAD_TYPE);
+                    problems.push(Problem::new("payloadType", other));
+                }
+                if envelope.written().as_bytes() != file {
+                    problems.push(Problem::new(
+                        "envelope",
+                        "is not written as it was: spaces, order or escapes differ",
+                    ));
+                }
+                let cover = decoded("payload", &envelope.payload, problems);
+                let page =
+                    |(place, page): (usize, &String)| decoded(&format!("pages[{place}]"), page, problems);
+                let pages = envelope.pages.iter().enumerate().map(page).collect();
+                Self { cover, pages, envelope: Some(envelope) }
+            }
+            Err(error) => {
+                problems.push(Problem::new("envelope", format!("cannot be read: {error}")));
+                // What can be found in it still says where the damage is.
+                let text = String::from_utf8_lossy(file);
+                let cover = between(&text, "{\"payload\":\"", "\",\"payloadType\":").unwrap_or_default();
+                let pages = between(&text, "\"pages\":[\"", "\"]}").unwrap_or_default();
+                let pages = pages.split("\",\"").filter(|page| !page.is_empty()).map(lenient).collect();
+                Self { cover: lenient(cover), pages, envelope: None }
+            }
+        }
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+}
+
+fn decoded(field: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<u8> {
+    STANDARD.decode(text).unwrap_or_else(|error| {
+        problems.push(Problem::new(field, format!("is not base64: {error}")));
+        lenient(text)
+    })
+}
+
+/// Base64 with what is none of its letters read as `A`, so that what stands around the damage can be read.
+fn lenient(text: &str) -> Vec<u8> {
+    use base64::{alphabet, engine::DecodePaddingMode, engine::general_purpose::GeneralPurposeConfig};
+    let config = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
+    let letters = text.trim_end_matches('=').chars();
+    let letters = letters.map(|c| if c.is_ascii_alphanumeric() || c == '+' || c == '/' { c } else { 'A' });
+    let mut letters: String = letters.collect();
+    if letters.len() % 4 == 1 {
+        letters.pop();
+    }
+    engine.decode(letters).unwrap_or_default()
+}
+
+fn signatures(
+    parts: &Parts,
+    keys: &[PublicKey],
+    cover_changed: bool,
+    problems: &mut Vec<Problem>,
+) -> Vec<String> {
+    let Some(envelope) = &parts.envelope else { return Vec::new() };
+    if envelope.signatures.is_empty() {
+        problems.push(Problem::new("signatures", "there is none"));
+    }
+    let message = pae(&envelope.payload_type, &parts.cover);
+    let mut fitting = Vec::new();
+    for (place, signature) in envelope.signatures.iter().enumerate() {
+        let Some(key) = keys.iter().find(|key| key.id() == signature.keyid) else {
+            let known: Vec<_> = keys.iter().map(PublicKey::id).collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            let problem = format!("names a key that is not trusted here; trusted: {known}");
+            problems.push(Problem::new(format!("signatures[{place}].keyid"), problem));
+            continue;
+        };
+        let field = format!("signatures[{place}].sig");
+        match STANDARD.decode(&signature.sig) {
+            Err(error) => problems.push(Problem::new(field, format!("is not base64: {error}"))),
+            Ok(bytes) if key.fits(&message, &bytes) => fitting.push(signature.keyid.clone()),
+            Ok(_) if cover_changed => {
+                problems.push(Problem::new(field, "does not fit the cover, which has been changed"));
+            }
+            Ok(_) => {
+                problems.push(Problem::new(
+                    field,
+                    "does not fit: it, or the whole cover, is not what was signed",
+                ));
+            }
+        }
+    }
+    fitting
+}
+
+/// The content in its type, if nothing in it is unknown to this program.
+fn typed<T: Serialize + DeserializeOwned>(
+    content: Option<&Value>,
+    field: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
+    let Some(content) = content else {
+        problems.push(Problem::new(field, "cannot be read"));
+        return None;
+    };
+    match T::deserialize(content) {
+        Err(error) => {
+            problems.push(Problem::new(field, format!("does not say what it must: {error}")));
+            None
+        }
+        Ok(read) if value(&read) == *content => Some(read),
+        Ok(_) => {
+            problems.push(Problem::new(field, "says something that this program does not know"));
+            None
+        }
+    }
+}
+
+fn page_of(
+    place: usize,
+    page: &[u8],
+    before: usize,
+    certificate: Option<&Certificate>,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<Entry>> {
+    let sheet = paper::read("assets", page);
+    let field = format!("pages[{place}]");
+    let unchanged = sheet.problems.is_empty();
+    let moved = |field: &str| moved(field, before).unwrap_or_else(|| format!("pages[{place}].{field}"));
+    problems.extend(sheet.problems.iter().map(|(at, problem)| Problem::new(moved(at), problem)));
+    let named = certificate.and_then(|certificate| certificate.inventory.pages.get(place));
+    if unchanged && named.is_some_and(|named| named.digest != Digest::of_bytes(page)) {
+        problems.push(Problem::new(&field, "is not the page that the cover names"));
+    }
+    let entries: Vec<Entry> = typed(sheet.content.as_ref(), &field, problems)?;
+    if named.is_some_and(|named| named.assets != entries.len()) {
+        problems.push(Problem::new(
+            &field,
+            format!("lists {} assets, and the cover says otherwise", entries.len()),
+        ));
+    }
+    Some(entries)
+}
+
+/// `assets[3].serial` of a page, as the place in the whole list.
+fn moved(field: &str, before: usize) -> Option<String> {
+    let (place, rest) = field.strip_prefix("assets[")?.split_once(']')?;
+    Some(format!("assets[{}]{rest}", place.parse::<usize>().ok()?.saturating_add(before)))
+}
+
+impl Verification {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// What it proves, in words; nothing when something is wrong.
+    #[must_use]
+    pub fn proves(&self) -> Vec<String> {
+        let Some(certificate) = self.certificate.as_ref().filter(|_| self.holds()) else { return Vec::new() };
+        let tenant = &certificate.tombstone.tenant;
+        let people = |approval: &super::Approved| {
+            approval.votes.iter().map(|vote| vote.name.as_str()).collect::<Vec<_>>().join(" and ")
+        };
+        let mut proves = vec![
+            format!("Every byte is as it was signed with key {}.", self.signed_by.join(" and ")),
+            format!(
+                "It lists {} assets of tenant {tenant}, each once, and it is the list with digest {}.",
+                self.assets.len(),
+                certificate.inventory.digest
+            ),
+        ];
+        proves.extend(certificate.approvals.iter().map(|approval| {
+            let asked = &approval.requested_by;
+            format!(
+                "{} agreed in {} by {}, to the plan with digest {}; {asked}, who asked, had no vote.",
+                people(approval),
+                approval.gate,
+                approval.granted_at,
+                approval.plan_digest
+            )
+        }));
+        let sound = self.assets.len().saturating_sub(certificate.exceptions);
+        proves.push(format!(
+            "{sound} of {} assets have a record that counts: sanitised, verified and accepted by another than who did it; or destroyed before two witnesses; or exempt by a named rule.",
+            self.assets.len()
+        ));
+        if certificate.exceptions > 0 {
+            proves.push(format!(
+                "{} assets have NO record that counts; each says why.",
+                certificate.exceptions
+            ));
+        }
+        proves
+    }
+
+    /// What it does not prove, in words.
+    #[must_use]
+    pub fn proves_not(&self) -> Vec<String> {
+        let Some(certificate) = &self.certificate else { return Vec::new() };
+        let mut not = certificate.caveats.clone();
+        not.push(
+            "Whose key it is: compare its id with the issuer by another way than this file came.".into(),
+        );
+        not.extend(
+            certificate.not_checked.iter().map(|place| {
+                format!("Anything about {}, where nobody looked: {}.", place.location, place.why)
+            }),
+        );
+        not.extend(certificate.retained.iter().map(|kept| {
+            let until = kept.destroy_by.map_or_else(|| "for good".into(), |day| format!("until {day}"));
+            format!("That {} is gone: it is kept {until} by rule {} ({}).", kept.what, kept.rule, kept.reason)
+        }));
+        not
+    }
+}

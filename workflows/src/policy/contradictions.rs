@@ -1,0 +1,168 @@
+//! What cannot be right in a policy although each value can be read: promises that its own rules break.
+
+use super::{PlatformPolicy, Rung, duration::show, finding::Finding, provenance::Provenance};
+use engine::Seat;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Gathers findings.
+struct Doubts<'a> {
+    provenance: &'a Provenance,
+    findings: Vec<Finding>,
+}
+
+impl Doubts<'_> {
+    fn add(&mut self, key: &str, problem: String, remedy: &str) {
+        let at = self.provenance.spot(key);
+        self.findings.push(Finding::new(at, key, problem, remedy.into()));
+    }
+}
+
+/// Everything in `policy` that contradicts itself, by key. A policy with any of it is refused.
+pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
+    let mut doubts = Doubts { provenance: &policy.provenance, findings: Vec::new() };
+    seats(policy, &mut doubts);
+    lending(policy, &mut doubts);
+    reclaim(policy, &mut doubts);
+    ladder(policy, &mut doubts);
+    destruction(policy, &mut doubts);
+    places(policy, &mut doubts);
+    doubts.findings
+}
+
+/// Four eyes where data end, and time to answer everywhere.
+fn seats(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    let gates = &policy.approvals;
+    let people = |seats: &[Seat]| seats.iter().map(|seat| seat.count).sum::<u32>();
+    if people(&gates.destroy.seats) < 2 {
+        let problem = "destruction is decided by one person alone".into();
+        doubts.add("approvals.destroy.seats", problem, "ask at least two people");
+    }
+    let plain = [
+        ("quota_increase", &gates.quota_increase.gate),
+        ("quota_decrease", &gates.quota_decrease),
+        ("reclaim", &gates.reclaim),
+        ("offboard", &gates.offboard),
+        ("destroy", &gates.destroy),
+        ("sla_change", &gates.sla_change),
+        ("incident", &gates.incident),
+    ];
+    let rungs = gates.capacity.iter().map(|(rung, gate)| (format!("capacity.{}", <&str>::from(*rung)), gate));
+    for (name, gate) in plain.into_iter().map(|(name, gate)| (name.to_owned(), gate)).chain(rungs) {
+        if gate.within.is_zero() {
+            let problem = "people have no time to answer, so it always lapses".into();
+            doubts.add(&format!("approvals.{name}.within"), problem, "give them a span such as `1h`");
+        }
+        if gate.seats.iter().any(|seat| seat.any_of.iter().all(|role| role == "auditor")) {
+            let problem = "an auditor reads and decides nothing, so the seat stays empty".into();
+            doubts.add(&format!("approvals.{name}.seats"), problem, "name a role that decides");
+        }
+    }
+}
+
+fn lending(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    let lending = &policy.lending;
+    if lending.min_runtime > lending.max_duration {
+        let (least, most) = (show(lending.min_runtime), show(lending.max_duration));
+        let problem = format!("a loan is protected for {least} and ends after {most}");
+        doubts.add("lending.min_runtime", problem, "let it be at most `max_duration`");
+    }
+    for (n, pair) in lending.anti_colocate.iter().enumerate().filter(|(_, pair)| pair.class_a == pair.class_b)
+    {
+        let class = <&str>::from(pair.class_a);
+        let problem = format!("{class} is kept apart from itself, so no two workspaces of it ever run");
+        doubts.add(&format!("lending.anti_colocate[{n}]"), problem, "name two classes");
+    }
+    let increase = &policy.approvals.quota_increase;
+    if increase.auto_share > super::Ratio::ONE {
+        let problem = format!("a workspace may grow by {} without people", increase.auto_share);
+        doubts.add("approvals.quota_increase.auto.share", problem, "write a share of at most 1");
+    }
+}
+
+fn reclaim(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    let scrub = &policy.reclaim.scrub;
+    if scrub.cross_workspace < scrub.same_workspace {
+        let problem = "memory is cleaned less between workspaces than within one".into();
+        doubts.add("reclaim.scrub.cross_workspace", problem, "write at least what `same_workspace` says");
+    }
+    if scrub.sensitive < scrub.cross_workspace {
+        let problem = "sensitive memory is cleaned less than other memory".into();
+        doubts.add("reclaim.scrub.sensitive", problem, "write at least what `cross_workspace` says");
+    }
+    let confirm = &policy.reclaim.confirm;
+    let takes = confirm.apart.saturating_mul(confirm.reads.saturating_sub(1));
+    if takes > policy.reclaim.limits.confirm {
+        let (takes, limit) = (show(takes), show(policy.reclaim.limits.confirm));
+        let problem = format!("{} readings take {takes}, and the step may take {limit}", confirm.reads);
+        doubts.add("reclaim.confirm", problem, "read fewer times, or raise `reclaim.limits.confirm`");
+    }
+}
+
+/// S-140: each rung once, and no question about one that nobody climbs.
+fn ladder(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    let capacity = &policy.capacity;
+    if capacity.recovered <= capacity.threshold {
+        let problem = format!(
+            "capacity is exhausted below {} and recovered from {} on",
+            capacity.threshold, capacity.recovered
+        );
+        doubts.add("capacity.recovered", problem, "let it be more than `threshold`");
+    }
+    let mut climbed: BTreeSet<Rung> = BTreeSet::new();
+    for (tier, rungs) in &capacity.ladder {
+        let mut seen = BTreeSet::new();
+        for (n, rung) in rungs.iter().enumerate() {
+            climbed.insert(*rung);
+            if !seen.insert(*rung) {
+                let problem = format!("{} stands twice, so the second is never reached", <&str>::from(*rung));
+                let key = format!("capacity.ladder.{}[{n}]", <&str>::from(*tier));
+                doubts.add(&key, problem, "leave one of them out");
+            }
+        }
+    }
+    for rung in policy.approvals.capacity.keys().filter(|rung| !climbed.contains(rung)) {
+        let name = <&str>::from(*rung);
+        let problem = format!("people would be asked about {name}, which no tier's ladder has");
+        let remedy = "add the rung to a ladder, or leave the question out";
+        doubts.add(&format!("approvals.capacity.{name}"), problem, remedy);
+    }
+}
+
+fn destruction(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    for (n, rule) in policy.retention.iter().enumerate() {
+        let together = |other: &&super::Retention| {
+            other.class == rule.class && (other.tag.is_none() || rule.tag.is_none() || other.tag == rule.tag)
+        };
+        let shortest = policy.retention.iter().filter(together).filter_map(|other| other.max).min();
+        if let Some(max) = shortest.filter(|max| rule.min > *max) {
+            let problem =
+                format!("{} is kept for at least {} and at most {}", rule.class, show(rule.min), show(max));
+            doubts.add(&format!("retention[{n}].min"), problem, "let it be at most every `max` of the class");
+        }
+    }
+    for (tier, methods) in &policy.sanitisation.by_tier {
+        for (medium, method) in methods {
+            let least = policy.sanitisation.minimum.get(medium);
+            if let Some(least) = least.filter(|least| method < *least) {
+                let (medium, method, least) =
+                    (<&str>::from(*medium), <&str>::from(*method), <&str>::from(*least));
+                let key = format!("sanitisation.by_tier.{}.{medium}", <&str>::from(*tier));
+                let problem = format!("{method} is weaker than the minimum, {least}");
+                doubts.add(&key, problem, "write the minimum or a stronger method");
+            }
+        }
+    }
+}
+
+/// A label is pinned to one cluster.
+fn places(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+    let mut seen = BTreeMap::new();
+    for (n, pin) in policy.pins.iter().enumerate() {
+        let first = seen.entry(&pin.label).or_insert(&pin.cluster);
+        if **first != pin.cluster {
+            let problem =
+                format!("{} is pinned to {first} and to {}, so it can run nowhere", pin.label, pin.cluster);
+            doubts.add(&format!("pins[{n}]"), problem, "pin it to one cluster");
+        }
+    }
+}

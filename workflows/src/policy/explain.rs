@@ -1,0 +1,331 @@
+//! Which rules hold for one tenant: all kinds of S-69 in one list, each with the place that says so.
+
+use super::{
+    Multitenancy, Origin, PlatformPolicy, Request, TenantPolicy, constraints,
+    decisions::{IsolationFacts, IsolationRules, isolation},
+    duration::show,
+    evaluate::Facts,
+};
+use crate::tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant};
+use engine::Seat;
+use serde::Serialize;
+use std::{collections::BTreeSet, time::Duration};
+
+/// A rule that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Applies {
+    /// What it is about.
+    pub topic: &'static str,
+    /// The rule: a key of the platform policy, or a field of the tenant's.
+    pub rule: String,
+    /// What it says for this tenant.
+    pub says: String,
+    /// Where: document, version and line. The document is `request` for the tenant's own.
+    pub by: Option<Origin>,
+}
+
+/// Whom the rules are looked up for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    request: Request,
+    /// The document that holds its own fields.
+    document: String,
+}
+
+impl Subject {
+    /// The tenant that a request asks for.
+    #[must_use]
+    pub fn of_request(request: Request) -> Self {
+        Self { request, document: "request".into() }
+    }
+
+    /// A tenant that there is, with what it bought.
+    #[must_use]
+    pub fn of_tenant(tenant: &Tenant, bought: &Entitlement) -> Self {
+        let request = Request {
+            name: tenant.id.clone(),
+            tenant: TenantPolicy {
+                tier: tenant.tier,
+                isolation: tenant.isolation,
+                data_residency: tenant.data_residency.clone(),
+                allow_preemption: tenant.allow_preemption,
+                allow_gpu_sharing: tenant.allow_gpu_sharing,
+            },
+            workspaces: Vec::new(),
+            entitlement: super::EntitlementRequest {
+                gpu_model: bought.gpu_model.clone(),
+                gpus: bought.gpus,
+                region: bought.region.clone(),
+                from: bought.from.clone(),
+                to: bought.to.clone(),
+            },
+            compliance: tenant.compliance.clone(),
+            multitenancy: None,
+            lines: std::collections::BTreeMap::new(),
+        };
+        Self { request, document: format!("tenant {}", tenant.id) }
+    }
+}
+
+/// Every rule that holds for `subject` under `policy`, by topic.
+#[must_use]
+pub fn explain(subject: &Subject, policy: &PlatformPolicy) -> Vec<Applies> {
+    let mut list = List { subject, policy, topic: "", rules: Vec::new() };
+    list.entitlement();
+    list.tier_and_isolation();
+    list.admission();
+    list.placement();
+    list.compliance();
+    list.degradation();
+    list.lifecycle();
+    list.rules
+}
+
+struct List<'a> {
+    subject: &'a Subject,
+    policy: &'a PlatformPolicy,
+    topic: &'static str,
+    rules: Vec<Applies>,
+}
+
+impl List<'_> {
+    /// A field of the tenant's own document.
+    fn own(&mut self, field: &str, says: String) {
+        let line = self.subject.request.lines.get(field).copied();
+        let document = self.subject.document.clone();
+        let by = line.map(|line| Origin { document, version: 1, line });
+        self.rules.push(Applies { topic: self.topic, rule: field.into(), says, by });
+    }
+
+    /// A key of the platform policy.
+    fn key(&mut self, key: &str, says: impl Into<String>) {
+        let by = self.policy.provenance.origin(key);
+        self.rules.push(Applies { topic: self.topic, rule: key.into(), says: says.into(), by });
+    }
+
+    fn entitlement(&mut self) {
+        self.topic = "entitlements and quotas";
+        let (request, policy) = (&self.subject.request, self.policy);
+        let bought = &request.entitlement;
+        self.own("entitlement", format!("{} {}", bought.gpus, bought.gpu_model));
+        let lending = limit(policy.lending_limit);
+        let borrowing = if request.tenant.allow_preemption {
+            format!("{} where a workspace names none", limit(policy.borrowing_limit))
+        } else {
+            "none: its work may not be preempted".into()
+        };
+        self.key("quotas.borrowing_limit", borrowing);
+        self.key("quotas.lending_limit", format!("{lending} where a workspace names none"));
+        self.key("capacity.overcommit", policy.overcommit.to_string());
+        let increase = &policy.approvals.quota_increase;
+        let says = format!(
+            "up to {} GPUs or {} of what it has need nobody",
+            increase.auto_gpus, increase.auto_share
+        );
+        self.key("approvals.quota_increase.auto", says);
+        self.key("approvals.quota_increase", gate(&increase.gate.seats, increase.gate.within));
+        let decrease = &policy.approvals.quota_decrease;
+        self.key("approvals.quota_decrease", gate(&decrease.seats, decrease.within));
+        for (n, soft) in policy.admission.soft.iter().enumerate() {
+            let says = format!("told at {}, again after it fell below {}", soft.at, soft.clear);
+            self.key(&format!("admission.soft[{n}]"), says);
+        }
+    }
+
+    fn tier_and_isolation(&mut self) {
+        self.topic = "tier and isolation";
+        let (request, policy) = (&self.subject.request, self.policy);
+        let (tier, level) = (<&str>::from(request.tenant.tier), <&str>::from(request.tenant.isolation));
+        self.own("tenant.tier", tier.into());
+        let value = policy.priorities.get(&request.tenant.tier).copied().unwrap_or_default();
+        self.key(&format!("priorities.{tier}"), format!("priority {value}"));
+        self.own("tenant.isolation", level.into());
+        let facts = IsolationFacts {
+            isolation: request.tenant.isolation,
+            allow_gpu_sharing: request.tenant.allow_gpu_sharing,
+            multitenancy: request.multitenancy,
+            compliance: request.compliance.clone(),
+            model: request.entitlement.gpu_model.clone(),
+            kind: ClusterKind::Kubernetes,
+        };
+        let ruling = isolation(&facts, policy);
+        match &ruling.answer {
+            IsolationRules::Apart { parts, probes, layout, .. } => {
+                let parts: Vec<&str> = parts.iter().map(|part| (*part).into()).collect();
+                self.own("tenant.isolation", format!("on Kubernetes: {}", parts.join(", ")));
+                self.own("tenant.isolation", format!("{} probes; GPUs are cut {layout}", probes.len()));
+            }
+            IsolationRules::Insufficient => self.own("tenant.isolation", "does not do, see below".into()),
+        }
+        for reason in ruling.reasons {
+            let (topic, rule) = (self.topic, reason.rule);
+            self.rules.push(Applies { topic, rule, says: reason.detail, by: reason.by });
+        }
+        self.own("tenant.allow_gpu_sharing", request.tenant.allow_gpu_sharing.to_string());
+        if request.multitenancy == Some(Multitenancy::Customer) {
+            self.key("lending.customer_sharing", policy.lending.customer_sharing.to_string());
+        }
+        let change = &policy.approvals.sla_change;
+        self.key("approvals.sla_change", gate(&change.seats, change.within));
+    }
+
+    fn admission(&mut self) {
+        self.topic = "admission control";
+        let policy = self.policy;
+        let stale = show(policy.admission.max_staleness);
+        self.key("admission.max_staleness", format!("observations older than {stale} admit nothing"));
+        self.key(
+            "admission.line_limit",
+            format!("{} requests of a workspace wait at once", policy.admission.line_limit),
+        );
+        let ageing = &policy.admission.ageing;
+        let says =
+            format!("+{} after each {}, at most +{}", ageing.priority, show(ageing.every), ageing.at_most);
+        self.key("admission.ageing", says);
+        self.key("lending.classes", names(&policy.lending.classes));
+        self.key("lending.workloads", names(&policy.lending.workloads));
+        self.key("lending.max_duration", show(policy.lending.max_duration));
+        self.key("lending.cool_down", show(policy.lending.cool_down));
+        for (n, pair) in policy.lending.anti_colocate.iter().enumerate() {
+            let (a, b) = (<&str>::from(pair.class_a), <&str>::from(pair.class_b));
+            let region = pair.region.as_ref().map_or("every region".into(), ToString::to_string);
+            self.key(
+                &format!("lending.anti_colocate[{n}]"),
+                format!("{a} and {b} are kept apart in {region}"),
+            );
+        }
+    }
+
+    fn placement(&mut self) {
+        self.topic = "placement";
+        let (request, policy) = (&self.subject.request, self.policy);
+        self.own("tenant.data_residency", request.tenant.data_residency.describe());
+        let facts = Facts { request: request.clone(), name_in_use: false, candidates: Vec::new() };
+        for (label, cluster) in constraints(&facts, policy).pins {
+            let place = policy.pins.iter().position(|pin| pin.label == label).unwrap_or_default();
+            self.key(&format!("pins[{place}]"), format!("{label} runs in {cluster} alone"));
+        }
+        self.key("nodes.drivers", policy.drivers.join(", "));
+        let says = format!("{} of each model are kept back where a region says nothing", policy.buffer);
+        self.key("capacity.buffer_gpus", says);
+        self.key(
+            "waits.waitlist",
+            format!("waits for capacity for {}, then people are asked", show(policy.waitlist)),
+        );
+        let model = &request.entitlement.gpu_model;
+        let key = format!("gpu_models.{model}");
+        match policy.gpu_models.get(model) {
+            None => self.key("gpu_models", format!("{model} is not in the catalogue")),
+            Some(facts) => {
+                let ecc = if facts.ecc { "with" } else { "without" };
+                let says = format!("{} MiB, {ecc} ECC, {} MIG profiles", facts.memory_mib, facts.mig.len());
+                self.key(&key, says);
+            }
+        }
+    }
+
+    fn compliance(&mut self) {
+        self.topic = "privacy and compliance";
+        let (request, policy) = (&self.subject.request, self.policy);
+        for tag in &request.compliance {
+            let Some(demands) = policy.compliance.get(tag) else { continue };
+            let tag = <&str>::from(*tag);
+            if let Some(residency) = &demands.residency {
+                let says = format!("data stay in {}", residency.describe());
+                self.key(&format!("compliance.{tag}.residency"), says);
+            }
+            if let Some(levels) = &demands.isolation {
+                self.key(&format!("compliance.{tag}.isolation"), names(levels));
+            }
+        }
+        self.key("images.registries", policy.registries.join(", "));
+        let sensitive = is_sensitive(&request.compliance, policy);
+        let (key, scrub) = if sensitive {
+            ("reclaim.scrub.sensitive", policy.reclaim.scrub.sensitive)
+        } else {
+            ("reclaim.scrub.cross_workspace", policy.reclaim.scrub.cross_workspace)
+        };
+        self.key(key, format!("GPU memory between workspaces: at least {}", <&str>::from(scrub)));
+        for (n, rule) in policy.retention.iter().enumerate() {
+            if rule.tag.is_none_or(|tag| request.compliance.contains(&tag)) {
+                let most = rule.max.map_or("no longest time".into(), |max| format!("at most {}", show(max)));
+                let (least, then) = (show(rule.min), <&str>::from(rule.then));
+                let says = format!("{}: at least {least}, {most}, then {then}", rule.class);
+                self.key(&format!("retention[{n}]"), says);
+            }
+        }
+    }
+
+    fn degradation(&mut self) {
+        self.topic = "degradation and preemption";
+        let (request, policy) = (&self.subject.request, self.policy);
+        self.own("tenant.allow_preemption", request.tenant.allow_preemption.to_string());
+        let tier = request.tenant.tier;
+        let rungs: Vec<&str> = policy.capacity.rungs(tier).iter().map(|rung| (*rung).into()).collect();
+        self.key(&format!("capacity.ladder.{}", <&str>::from(tier)), rungs.join(", "));
+        let reclaim = &policy.reclaim;
+        let (deadline, grace) = (show(reclaim.deadline), show(reclaim.grace));
+        self.key("reclaim.deadline", format!("lent GPUs are back within {deadline}"));
+        self.key("reclaim.grace", format!("victims have {grace} to save their work"));
+        self.key("reclaim.algorithm", <&str>::from(reclaim.algorithm));
+        let guard = &reclaim.guard;
+        let says = format!(
+            "people are asked above {} victims' GPUs for each asked for, {} of the tenant's, {} GPUs of one victim, or {} of unsaved work",
+            guard.ratio,
+            guard.share,
+            guard.victim_gpus,
+            show(guard.victim_age)
+        );
+        self.key("reclaim.guard", says);
+        self.key("scheduling.within_cluster_queue", <&str>::from(policy.scheduling.within_cluster_queue));
+        self.key("scheduling.reclaim_within_cohort", <&str>::from(policy.scheduling.reclaim_within_cohort));
+    }
+
+    fn lifecycle(&mut self) {
+        self.topic = "onboarding and offboarding";
+        let policy = self.policy;
+        let tiers = names(&policy.self_service_tiers);
+        self.key("self_service", format!("{tiers} up to {} GPUs need nobody", policy.self_service_gpus));
+        self.key("approvals.onboarding", gate(&policy.onboarding.seats, policy.onboarding.within));
+        let above = policy.onboarding.finance_above;
+        let says = format!("above {above} a month also {}", seats(&policy.onboarding.finance_seats));
+        self.key("approvals.onboarding.finance", says);
+        let says = format!("with compliance tags also {}", seats(&policy.onboarding.security_seats));
+        self.key("approvals.onboarding.security", says);
+        let (offboard, destroy) = (&policy.approvals.offboard, &policy.approvals.destroy);
+        self.key("approvals.offboard", gate(&offboard.seats, offboard.within));
+        let window = show(policy.offboarding.export_window);
+        self.key("offboarding.export_window", format!("{window} to fetch its data"));
+        self.key("approvals.destroy", gate(&destroy.seats, destroy.within));
+        for (medium, method) in &policy.sanitisation.minimum {
+            let method = policy.sanitisation.method(*medium, self.subject.request.tenant.tier).max(*method);
+            let medium = <&str>::from(*medium);
+            self.key(&format!("sanitisation.minimum.{medium}"), <&str>::from(method));
+        }
+    }
+}
+
+fn is_sensitive(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> bool {
+    tags.intersection(&policy.reclaim.scrub.sensitive_tags).next().is_some()
+}
+
+fn limit(limit: Option<Gpus>) -> String {
+    limit.map_or("unlimited".into(), |gpus| format!("{gpus} GPUs"))
+}
+
+fn names<T: Copy>(all: &BTreeSet<T>) -> String
+where
+    &'static str: From<T>,
+{
+    let names: Vec<&'static str> = all.iter().map(|one| (*one).into()).collect();
+    names.join(", ")
+}
+
+fn seats(seats: &[Seat]) -> String {
+    let each = seats.iter().map(|seat| format!("{} of {}", seat.count, seat.any_of.join("/")));
+    each.collect::<Vec<_>>().join(" and ")
+}
+
+fn gate(asked: &[Seat], within: Duration) -> String {
+    format!("{}, within {}", seats(asked), show(within))
+}

@@ -1,0 +1,20 @@
+//! Changes of quotas: what is asked for, what policy makes of it, and what it is called on the platform.
+//!
+//! Shared by [`quota_increase`](crate::quota_increase) and [`quota_decrease`](crate::quota_decrease), which are the
+//! machines. Everything here is pure. Invariant of both: at any moment
+//! `ledger ≤ hard limit of the namespace ≤ queue ≤ record of the cohort ≤ ledger + what is earmarked`, so that whatever
+//! is cut short, the tighter limit is in force; only somebody else's hand on the platform can break it, and is seen.
+
+mod evaluate;
+pub mod lines;
+mod request;
+mod steps;
+mod terms;
+
+pub(crate) use evaluate::shown;
+pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Stand, Standing, evaluate};
+pub(crate) use request::instant;
+pub use request::{Change, Direction, QuotaRequest};
+pub(crate) use steps::{Steps, Waits};
+pub use terms::{ChangeTerms, names};
+pub(crate) use terms::{example_terms, layers};

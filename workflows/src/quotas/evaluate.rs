@@ -1,0 +1,410 @@
+//! The decision on another quota: a pure function of facts and policy, so that it can be decided again (I-20).
+
+use super::{ChangeTerms, Direction, QuotaRequest};
+use crate::{
+    placement::{Candidate, Constraints, buffer, eligible, usable},
+    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
+    tenancy::{
+        Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
+    },
+};
+use engine::{Entity, Seat};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// What a tenant owns of one kind of GPU, and what of it is spoken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stand {
+    /// GPUs of nodes that serve, or will.
+    pub owned: u64,
+    /// What the quotas of all workspaces come to.
+    pub nominal: u64,
+    /// What open changes have set aside beyond the nodes that they claimed themselves.
+    pub earmarked: u64,
+}
+
+impl Stand {
+    /// How much is lacking to give out `more`.
+    #[must_use]
+    pub fn lacking(&self, more: u64) -> u64 {
+        self.nominal.saturating_add(self.earmarked).saturating_add(more).saturating_sub(self.owned)
+    }
+}
+
+/// How the workspace stands in the resource that is to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What it may use; `None` when nothing is said of the resource.
+    pub allowance: Option<Allowance>,
+    /// What it uses.
+    pub used: u64,
+    /// What of its quota is reserved.
+    pub reserved: u64,
+}
+
+/// Everything that a decision looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeFacts {
+    /// What is asked for.
+    pub request: QuotaRequest,
+    /// Which way.
+    pub direction: Direction,
+    /// When it is decided.
+    pub at: Timestamp,
+    /// The tenant, if there is one of the name.
+    pub tenant: Option<Tenant>,
+    /// The kind of its cluster, and whether nothing real is behind it.
+    pub cluster: Option<(ClusterKind, bool)>,
+    /// GPUs that were bought, if the resource is of the model that was.
+    pub bought: Option<Gpus>,
+    /// How the workspace stands, if there is one of the name.
+    pub standing: Option<Standing>,
+    /// The end of what is temporary in its quota.
+    pub ends: Option<QuotaEnd>,
+    /// What the tenant owns; nothing for a resource that is not counted by nodes.
+    pub stand: Stand,
+    /// The clusters that have or had the model.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A decision, and the terms that follow from it unless it is a rejection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeEvaluation {
+    /// What was decided.
+    pub verdict: Verdict,
+    /// By which rules.
+    pub reasons: Vec<Reason>,
+    /// The terms; `None` when rejected.
+    pub terms: Option<ChangeTerms>,
+}
+
+/// A decision on a change of a quota, kept for ever: enough to decide it again and get the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaDecision {
+    /// The execution that asked.
+    pub execution: ExecutionId,
+    /// The policy that was in force.
+    pub policy: PolicyRef,
+    /// Everything that was looked at.
+    pub facts: ChangeFacts,
+    /// SHA-256 of the facts.
+    pub facts_digest: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// By which rules.
+    pub reasons: Vec<Reason>,
+}
+
+impl Entity for QuotaDecision {
+    const COLLECTION: &'static str = "quota-decisions";
+
+    fn id(&self) -> String {
+        self.execution.to_string()
+    }
+}
+
+impl ChangeFacts {
+    /// `sha256:` and the digest of the facts.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        sha256(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+/// Decides on `facts` by `policy`.
+#[must_use]
+pub fn evaluate(facts: &ChangeFacts, policy: &PlatformPolicy) -> ChangeEvaluation {
+    let mut judge = Judge { facts, policy, reasons: Vec::new() };
+    let terms = judge.judge();
+    let rejected = judge.reasons.iter().any(|reason| reason.verdict == Judgement::Failed);
+    let terms = terms.filter(|_| !rejected);
+    let verdict = match &terms {
+        None => Verdict::Rejected,
+        Some(terms) if terms.waived.is_some() => Verdict::SelfService,
+        Some(_) => Verdict::NeedsApproval,
+    };
+    ChangeEvaluation { verdict, reasons: judge.reasons, terms }
+}
+
+struct Judge<'a> {
+    facts: &'a ChangeFacts,
+    policy: &'a PlatformPolicy,
+    reasons: Vec<Reason>,
+}
+
+impl<'a> Judge<'a> {
+    fn note(&mut self, rule: &str, field: &str, verdict: Judgement, detail: String) {
+        let line = self.facts.request.lines.get(field).copied();
+        let key = match rule {
+            "approval.auto_limit" => Some("approvals.quota_increase.auto.gpus"),
+            "approval.capacity_share" => Some("approvals.quota_increase.capacity.above_share"),
+            "approval.in_use" | "approval.other_limits" => Some("approvals.quota_decrease.seats"),
+            "capacity.ever_fits" => Some("capacity.buffer_gpus.each"),
+            _ => None,
+        };
+        let by = key.and_then(|key| self.policy.provenance.origin(key));
+        self.reasons.push(Reason { rule: rule.into(), verdict, detail, line, by });
+    }
+
+    fn check(&mut self, rule: &str, field: &str, holds: bool, detail: String) -> bool {
+        self.note(rule, field, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
+        holds
+    }
+
+    fn asks(&mut self, rule: &str, field: &str, asks: bool, detail: String) -> bool {
+        self.note(rule, field, if asks { Judgement::AsksPeople } else { Judgement::Passed }, detail);
+        asks
+    }
+
+    fn judge(&mut self) -> Option<ChangeTerms> {
+        let (facts, request) = (self.facts, &self.facts.request);
+        let active = facts.tenant.as_ref().filter(|tenant| tenant.state == TenantState::Active);
+        let said = if active.is_some() { "is active" } else { "is not active" };
+        self.check("tenant.active", "tenant", active.is_some(), format!("tenant {} {said}", request.tenant));
+        let (tenant, (kind, simulated)) = (active?, facts.cluster?);
+        let cluster = tenant.cluster.clone()?;
+        let (before, after) = self.step()?;
+        self.form(tenant, &before, &after);
+        let more = after.nominal.saturating_sub(before.nominal);
+        let constraints = self.constraints(tenant);
+        let (mut lacking, mut exceeds) = (0, false);
+        if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
+            exceeds = self.entitled(more);
+            lacking = if self.policy.overcommit { 0 } else { facts.stand.lacking(more) };
+            self.capacity(lacking, &constraints);
+        }
+        let (waived, seats) = match facts.direction {
+            Direction::Increase => self.increase_seats(&before, more, lacking, exceeds, &constraints),
+            Direction::Decrease => self.decrease_seats(&after),
+        };
+        let gate = match facts.direction {
+            Direction::Increase => &self.policy.approvals.quota_increase.gate,
+            Direction::Decrease => &self.policy.approvals.quota_decrease,
+        };
+        Some(ChangeTerms {
+            policy: self.policy.reference.clone(),
+            waived,
+            seats,
+            approve_within: gate.within,
+            wait: self.policy.waitlist,
+            patience_seats: gate.seats.clone(),
+            patience: self.policy.patience,
+            max_replacements: self.policy.max_replacements,
+            cluster,
+            kind,
+            simulated,
+            before,
+            after,
+            bought: facts.bought.unwrap_or_default(),
+            lacking: Gpus(u32::try_from(lacking).unwrap_or(u32::MAX)),
+            constraints,
+            layout: layout(tenant, &request.resource),
+            overcommit: self.policy.overcommit,
+            ends: request.until,
+        })
+    }
+
+    /// From what to what; `None` when there is nothing to change.
+    fn step(&mut self) -> Option<(Allowance, Allowance)> {
+        let (facts, request) = (self.facts, &self.facts.request);
+        let known = facts.standing.is_some();
+        let said = if known { "is the tenant's" } else { "is not the tenant's" };
+        self.check("workspace.known", "workspace", known, format!("workspace {} {said}", request.workspace));
+        let before = facts.standing?.allowance;
+        let whole = request.resource.gpu().is_none_or(|kind| kind.profile.is_none());
+        let detail = match (&before, request.resource.gpu()) {
+            (None, Some(kind)) => format!("{kind} was not bought"),
+            (None, None) => format!("{} has no limit: there is nothing to change", request.resource),
+            (Some(line), _) if whole => format!("{} is limited to {}", request.resource, line.nominal),
+            (Some(_), _) => "slices follow the layout of the tenant's nodes: change that instead".into(),
+        };
+        self.check("quota.resource", "resource", before.is_some() && whole, detail);
+        let before = before.filter(|_| whole)?;
+        let after = request.after(&before, facts.direction);
+        let field = if request.lines.contains_key("by") { "by" } else { "to" };
+        let (holds, word) = match (facts.direction, &after) {
+            (Direction::Increase, Some(after)) => (raises(&before, after), "more"),
+            (Direction::Decrease, Some(after)) => (after.nominal < before.nominal, "less"),
+            (Direction::Increase, None) => (false, "more"),
+            (Direction::Decrease, None) => (false, "less"),
+        };
+        let to = after.map_or_else(|| "below nothing".to_owned(), |after| after.nominal.to_string());
+        let rule = match facts.direction {
+            Direction::Increase => "quota.raises",
+            Direction::Decrease => "quota.lowers",
+        };
+        self.check(rule, field, holds, format!("from {} to {to} must be {word}", before.nominal));
+        Some((before, after?))
+    }
+
+    /// Rules about the request alone, and what stands already.
+    fn form(&mut self, tenant: &Tenant, before: &Allowance, after: &Allowance) {
+        let (facts, request) = (self.facts, &self.facts.request);
+        let lends = after.lending_limit.is_none_or(|limit| limit <= after.nominal);
+        let detail = format!("what is lent is part of the {} that are its own", after.nominal);
+        self.check("quota.lends_its_own", "lending_limit", lends, detail);
+        let more = after.borrowing_limit != before.borrowing_limit && after.borrowing_limit != Some(0);
+        let detail = format!(
+            "allow_preemption is {}; what may not be preempted cannot borrow",
+            tenant.allow_preemption
+        );
+        self.check(
+            "preemption.needed_to_borrow",
+            "borrowing_limit",
+            !more || tenant.allow_preemption,
+            detail,
+        );
+        if let Some(until) = request.until {
+            let up = facts.direction == Direction::Increase;
+            let detail = "only an increase can end by itself, and only later than now".to_owned();
+            self.check("quota.ends_later", "until", up && until > facts.at, detail);
+            let other = facts.ends.as_ref().filter(|ends| ends.at != until);
+            let detail = match other {
+                Some(ends) => format!(
+                    "the workspace has a temporary quota that ends at {}: ask for the same end, or wait for it",
+                    shown(ends.at)
+                ),
+                None => "no other end is open".into(),
+            };
+            self.check("quota.one_end", "until", other.is_none(), detail);
+        }
+        if facts.direction == Direction::Decrease {
+            let reserved = facts.standing.map_or(0, |standing| standing.reserved);
+            let detail = format!("{reserved} are reserved: end reservations first to go below");
+            self.check("quota.covers_reservations", "to", after.nominal >= reserved, detail);
+        }
+        if request.ended {
+            let due = facts.ends.as_ref().filter(|ends| ends.at <= facts.at);
+            let agreed = due.and_then(|ends| ends.then.get(&request.resource)) == Some(after);
+            self.check("quota.ended", "to", agreed, "it goes back to what was agreed for the end".into());
+        }
+    }
+
+    /// Whether it stays within what was bought. True when people have to agree that it does not.
+    fn entitled(&mut self, more: u64) -> bool {
+        let (stand, request) = (&self.facts.stand, &self.facts.request);
+        let bought = u64::from(self.facts.bought.unwrap_or_default().0);
+        let asked = stand.nominal.saturating_add(more);
+        let detail = format!("the workspaces would have {asked} of the {bought} bought");
+        if asked <= bought {
+            self.check("quota.within_entitlement", "to", true, detail);
+            return false;
+        }
+        let excepted = request.exception && request.until.is_some();
+        if !excepted {
+            let detail = format!("{detail}; more needs `exception: true` and an end (`until`)");
+            self.check("quota.within_entitlement", "exception", false, detail);
+            return false;
+        }
+        self.asks("quota.within_entitlement", "exception", true, detail)
+    }
+
+    /// Whether what is lacking can ever be had in the tenant's cluster.
+    fn capacity(&mut self, lacking: u64, constraints: &Constraints) {
+        let detail = format!(
+            "{} of {} owned are spoken for, so nodes with {lacking} GPUs are to be claimed",
+            self.facts.stand.nominal.saturating_add(self.facts.stand.earmarked),
+            self.facts.stand.owned
+        );
+        self.note("capacity.owned", "to", Judgement::Passed, detail);
+        if lacking == 0 {
+            return;
+        }
+        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let most =
+            allowed.iter().map(|c| c.total.less_or_none(buffer(c, constraints))).max().unwrap_or_default();
+        let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
+        self.check("capacity.ever_fits", "to", lacking <= u64::from(most.0), detail);
+    }
+
+    /// Nodes join the others, in the tenant's cluster.
+    fn constraints(&self, tenant: &Tenant) -> Constraints {
+        let here = self.facts.candidates.iter().find(|c| Some(&c.cluster) == tenant.cluster.as_ref());
+        Constraints {
+            tenant: tenant.id.clone(),
+            residency: tenant.data_residency.clone(),
+            regions: here.map(|here| BTreeSet::from([here.region.clone()])),
+            cluster: tenant.cluster.clone(),
+            isolation: tenant.isolation,
+            kind: self.facts.cluster.map(|(kind, _)| kind),
+            simulated: self.facts.cluster.map(|(_, simulated)| simulated),
+            buffer: self.policy.buffer,
+            buffers: self.policy.buffers.clone(),
+            drivers: self.policy.drivers.clone(),
+            pins: pins(&tenant.compliance, self.policy),
+        }
+    }
+
+    /// Who must agree to more: nobody inside the automatic limit.
+    fn increase_seats(
+        &mut self,
+        before: &Allowance,
+        more: u64,
+        lacking: u64,
+        exceeds: bool,
+        constraints: &Constraints,
+    ) -> (Option<String>, Vec<Seat>) {
+        let request = &self.facts.request;
+        let rules = &self.policy.approvals.quota_increase;
+        let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
+        let auto = share.max(request.resource.gpu().map_or(0, |_| u64::from(rules.auto_gpus.0)));
+        let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
+        let small = more <= auto && !limits;
+        let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
+        self.asks("approval.auto_limit", "by", !small, detail);
+        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
+        let taken = Gpus(u32::try_from(lacking).unwrap_or(u32::MAX));
+        let large = taken > Gpus::ZERO && rules.capacity_share.is_exceeded(taken, free);
+        let detail = format!(
+            "{lacking} are taken of the {free} that are free; above a share of {} capacity is asked",
+            rules.capacity_share
+        );
+        self.asks("approval.capacity_share", "by", large, detail);
+        let mut seats = rules.gate.seats.clone();
+        if small && !large && !exceeds {
+            return (Some("approval.auto_limit".into()), seats);
+        }
+        seats.extend(rules.capacity_seats.iter().filter(|_| large).cloned());
+        seats.extend(self.policy.onboarding.finance_seats.iter().filter(|_| exceeds).cloned());
+        (None, seats)
+    }
+
+    /// Who must agree to less: nobody while less is used, or when the end was agreed to with the increase.
+    fn decrease_seats(&mut self, after: &Allowance) -> (Option<String>, Vec<Seat>) {
+        let used = self.facts.standing.map_or(0, |standing| standing.used);
+        let seats = self.policy.approvals.quota_decrease.seats.clone();
+        let ended = self.facts.request.ended;
+        let detail = format!("{used} are in use, {} will be allowed", after.nominal);
+        let over = used > after.nominal && !ended;
+        self.asks("approval.in_use", "to", over, detail);
+        let request = &self.facts.request;
+        let limits = (request.borrowing_limit.is_some() || request.lending_limit.is_some()) && !ended;
+        let detail = "what may be lent and borrowed is agreed to by people".to_owned();
+        let over = self.asks("approval.other_limits", "lending_limit", limits, detail) || over;
+        let rule = if ended { "quota.ended" } else { "approval.in_use" };
+        ((!over).then(|| rule.to_owned()), seats)
+    }
+}
+
+/// Whether something rises, and nothing falls.
+fn raises(before: &Allowance, after: &Allowance) -> bool {
+    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
+    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
+}
+
+/// As the tenant's other nodes.
+fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
+    match tenant.isolation {
+        Isolation::SharedSlices => resource.gpu().map_or(Layout::Whole, |kind| Gpu::sliced(&kind.model)),
+        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
+    }
+}
+
+/// A moment as people write it.
+pub(crate) fn shown(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(chrono::DateTime::from_timestamp_millis);
+    at.map_or_else(|| "the end of time".into(), |at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
+}

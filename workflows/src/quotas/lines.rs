@@ -1,0 +1,81 @@
+//! What a limit is called in each layer of a platform, and how much of it there is in that layer's unit.
+
+use crate::tenancy::{Allowance, Gpus, Resource, WorkspaceName};
+use std::collections::BTreeMap;
+
+/// The hard limits of a namespace, as Kubernetes names them. `bought` bounds what may be borrowed.
+#[must_use]
+pub fn hard(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {
+    allowances.iter().map(|(resource, line)| (hard_name(resource), amount(resource, line, bought))).collect()
+}
+
+/// The `GrpTRES` of an association, as Slurm names them.
+#[must_use]
+pub fn associations(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {
+    let named = allowances.iter().filter_map(|(resource, line)| {
+        Some((association_name(resource)?, association_amount(resource, line, bought)))
+    });
+    named.collect()
+}
+
+/// What Kubernetes calls the hard limit of a resource.
+#[must_use]
+pub fn hard_name(resource: &Resource) -> String {
+    match resource {
+        Resource::Gpu(kind) => match &kind.profile {
+            None => "requests.nvidia.com/gpu".into(),
+            Some(profile) => format!("requests.nvidia.com/mig-{profile}"),
+        },
+        Resource::CpuMilli => "requests.cpu".into(),
+        Resource::MemoryMib => "requests.memory".into(),
+        Resource::StorageGib => "requests.storage".into(),
+        Resource::Pods => "pods".into(),
+    }
+}
+
+/// What Slurm calls a trackable resource; `None` for what it does not count.
+#[must_use]
+pub fn association_name(resource: &Resource) -> Option<String> {
+    match resource {
+        Resource::Gpu(kind) => Some(format!("gres/gpu:{}", kind.to_string().to_ascii_lowercase())),
+        Resource::CpuMilli => Some("cpu".into()),
+        Resource::MemoryMib => Some("mem".into()),
+        Resource::Pods => Some("jobs".into()),
+        Resource::StorageGib => None,
+    }
+}
+
+/// The name of a workspace's line in the record of its tenant's cohort.
+#[must_use]
+pub fn cohort(workspace: &WorkspaceName, resource: &Resource) -> String {
+    format!("{workspace}/{resource}")
+}
+
+/// The most that may be used at once, in Kubernetes' unit: GPUs up to what may be borrowed on top, but never beyond what
+/// was bought, unless the quota itself is (an approved exception); whole cores; bytes.
+#[must_use]
+pub fn amount(resource: &Resource, line: &Allowance, bought: Gpus) -> u64 {
+    match resource {
+        Resource::Gpu(_) => most(line, bought),
+        Resource::CpuMilli => line.nominal.div_ceil(1_000),
+        Resource::MemoryMib => line.nominal.saturating_mul(1 << 20),
+        Resource::StorageGib => line.nominal.saturating_mul(1 << 30),
+        Resource::Pods => line.nominal,
+    }
+}
+
+/// The same in Slurm's unit: memory in MiB.
+#[must_use]
+pub fn association_amount(resource: &Resource, line: &Allowance, bought: Gpus) -> u64 {
+    match resource {
+        Resource::MemoryMib => line.nominal,
+        Resource::Gpu(_) | Resource::CpuMilli | Resource::StorageGib | Resource::Pods => {
+            amount(resource, line, bought)
+        }
+    }
+}
+
+fn most(line: &Allowance, bought: Gpus) -> u64 {
+    let bought = u64::from(bought.0).max(line.nominal);
+    line.borrowing_limit.map_or(bought, |more| line.nominal.saturating_add(more).min(bought))
+}

@@ -1,0 +1,441 @@
+//! The replay itself: virtual time jumps to what happens next, a demand, an end, a sweep, or a task of the engine's.
+//!
+//! Invariant: nothing is decided here. Demands go to [`crate::admission`], what must be called back to the reclaim
+//! workflow, and the ledger is only read, to see what they did.
+
+use super::{
+    baseline::Baseline,
+    checks::Checks,
+    gauge::Gauge,
+    life::{Life, Stage as At},
+    measure::{Measures, Part, Sample},
+    reclaimer,
+    scene::Scene,
+    stage::{Stage, usual_policy, without_fill_back},
+    story::{self, Story},
+    trace::{Demand, Standing},
+};
+use crate::{
+    admission::{self, News, Observation, Request},
+    reclaim::ledger::announce,
+    tenancy::{Amounts, Cohort, Resource, WorkloadClass},
+};
+use engine::{Stopwatch, Unsound};
+use serde::Serialize;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
+};
+use store::{ExecutionId, Filter, Sequence, Timestamp};
+
+/// Why a replay broke off. Nothing that a trace or a policy says can do that.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The engine or the ledger refused.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// A workflow did not register.
+    #[error(transparent)]
+    Unsound(#[from] Unsound),
+    /// The simulated cluster refused.
+    #[error("the simulated cluster: {0}")]
+    World(String),
+    /// A document cannot be read.
+    #[error("the ledger cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// Something that must never happen and did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// When it was seen.
+    pub at: Timestamp,
+    /// Which rule: `I-8`, `S-32`.
+    pub rule: &'static str,
+    /// What was seen, and after which event.
+    pub what: String,
+}
+
+/// What a replay came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// In numbers.
+    pub measures: Measures,
+    /// By workspace.
+    pub parts: Vec<Part>,
+    /// Over time.
+    pub samples: Vec<Sample>,
+    /// How long owners waited, in seconds, shortest first.
+    pub owner_waits: Vec<f64>,
+    /// What must never happen and did.
+    pub violations: Vec<Violation>,
+    /// What happened, if it is told.
+    pub story: Vec<String>,
+}
+
+/// What happens at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Happening {
+    /// The work of a demand's run is done.
+    Done { demand: usize, run: u32 },
+    /// People decide on what they have been asked.
+    Decide,
+    /// The sweeps run.
+    Sweep,
+    /// A demand is made.
+    Ask { demand: usize },
+}
+
+/// How a replay is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How the scene is run.
+    pub baseline: Baseline,
+    /// The platform policy, as text; the built-in one if there is none.
+    pub policy: Option<String>,
+    /// What goes wrong in the simulated world.
+    pub faults: crate::backends::simulated::Script,
+    /// Whether the story is told.
+    pub told: bool,
+    /// After so many happenings everything is checked, not only what is cheap.
+    pub check_every: u64,
+}
+
+impl Settings {
+    /// As policy says, without faults or a story.
+    #[must_use]
+    pub fn of(baseline: Baseline) -> Self {
+        Self { baseline, policy: None, faults: Default::default(), told: false, check_every: 2_000 }
+    }
+}
+
+pub(super) struct Replay<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) baseline: Baseline,
+    pub(super) stage: Stage,
+    agenda: BinaryHeap<Reverse<(Timestamp, Happening)>>,
+    pub(super) lives: Vec<Life>,
+    pub(super) names: HashMap<&'a str, usize>,
+    pub(super) cohort: Cohort,
+    pub(super) version: Option<Sequence>,
+    pub(super) seen: u64,
+    pub(super) called: BTreeSet<usize>,
+    pub(super) open: BTreeMap<ExecutionId, reclaimer::Open>,
+    pub(super) polled: BTreeSet<String>,
+    pub(super) busy: BTreeMap<crate::tenancy::NodeId, BTreeMap<crate::tenancy::GpuKind, u64>>,
+    pub(super) gauge: Gauge,
+    pub(super) checks: Checks,
+    pub(super) story: Story,
+    pub(super) loans_ended: BTreeMap<u64, Timestamp>,
+    pub(super) late: BTreeSet<usize>,
+    pub(super) idle: bool,
+    pub(super) single: bool,
+    steps: u64,
+    ends: Timestamp,
+}
+
+/// Replays a scene. `progress` hears, now and then, what part of it is done and what happens.
+///
+/// # Errors
+/// When the engine, the ledger or the simulated cluster cannot go on.
+pub async fn replay(
+    scene: &Scene,
+    settings: &Settings,
+    progress: &mut (dyn FnMut(f64) + Send),
+) -> Result<Outcome, ReplayError> {
+    let mut policy = settings.policy.clone().unwrap_or_else(|| usual_policy(scene));
+    if settings.baseline == Baseline::NoFillBack {
+        policy = without_fill_back(&policy);
+    }
+    let stage = Stage::set(scene, &policy, settings.baseline).await?;
+    stage.world.script(settings.faults.clone());
+    let mut replay = Replay::new(scene, stage, settings).await?;
+    replay.run(settings, progress).await?;
+    replay.end(settings).await
+}
+
+impl<'a> Replay<'a> {
+    async fn new(scene: &'a Scene, stage: Stage, settings: &Settings) -> Result<Self, ReplayError> {
+        let cohort = stage.get::<Cohort>(scene.tenant.as_str()).await?;
+        let cohort = cohort.ok_or_else(|| ReplayError::Unreadable("there is no account".into()))?;
+        let mut agenda = BinaryHeap::new();
+        for (demand, asked) in scene.demands.iter().enumerate() {
+            agenda.push(Reverse((scene.starts.after(asked.at), Happening::Ask { demand })));
+        }
+        agenda.push(Reverse((scene.starts, Happening::Sweep)));
+        let lives = scene.demands.iter().map(|demand| Life::new(demand.lasts)).collect();
+        let names = scene.demands.iter().enumerate().map(|(n, demand)| (demand.name.as_str(), n)).collect();
+        Ok(Self {
+            scene,
+            baseline: settings.baseline,
+            agenda,
+            lives,
+            names,
+            version: None,
+            seen: cohort.decisions,
+            checks: Checks::new(scene, &cohort, stage.policy.lending.cool_down),
+            cohort,
+            called: BTreeSet::new(),
+            open: BTreeMap::new(),
+            polled: BTreeSet::new(),
+            busy: BTreeMap::new(),
+            gauge: Gauge::new(scene),
+            story: Story::new(settings.told),
+            loans_ended: BTreeMap::new(),
+            late: BTreeSet::new(),
+            idle: false,
+            single: scene.demands.iter().all(|demand| demand.gpus == 1),
+            steps: 0,
+            ends: scene.starts.after(scene.ends),
+            stage,
+        })
+    }
+
+    async fn run(
+        &mut self,
+        settings: &Settings,
+        progress: &mut (dyn FnMut(f64) + Send),
+    ) -> Result<(), ReplayError> {
+        let mut happened = 0_u64;
+        loop {
+            let due = self.stage.engine.store().next_due().await.map_err(engine::Error::from)?;
+            let next = self.agenda.peek().map(|Reverse((at, _))| *at);
+            let Some(moment) = [due, next].into_iter().flatten().min().filter(|at| *at <= self.ends) else {
+                return Ok(());
+            };
+            self.stage.clock.advance_to(moment);
+            if due.is_some_and(|due| due <= moment) {
+                self.work().await?;
+            }
+            while let Some(Reverse((at, happening))) = self.agenda.peek().copied() {
+                if at > self.stage.now() {
+                    break;
+                }
+                self.agenda.pop();
+                self.happen(happening).await?;
+                self.work().await?;
+                happened += 1;
+                if happened.is_multiple_of(settings.check_every) {
+                    self.check_all().await?;
+                }
+                if happened.is_multiple_of(256) {
+                    let whole = self.scene.ends.as_secs_f64().max(1.0);
+                    progress(self.stage.now().since(self.scene.starts).as_secs_f64() / whole);
+                }
+            }
+        }
+    }
+
+    /// Lets the engine do what is due, and looks at what came of it.
+    async fn work(&mut self) -> Result<(), ReplayError> {
+        let mut worked = 0;
+        while self.stage.engine.work_next().await? {
+            worked += 1;
+        }
+        self.steps += worked;
+        if worked > 0 {
+            self.catch_up().await?;
+            self.poll().await?;
+        }
+        Ok(())
+    }
+
+    async fn happen(&mut self, happening: Happening) -> Result<(), ReplayError> {
+        match happening {
+            Happening::Ask { demand } => self.ask(demand).await,
+            Happening::Done { demand, run } => self.done(demand, run).await,
+            Happening::Sweep => self.sweep().await,
+            Happening::Decide => self.decide().await,
+        }
+    }
+
+    pub(super) fn plan(&mut self, at: Timestamp, happening: Happening) {
+        self.agenda.push(Reverse((at, happening)));
+    }
+
+    async fn ask(&mut self, number: usize) -> Result<(), ReplayError> {
+        let Some(demand) = self.scene.demands.get(number) else { return Ok(()) };
+        let now = self.stage.now();
+        let resource = Resource::Gpu(demand.kind.clone());
+        let account = self.cohort.accounts.get(&demand.workspace);
+        let inside = account.is_some_and(|account| {
+            let taken = account.balance(&resource).taken();
+            taken + demand.gpus <= account.reserved(&resource, now)
+        });
+        if let Some(life) = self.lives.get_mut(number) {
+            (life.stage, life.asked, life.since, life.inside) = (At::Waiting, now, now, inside);
+        }
+        self.gauge.asked(demand, inside);
+        self.gauge.wants(now, demand, true);
+        self.story.tell(now, || asks(demand));
+        let request = request(self.scene, demand, resource);
+        let submitted = self
+            .stage
+            .engine
+            .ledger(true, |view| {
+                let submitted = admission::submit(view, &request)?;
+                announce(view, &submitted.news)?;
+                Ok(submitted)
+            })
+            .await;
+        match submitted {
+            Ok(submitted) => self.hear(&submitted.news).await,
+            Err(engine::Error::Undecided(error)) if error.code == admission::codes::LINE_FULL => {
+                self.checks.note(now, "S-42", format!("{}: {}", demand.name, error.message));
+                self.catch_up().await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn done(&mut self, number: usize, run: u32) -> Result<(), ReplayError> {
+        let (Some(demand), Some(life)) = (self.scene.demands.get(number), self.lives.get_mut(number)) else {
+            return Ok(());
+        };
+        if life.run != run || life.stage != At::Running {
+            return Ok(());
+        }
+        let of = self.stage.known_as(self.scene, &demand.workspace, &demand.name);
+        // One that was evicted a moment ago had no time to end; the ledger hears of its eviction soon.
+        if life.called && !self.stage.lingers(&of).await? {
+            return Ok(());
+        }
+        let now = self.stage.now();
+        let (since, asked) = (life.since, life.asked);
+        life.stage = At::Done;
+        self.called.remove(&number);
+        self.vacate(number);
+        self.gauge.finished();
+        self.story.tell(now, || {
+            format!(
+                "{} is done, {} after it was asked for",
+                demand.name,
+                story::span(now.since(asked.min(since)))
+            )
+        });
+        self.stage.leave(&of).await?;
+        let tenant = &self.scene.tenant;
+        let finished = self
+            .stage
+            .engine
+            .ledger(true, |view| {
+                let finished = admission::finish(view, tenant, &demand.name)?;
+                announce(view, &finished.news)?;
+                Ok(finished)
+            })
+            .await?;
+        self.hear(&finished.news).await
+    }
+
+    /// What runs on a schedule: the platform is looked at, and what waits or is overdue is dealt with.
+    async fn sweep(&mut self) -> Result<(), ReplayError> {
+        let now = self.stage.now();
+        let next = now.after(self.scene.terms.sweep_every);
+        if next <= self.ends {
+            self.plan(next, Happening::Sweep);
+        }
+        let seen = Observation { at: now, nodes: self.seen_nodes() };
+        let tenant = &self.scene.tenant;
+        let observed = self
+            .stage
+            .engine
+            .ledger(true, |view| {
+                let observed = admission::observe(view, tenant, &seen)?;
+                announce(view, &observed.news)?;
+                Ok(observed)
+            })
+            .await?;
+        for drift in &observed.drift {
+            self.checks.note(
+                now,
+                "I-24",
+                format!("{} of {} on {} are astray", drift.astray, drift.kind, drift.node),
+            );
+        }
+        self.hear(&observed.news).await?;
+        crate::sweeps::run_due(&self.stage.engine).await?;
+        self.catch_up().await?;
+        self.gauge.sample(now);
+        self.check_promises().await
+    }
+
+    /// Acts on what a change of the account came to.
+    async fn hear(&mut self, news: &News) -> Result<(), ReplayError> {
+        self.catch_up().await?;
+        let mut more = news.more;
+        while more {
+            let tenant = &self.scene.tenant;
+            let news = self
+                .stage
+                .engine
+                .ledger(true, |view| {
+                    let news = admission::wake(view, tenant)?;
+                    announce(view, &news)?;
+                    Ok(news)
+                })
+                .await?;
+            self.catch_up().await?;
+            more = news.more;
+        }
+        Ok(())
+    }
+
+    async fn end(mut self, settings: &Settings) -> Result<Outcome, ReplayError> {
+        let now = self.ends;
+        self.stage.clock.advance_to(now);
+        self.check_promises().await?;
+        self.check_all().await?;
+        self.gauge.executions = self.executions().await?;
+        let violations = self.checks.into_violations();
+        let mut outcome = self.gauge.outcome(now, settings.baseline, &self.lives, self.steps);
+        outcome.measures.violations = violations.len() as u64;
+        outcome.violations = violations;
+        outcome.story = self.story.into_lines();
+        Ok(outcome)
+    }
+}
+
+impl Replay<'_> {
+    /// How many executions of workflows were started.
+    async fn executions(&self) -> Result<u64, ReplayError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self.stage.engine.list(&Filter::default(), after, 1_000).await?;
+            count += page.items.len() as u64;
+            after = page.next;
+            if after.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+fn request(scene: &Scene, demand: &Demand, resource: Resource) -> Request {
+    let (class, preemptible, priority) = match demand.standing {
+        Standing::Given { class, preemptible, priority } => (class, preemptible, priority),
+        Standing::ByShare => (WorkloadClass::Batch, true, super::trace::BATCH),
+    };
+    Request {
+        tenant: scene.tenant.clone(),
+        workspace: demand.workspace.clone(),
+        name: demand.name.clone(),
+        class,
+        priority,
+        preemptible,
+        checkpoint: demand.checkpoint,
+        requests: Amounts::from([(resource, demand.gpus)]),
+        together: demand.together,
+        labels: BTreeSet::new(),
+    }
+}
+
+fn asks(demand: &Demand) -> String {
+    let who = demand.by.as_deref().unwrap_or("the trace");
+    let what = story::amount(demand.gpus, &demand.kind);
+    format!("{who} asks for {what} in {} for {}", demand.workspace, demand.name)
+}
+
+/// Measures how long a replay takes; here, so that only the engine knows a real clock.
+pub(super) fn watch() -> Stopwatch {
+    Stopwatch::start()
+}

@@ -1,0 +1,239 @@
+//! SLA change: another tier, another isolation, another promise on preemption or on the sharing of GPUs.
+//!
+//! People always agree to it, also when it promises less. It waits for the window that the tenant chose, makes sure that
+//! the new promise holds and goes on holding (limits only ever get tighter before the promise is made, and looser after
+//! it), turns the platform workspace by workspace, and commits: from there the tenant has the new promise. A failure
+//! before leaves everything as it was. The page is `docs/workflows/sla_change.md`.
+
+mod evaluate;
+mod examples;
+mod ledger;
+mod plan;
+mod preview;
+mod request;
+mod resources;
+
+pub use evaluate::{SlaDecision, SlaEvaluation, SlaFacts, SlaTerms, SlaWorkspace, evaluate};
+pub use ledger::{CommitSla, EvaluateSla, KeepWindow, LoosenSla, MeasureSla, TightenSla, sla_facts};
+pub use preview::{Preview, preview};
+pub use request::SlaRequest;
+
+use crate::{
+    actuators::{GpuLayout, Limits, RestoreNamespaceLabels},
+    ledger::codes,
+    platform::Platform,
+    policy::{Reason, Verdict},
+};
+use engine::{
+    MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end,
+    when,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use store::Timestamp;
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlaChange {
+    /// What is asked for.
+    pub request: SlaRequest,
+    /// What policy said. Filled by `Evaluating`, with the two that follow.
+    pub verdict: Option<Verdict>,
+    /// Rules that did not pass.
+    pub reasons: Vec<Reason>,
+    /// The terms that follow from it.
+    pub terms: Option<SlaTerms>,
+    /// How long the window is away. Filled by `ReadingClock`.
+    pub opens_in: Duration,
+    /// Since when the promise could not be made. Filled by `MeasuringConformance`, with the next.
+    pub waiting_since: Option<Timestamp>,
+    /// Whether that has been so for longer than policy allows without asking people.
+    pub overdue: bool,
+    /// How the GPUs of each node were cut up before, in the order of the terms.
+    pub layouts: Vec<String>,
+    /// What the layers said before, in the order of the terms' workspaces.
+    pub limits: Vec<Limits>,
+}
+
+/// Where a change stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/sla_change.md"
+)]
+pub enum State {
+    Evaluating,
+    Deciding,
+    AwaitingApproval,
+    ReadingClock,
+    AwaitingWindow,
+    Tightening,
+    MeasuringConformance,
+    CheckingPatience,
+    AwaitingConformance,
+    TighteningAgain,
+    AwaitingPatience,
+    ReadingLayouts,
+    ShapingGpus,
+    Qualifying,
+    ReadingLimits,
+    ChangingFirstLayer,
+    ChangingSecondLayer,
+    Relabelling,
+    Verifying,
+    Committing,
+    Effective,
+    Rejected,
+    Declined,
+    Lapsed,
+}
+
+/// The signal that opens the window at once.
+pub const WINDOW_OPENED: &str = "window.opened";
+/// The signal that what stood in the way of the promise may have gone.
+pub const CONFORMS: &str = "sla.conforms";
+
+impl Workflow for SlaChange {
+    const NAME: &'static str = "sla_change";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Evaluating;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let tenant = self.request.tenant.clone();
+        match state {
+            // What is asked for. People always decide; the decision is kept whatever becomes of it.
+            Evaluating => act(EvaluateSla { request: self.request.clone() })
+                .nothing_to_undo()
+                .record(Self::evaluated)
+                .then(Deciding),
+            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
+                .otherwise("people decide", AwaitingApproval),
+            AwaitingApproval => approval(self.seats())
+                .within(self.waits().approve)
+                .granted(ReadingClock)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // The window that the tenant chose.
+            ReadingClock => act(KeepWindow { opens: self.request.not_before })
+                .nothing_to_undo()
+                .record(|me: &mut Self, opens_in: Duration| me.opens_in = opens_in)
+                .then(AwaitingWindow),
+            AwaitingWindow => {
+                await_signal(WINDOW_OPENED).within(self.opens_in).then(Tightening).expired(Tightening)
+            }
+
+            // Our own books first: whether the promise holds, and from here on nothing is admitted that would break it.
+            Tightening => act(self.tightening())
+                .undo(LoosenSla { tenant, terms: self.terms.clone() })
+                .on_failure(codes::PROMISE_OPEN, MeasuringConformance)
+                .then(ReadingLayouts),
+            MeasuringConformance => {
+                act(self.measuring()).nothing_to_undo().record(Self::measured).then(CheckingPatience)
+            }
+            CheckingPatience => when(self.overdue, "in the way for too long", AwaitingPatience)
+                .otherwise("wait on", AwaitingConformance),
+            AwaitingConformance => await_signal(CONFORMS)
+                .within(self.waits().recheck)
+                .then(TighteningAgain)
+                .expired(TighteningAgain),
+            // What `Tightening` put on the trail covers it.
+            TighteningAgain => act(self.tightening())
+                .nothing_to_undo()
+                .on_failure(codes::PROMISE_OPEN, MeasuringConformance)
+                .then(ReadingLayouts),
+            AwaitingPatience => approval(self.patience_seats())
+                .within(self.waits().patience)
+                .granted(TighteningAgain)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // The nodes, if their GPUs are to be cut up otherwise: one after the other, and tried again.
+            ReadingLayouts => act_each(self.layout_readings())
+                .nothing_to_undo()
+                .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
+                .then(ShapingGpus),
+            ShapingGpus => act_each(self.layout_settings())
+                .undo_each(|setting| self.layout_before(setting))
+                .at_once(1)
+                .then(Qualifying),
+            Qualifying => act_each(self.diagnoses())
+                .nothing_to_undo()
+                .attempt_within(20 * MINUTE)
+                .within(45 * MINUTE)
+                .then(ReadingLimits),
+
+            // The platform, workspace by workspace. A limit that gets tighter begins at the child, one that gets looser at
+            // the parent.
+            ReadingLimits => act_each(self.limit_readings())
+                .nothing_to_undo()
+                .record(|me: &mut Self, limits: Limits| me.limits.push(limits))
+                .then(ChangingFirstLayer),
+            ChangingFirstLayer => self.first_layer(ChangingSecondLayer),
+            ChangingSecondLayer => self.second_layer(Relabelling),
+            Relabelling => act_each(self.relabellings())
+                .undo_each(|change| RestoreNamespaceLabels { change: change.clone() })
+                .at_once(1)
+                .then(Verifying),
+            Verifying => act_each(self.keepings())
+                .nothing_to_undo()
+                .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })
+                .then(Committing),
+
+            // The promise, looked at once more in the commit that makes it. The way back is another change.
+            Committing => act(CommitSla { tenant, terms: self.terms.clone() }).forward_only().then(Effective),
+
+            Effective => end(Outcome::Completed),
+            Rejected => end(Outcome::Rejected),
+            Declined => end(Outcome::Refused),
+            Lapsed => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = format!("tenant/{}", self.request.tenant);
+        Subject { tenant: self.request.tenant.to_string(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        plan::of(self)
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl SlaChange {
+    /// A change that begins.
+    #[must_use]
+    pub fn new(request: SlaRequest) -> Self {
+        Self {
+            request,
+            verdict: None,
+            reasons: Vec::new(),
+            terms: None,
+            opens_in: Duration::ZERO,
+            waiting_since: None,
+            overdue: false,
+            layouts: Vec::new(),
+            limits: Vec::new(),
+        }
+    }
+
+    fn evaluated(&mut self, evaluation: SlaEvaluation) {
+        let SlaEvaluation { verdict, reasons, terms } = evaluation;
+        self.verdict = Some(verdict);
+        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
+        self.terms = terms;
+    }
+
+    fn measured(&mut self, (since, overdue): (Timestamp, bool)) {
+        self.waiting_since = Some(since);
+        self.overdue = overdue;
+    }
+}

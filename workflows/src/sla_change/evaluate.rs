@@ -1,0 +1,284 @@
+//! The decision on another service level: a pure function of facts and policy, so that it can be decided again (I-20).
+
+use super::SlaRequest;
+use crate::{
+    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict, sha256},
+    tenancy::{
+        Allowance, ClusterId, ClusterKind, Gpu, GpuModel, Gpus, Isolation, Layout, NodeId, Tenant,
+        TenantState, Tier, WorkspaceClass, WorkspaceName,
+    },
+};
+use engine::{Entity, Seat};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+use store::ExecutionId;
+
+/// A workspace of the tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaWorkspace {
+    /// Its name.
+    pub name: WorkspaceName,
+    /// What it is for.
+    pub class: WorkspaceClass,
+    /// What it may use of the tenant's GPUs.
+    pub before: Allowance,
+    /// What it will; the same as before in facts.
+    pub after: Allowance,
+}
+
+/// Everything that a decision looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaFacts {
+    /// What is asked for.
+    pub request: SlaRequest,
+    /// The tenant, if there is one of the name.
+    pub tenant: Option<Tenant>,
+    /// The kind of its cluster, and whether nothing real is behind it.
+    pub cluster: Option<(ClusterKind, bool)>,
+    /// What was bought.
+    pub bought: Option<(GpuModel, Gpus)>,
+    /// Its workspaces.
+    pub workspaces: Vec<SlaWorkspace>,
+    /// Its nodes.
+    pub nodes: Vec<NodeId>,
+}
+
+/// The conditions of one change, fixed by the decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaTerms {
+    /// The policy that they come from.
+    pub policy: PolicyRef,
+    /// Who must agree; never empty.
+    pub seats: Vec<Seat>,
+    /// How long they have.
+    pub approve_within: Duration,
+    /// How long what stands in the way is waited for before people are asked.
+    pub wait: Duration,
+    /// How long those people have.
+    pub patience: Duration,
+    /// The promise that was in force when it was decided; the change is refused when it is not any more.
+    pub before: TenantPolicy,
+    /// The promise that will be in force.
+    pub after: TenantPolicy,
+    /// The rank of the tenant's work, before and after.
+    pub priority: (u32, u32),
+    /// The cluster of the tenant.
+    pub cluster: ClusterId,
+    /// What schedules its work.
+    pub kind: ClusterKind,
+    /// Whether nothing real is behind it.
+    pub simulated: bool,
+    /// The model of the tenant's GPUs.
+    pub model: GpuModel,
+    /// How many were bought.
+    pub bought: Gpus,
+    /// The workspaces.
+    pub workspaces: Vec<SlaWorkspace>,
+    /// The nodes whose GPUs are cut up otherwise.
+    pub nodes: Vec<NodeId>,
+    /// How.
+    pub layout: Layout,
+}
+
+impl SlaTerms {
+    /// Whether limits get tighter: what may not be preempted may not borrow.
+    #[must_use]
+    pub fn tightens(&self) -> bool {
+        self.before.allow_preemption && !self.after.allow_preemption
+    }
+}
+
+/// A decision, and the terms that follow from it unless it is a rejection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaEvaluation {
+    /// What was decided.
+    pub verdict: Verdict,
+    /// By which rules.
+    pub reasons: Vec<Reason>,
+    /// The terms; `None` when rejected.
+    pub terms: Option<SlaTerms>,
+}
+
+/// A decision on another service level, kept for ever: enough to decide it again and get the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaDecision {
+    /// The execution that asked.
+    pub execution: ExecutionId,
+    /// The policy that was in force.
+    pub policy: PolicyRef,
+    /// Everything that was looked at.
+    pub facts: SlaFacts,
+    /// SHA-256 of the facts.
+    pub facts_digest: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// By which rules.
+    pub reasons: Vec<Reason>,
+}
+
+impl Entity for SlaDecision {
+    const COLLECTION: &'static str = "sla-decisions";
+
+    fn id(&self) -> String {
+        self.execution.to_string()
+    }
+}
+
+impl SlaFacts {
+    /// `sha256:` and the digest of the facts.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        sha256(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+/// The promise that a tenant has.
+pub(super) fn promise(tenant: &Tenant) -> TenantPolicy {
+    TenantPolicy {
+        tier: tenant.tier,
+        isolation: tenant.isolation,
+        data_residency: tenant.data_residency.clone(),
+        allow_preemption: tenant.allow_preemption,
+        allow_gpu_sharing: tenant.allow_gpu_sharing,
+    }
+}
+
+/// Decides on `facts` by `policy`. Never without people.
+#[must_use]
+pub fn evaluate(facts: &SlaFacts, policy: &PlatformPolicy) -> SlaEvaluation {
+    let mut judge = Judge { facts, policy, reasons: Vec::new() };
+    let terms = judge.judge(policy);
+    let rejected = judge.reasons.iter().any(|reason| reason.verdict == Judgement::Failed);
+    let terms = terms.filter(|_| !rejected);
+    let verdict = if terms.is_some() { Verdict::NeedsApproval } else { Verdict::Rejected };
+    SlaEvaluation { verdict, reasons: judge.reasons, terms }
+}
+
+struct Judge<'a> {
+    facts: &'a SlaFacts,
+    policy: &'a PlatformPolicy,
+    reasons: Vec<Reason>,
+}
+
+impl Judge<'_> {
+    fn note(&mut self, rule: &str, field: &str, verdict: Judgement, detail: String) {
+        let line = self.facts.request.lines.get(field).copied();
+        let key = match rule {
+            "approval.sla_change" => Some("approvals.sla_change.seats"),
+            _ => None,
+        };
+        let by = key.and_then(|key| self.policy.provenance.origin(key));
+        self.reasons.push(Reason { rule: rule.into(), verdict, detail, line, by });
+    }
+
+    fn check(&mut self, rule: &str, field: &str, holds: bool, detail: String) {
+        self.note(rule, field, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
+    }
+
+    fn judge(&mut self, policy: &PlatformPolicy) -> Option<SlaTerms> {
+        let (facts, request) = (self.facts, &self.facts.request);
+        let active = facts.tenant.as_ref().filter(|tenant| tenant.state == TenantState::Active);
+        let said = if active.is_some() { "is active" } else { "is not active" };
+        self.check("tenant.active", "tenant", active.is_some(), format!("tenant {} {said}", request.tenant));
+        let (tenant, (kind, simulated), (model, bought)) = (active?, facts.cluster?, facts.bought.clone()?);
+        let cluster = tenant.cluster.clone()?;
+        let before = promise(tenant);
+        let after = request.after(&before);
+        self.promises(tenant, &before, &after, policy);
+        let borrows = policy.borrowing_limit.map(|limit| u64::from(limit.0));
+        let workspaces: Vec<_> = facts
+            .workspaces
+            .iter()
+            .map(|workspace| {
+                let borrowing_limit = match (before.allow_preemption, after.allow_preemption) {
+                    (true, false) => Some(0),
+                    (false, true) => borrows,
+                    (true, true) | (false, false) => workspace.before.borrowing_limit,
+                };
+                SlaWorkspace { after: Allowance { borrowing_limit, ..workspace.before }, ..workspace.clone() }
+            })
+            .collect();
+        let (old, new) = (layout(before.isolation, &model), layout(after.isolation, &model));
+        let priority = |tier| policy.priorities.get(&tier).copied().unwrap_or_default();
+        let gate = &policy.approvals.sla_change;
+        Some(SlaTerms {
+            policy: policy.reference.clone(),
+            seats: gate.seats.clone(),
+            approve_within: gate.within,
+            wait: policy.waitlist,
+            patience: policy.patience,
+            priority: (priority(before.tier), priority(after.tier)),
+            before,
+            after,
+            cluster,
+            kind,
+            simulated,
+            bought,
+            workspaces,
+            nodes: if old == new { Vec::new() } else { facts.nodes.clone() },
+            layout: new,
+            model,
+        })
+    }
+
+    /// Whether the new promise can be made at all.
+    fn promises(
+        &mut self,
+        tenant: &Tenant,
+        before: &TenantPolicy,
+        after: &TenantPolicy,
+        policy: &PlatformPolicy,
+    ) {
+        self.check("sla.changes", "", before != after, "something has to change".into());
+        let own = |promise: &TenantPolicy| promise.isolation == Isolation::DedicatedCluster;
+        let detail = "a cluster of its own, or the way back from one, moves all data: onboard the tenant there \
+                      under another name, and offboard this one";
+        self.check("sla.same_cluster", "isolation", own(before) == own(after), detail.into());
+        let slices = after.isolation == Isolation::SharedSlices;
+        let (isolation, sharing) = (<&str>::from(after.isolation), after.allow_gpu_sharing);
+        let detail = format!("isolation would be {isolation}, allow_gpu_sharing {sharing}");
+        self.check("isolation.sharing_allowed", "allow_gpu_sharing", !slices || sharing, detail);
+        for tag in &tenant.compliance {
+            let Some(demanded) = policy.compliance.get(tag).and_then(|demands| demands.isolation.as_ref())
+            else {
+                continue;
+            };
+            let all: Vec<&str> = demanded.iter().map(|level| (*level).into()).collect();
+            let detail = format!("{} demands isolation {}", <&str>::from(*tag), all.join(" or "));
+            self.check("compliance.isolation", "isolation", demanded.contains(&after.isolation), detail);
+        }
+        let lowers = rank(after.tier) < rank(before.tier) || slices && before.isolation != after.isolation;
+        let detail = if lowers { "it promises less than before" } else { "it promises no less than before" };
+        self.note("approval.sla_change", "tier", Judgement::AsksPeople, detail.into());
+    }
+}
+
+fn rank(tier: Tier) -> u8 {
+    match tier {
+        Tier::Enterprise => 2,
+        Tier::Standard => 1,
+        Tier::Research => 0,
+    }
+}
+
+/// Slices only where the tenant shares its GPUs among its workspaces.
+fn layout(isolation: Isolation, model: &GpuModel) -> Layout {
+    match isolation {
+        Isolation::SharedSlices => Gpu::sliced(model),
+        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
+    }
+}
+
+/// What a namespace of the tenant is labelled with: the same that onboarding writes.
+pub(super) fn labels(
+    class: WorkspaceClass,
+    promise: &TenantPolicy,
+    priority: u32,
+) -> BTreeMap<String, String> {
+    let preemption = if promise.allow_preemption { "allowed" } else { "never" };
+    BTreeMap::from([
+        ("class".into(), <&str>::from(class).into()),
+        ("preemption".into(), preemption.into()),
+        ("priority".into(), priority.to_string()),
+    ])
+}

@@ -1,0 +1,313 @@
+//! The ledger's part of an SLA change: the decision, the check of the promise, and the commit that makes it.
+
+use super::{
+    SlaDecision, SlaEvaluation, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace,
+    evaluate::{evaluate, promise},
+};
+use crate::{
+    ledger::{codes, freeze, thaw, write_line},
+    policy::{self, Reason, TenantPolicy},
+    tenancy::{
+        Allowance, Cluster, Cohort, Earmarks, Entitlement, Holding, NodeUse, Quota, Resource, Tenant,
+        TenantId, TenantState, Workspace, workspace_key,
+    },
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+use store::Timestamp;
+
+/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EvaluateSla {
+    /// What is asked for.
+    pub request: SlaRequest,
+}
+
+impl LedgerAction for EvaluateSla {
+    type Output = SlaEvaluation;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<SlaEvaluation, Undecided> {
+        let policy = policy::in_force(view)?;
+        let facts = sla_facts(view, &self.request)?;
+        let mut evaluation = evaluate(&facts, &policy);
+        view.put(&SlaDecision {
+            execution: call.execution,
+            policy: policy.reference.clone(),
+            facts_digest: facts.digest(),
+            facts,
+            verdict: evaluation.verdict,
+            reasons: evaluation.reasons.clone(),
+        })?;
+        // The decision keeps every reason; the history repeats those alone that decided.
+        evaluation.reasons.retain(Reason::counts);
+        Ok(evaluation)
+    }
+}
+
+/// Everything that a decision on `request` looks at.
+///
+/// # Errors
+/// What the view lacks.
+pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Undecided> {
+    let mut facts = SlaFacts {
+        request: request.clone(),
+        tenant: view.get::<Tenant>(request.tenant.as_str())?,
+        cluster: None,
+        bought: None,
+        workspaces: Vec::new(),
+        nodes: Vec::new(),
+    };
+    let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
+    if let Some(cluster) = &tenant.cluster {
+        let cluster = view.need::<Cluster>(cluster.as_str())?;
+        facts.cluster = Some((cluster.kind, cluster.simulated()));
+    }
+    let Some(bought) = view.get::<Entitlement>(tenant.id.as_str())? else { return Ok(facts) };
+    let resource = Resource::gpus(bought.gpu_model.clone());
+    facts.bought = Some((bought.gpu_model, bought.gpus));
+    view.want::<Quota>(tenant.workspaces.iter().map(|name| workspace_key(&tenant.id, name)))?;
+    for name in &tenant.workspaces {
+        let key = workspace_key(&tenant.id, name);
+        let quota = view.get::<Quota>(&key)?;
+        let before = quota.and_then(|quota| quota.allowances.get(&resource).copied()).unwrap_or_default();
+        let class = view.need::<Workspace>(&key)?.class;
+        facts.workspaces.push(SlaWorkspace { name: name.clone(), class, before, after: before });
+    }
+    let holding = view.get::<Holding>(tenant.id.as_str())?;
+    facts.nodes = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();
+    Ok(facts)
+}
+
+/// Says how long a window is away. It changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeepWindow {
+    /// When it opens; at once when absent.
+    pub opens: Option<Timestamp>,
+}
+
+impl LedgerAction for KeepWindow {
+    type Output = Duration;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Duration, Undecided> {
+        Ok(self.opens.map_or(Duration::ZERO, |opens| opens.since(view.now())))
+    }
+}
+
+/// Makes sure that the new promise holds, and that nothing is admitted from here on that would break it: borrowing ends
+/// where work may not be preempted any more, and nothing at all is admitted while GPUs are to be cut up otherwise.
+///
+/// Fails with `sla.promise_open` while something stands in the way. Safe to decide again. Its undo, [`LoosenSla`],
+/// tolerates that it never did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TightenSla {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What was agreed to; none only in an example.
+    pub terms: Option<SlaTerms>,
+}
+
+impl LedgerAction for TightenSla {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let terms = agreed(self.terms.as_ref())?;
+        let tenant = standing(view, &self.tenant, &terms.before)?;
+        let resource = Resource::gpus(terms.model.clone());
+        holds(view, &tenant, terms)?;
+        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+            let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
+            let known = [workspace.before.borrowing_limit, tight];
+            set_borrowing(view, &self.tenant, workspace, &resource, (&known, tight), call)?;
+        }
+        if !terms.nodes.is_empty() {
+            freeze(view, &self.tenant, &tenant.workspaces, call)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes back what [`TightenSla`] did. Safe to run twice, and tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoosenSla {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What was agreed to.
+    pub terms: Option<SlaTerms>,
+}
+
+impl LedgerAction for LoosenSla {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let Some(terms) = &self.terms else { return Ok(()) };
+        let resource = Resource::gpus(terms.model.clone());
+        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+            let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
+            let key = workspace_key(&self.tenant, &workspace.name);
+            let line = view.get::<Quota>(&key)?.and_then(|quota| quota.allowances.get(&resource).copied());
+            if line.is_some_and(|line| line.borrowing_limit == tight) {
+                let before = workspace.before.borrowing_limit;
+                set_borrowing(view, &self.tenant, workspace, &resource, (&[tight], before), call)?;
+            }
+        }
+        thaw(view, &self.tenant, call)
+    }
+}
+
+/// Says since when something stands in the way, and whether that is too long. It changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MeasureSla {
+    /// Since when it was already known to.
+    pub since: Option<Timestamp>,
+    /// How long that may take before people are asked.
+    pub limit: Duration,
+}
+
+impl LedgerAction for MeasureSla {
+    type Output = (Timestamp, bool);
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(Timestamp, bool), Undecided> {
+        let since = self.since.unwrap_or(view.now());
+        Ok((since, since.after(self.limit) <= view.now()))
+    }
+}
+
+/// Makes the promise: the tenant, its quotas and its account, in the commit that looks once more whether it holds.
+///
+/// Past the point of no return, so it is not undone. Safe to decide again: a promise that was made is left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CommitSla {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What was agreed to.
+    pub terms: Option<SlaTerms>,
+}
+
+impl LedgerAction for CommitSla {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let terms = agreed(self.terms.as_ref())?;
+        if promise(&view.need::<Tenant>(self.tenant.as_str())?) == terms.after {
+            return Ok(());
+        }
+        let tenant = standing(view, &self.tenant, &terms.before)?;
+        holds(view, &tenant, terms)?;
+        let resource = Resource::gpus(terms.model.clone());
+        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+            let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
+            let after = workspace.after.borrowing_limit;
+            set_borrowing(view, &self.tenant, workspace, &resource, (&[tight], after), call)?;
+        }
+        thaw(view, &self.tenant, call)?;
+        view.put(&Tenant {
+            tier: terms.after.tier,
+            isolation: terms.after.isolation,
+            allow_preemption: terms.after.allow_preemption,
+            allow_gpu_sharing: terms.after.allow_gpu_sharing,
+            policy: terms.policy.clone(),
+            ..tenant
+        })
+    }
+}
+
+fn agreed(terms: Option<&SlaTerms>) -> Result<&SlaTerms, Undecided> {
+    let missing = || ActionError::permanent(codes::SLA_CHANGED, "nothing was agreed to");
+    Ok(terms.ok_or_else(missing)?)
+}
+
+/// The tenant, if it is in use and has the promise that the change began with.
+fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Tenant, Undecided> {
+    let tenant = view.need::<Tenant>(id.as_str())?;
+    if tenant.state != TenantState::Active {
+        let problem = format!("tenant {id} is {}", <&str>::from(tenant.state));
+        return Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, problem).into());
+    }
+    if promise(&tenant) != *before {
+        let problem = format!("tenant {id} has been promised something else meanwhile");
+        return Err(ActionError::permanent(codes::SLA_CHANGED, problem).into());
+    }
+    Ok(tenant)
+}
+
+/// Sets what a workspace may borrow, if that is one of the `known`; what else its quota says is another change's matter.
+fn set_borrowing(
+    view: &mut View,
+    tenant: &TenantId,
+    workspace: &SlaWorkspace,
+    resource: &Resource,
+    (known, to): (&[Option<u64>], Option<u64>),
+    call: &Call,
+) -> Result<(), Undecided> {
+    let quota = view.need::<Quota>(&workspace_key(tenant, &workspace.name))?;
+    let line = quota.allowances.get(resource).copied().unwrap_or_default();
+    if !known.contains(&line.borrowing_limit) {
+        let problem = format!("the quota of workspace {} was changed by {}", workspace.name, quota.set_by);
+        return Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into());
+    }
+    write_line(view, quota, resource, Allowance { borrowing_limit: to, ..line }, call)
+}
+
+/// The tighter of two limits; none is the loosest.
+fn tighter(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    match (before, after) {
+        (Some(before), Some(after)) => Some(before.min(after)),
+        (limit, None) | (None, limit) => limit,
+    }
+}
+
+/// Whether the new promise can be made as things stand; `sla.promise_open` names what is in the way.
+fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undecided> {
+    let resource = Resource::gpus(terms.model.clone());
+    let cohort = view.get::<Cohort>(tenant.id.as_str())?;
+    let mut open = Vec::new();
+    for workspace in &terms.workspaces {
+        let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&workspace.name));
+        let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
+        let beyond = balance.taken().saturating_sub(workspace.after.nominal);
+        if workspace.after.lending_limit.is_some_and(|limit| balance.lent > limit) {
+            open.push(format!("workspace {} lends {} GPUs", workspace.name, balance.lent));
+        }
+        if !terms.after.allow_preemption && beyond > 0 {
+            open.push(format!("workspace {} runs on {beyond} borrowed GPUs", workspace.name));
+        }
+        if !terms.nodes.is_empty() && balance.taken() > 0 {
+            open.push(format!(
+                "workspace {} uses {} GPUs that are to be cut up otherwise",
+                workspace.name,
+                balance.taken()
+            ));
+        }
+    }
+    // A change that is given up puts back what it found, which must not be from before the promise.
+    let changes = view.get::<Earmarks>(tenant.id.as_str())?.map_or(0, |marks| marks.open.len());
+    if changes > 0 {
+        open.push(format!("{changes} changes of quotas are under way"));
+    }
+    if !terms.after.allow_gpu_sharing {
+        open.extend(shared(view, tenant)?);
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    Err(ActionError::permanent(codes::PROMISE_OPEN, open.join("; ")).into())
+}
+
+/// GPUs that two workspaces use at once.
+fn shared(view: &mut View, tenant: &Tenant) -> Result<Vec<String>, Undecided> {
+    let holding = view.get::<Holding>(tenant.id.as_str())?;
+    let nodes: Vec<_> = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();
+    view.want::<NodeUse>(nodes.iter().map(ToString::to_string))?;
+    let mut open = Vec::new();
+    for node in &nodes {
+        let Some(uses) = view.get::<NodeUse>(node.as_str())? else { continue };
+        for (index, gpu) in uses.gpus.iter().enumerate() {
+            let users: BTreeSet<_> = gpu.users.iter().map(|user| &user.workspace).collect();
+            if users.len() > 1 {
+                open.push(format!("GPU {index} of node {node} is used by {} workspaces", users.len()));
+            }
+        }
+    }
+    Ok(open)
+}

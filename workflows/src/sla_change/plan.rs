@@ -1,0 +1,37 @@
+//! What people decide on: the promise before and after, and what it changes for each workspace.
+
+use super::{SlaChange, SlaRequest};
+use crate::quotas::shown;
+use engine::Plan;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub(super) fn of(me: &SlaChange) -> Plan {
+    let request = &me.request;
+    let title = format!("change the service level of {}", request.tenant);
+    // The line numbers are of the document, and not of the matter.
+    let asked = SlaRequest { lines: BTreeMap::new(), ..request.clone() };
+    let Some(terms) = &me.terms else {
+        return Plan { title, decides: json!({ "request": asked }), placement: Value::Null };
+    };
+    let (old, new) = (<&str>::from(terms.before.tier), <&str>::from(terms.after.tier));
+    let title = if old == new { title } else { format!("{title} from {old} to {new}") };
+    let decides = json!({
+        "kind": "sla_change",
+        "tenant": request.tenant,
+        "before": terms.before,
+        "after": terms.after,
+        "priority": { "before": terms.priority.0, "after": terms.priority.1 },
+        "not_before": request.not_before.map(shown),
+        "reason": request.reason,
+        "cluster": terms.cluster,
+        "cluster_kind": terms.kind,
+        "simulated": terms.simulated,
+        "workspaces": terms.workspaces,
+        "nodes_to_be_cut_up_otherwise": terms.nodes,
+        "gpu_layout": terms.layout.profile(&terms.model),
+        "policy": terms.policy,
+        "approvals": terms.seats,
+    });
+    Plan { title, decides, placement: json!({ "waiting_since": me.waiting_since }) }
+}

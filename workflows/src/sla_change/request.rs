@@ -1,0 +1,106 @@
+//! The request for another service level, as people write it: a YAML document, or a JSON value.
+
+use crate::{
+    policy::{Invalid, Item, Reader, TenantPolicy, Value, from_json, from_yaml},
+    quotas::instant,
+    tenancy::{Isolation, TenantId, Tier},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// A request for another service level. What is absent stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlaRequest {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Another tier.
+    pub tier: Option<Tier>,
+    /// Another isolation.
+    pub isolation: Option<Isolation>,
+    /// Whether its work may be preempted, and so may borrow.
+    pub allow_preemption: Option<bool>,
+    /// Whether its workspaces may share one GPU.
+    pub allow_gpu_sharing: Option<bool>,
+    /// When the maintenance window begins that the tenant chose; at once when absent.
+    pub not_before: Option<Timestamp>,
+    /// Why, in the requester's words.
+    pub reason: String,
+    /// Line of each field in the document, where it had lines, so that a decision can point at them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lines: BTreeMap<String, u64>,
+}
+
+const FIELDS: [&str; 7] =
+    ["tenant", "tier", "isolation", "allow_preemption", "allow_gpu_sharing", "not_before", "reason"];
+
+impl SlaRequest {
+    /// The request in a YAML document.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by line and column.
+    pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
+        let root = from_yaml(text)?;
+        let mut request = Self::read(&root)?;
+        if let Value::Map(fields) = &root.value {
+            let lines = fields.iter().filter_map(|(name, at, _)| Some((name.clone(), (*at)?.line)));
+            request.lines = lines.collect();
+        }
+        Ok(request)
+    }
+
+    /// The request in a JSON value.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by the path of the field.
+    pub fn from_json(data: &serde_json::Value) -> Result<Self, Invalid> {
+        Self::read(&from_json(data, String::new()))
+    }
+
+    fn read(root: &Item) -> Result<Self, Invalid> {
+        let reader = Reader::default();
+        let read = request(&reader, root);
+        reader.done(read)
+    }
+
+    /// What the promise `before` becomes.
+    #[must_use]
+    pub fn after(&self, before: &TenantPolicy) -> TenantPolicy {
+        TenantPolicy {
+            tier: self.tier.unwrap_or(before.tier),
+            isolation: self.isolation.unwrap_or(before.isolation),
+            data_residency: before.data_residency.clone(),
+            allow_preemption: self.allow_preemption.unwrap_or(before.allow_preemption),
+            allow_gpu_sharing: self.allow_gpu_sharing.unwrap_or(before.allow_gpu_sharing),
+        }
+    }
+}
+
+fn request(reader: &Reader, root: &Item) -> Option<SlaRequest> {
+    let top = reader.fields(root, &FIELDS)?;
+    let tenant = top.must("tenant").and_then(|item| reader.name(item));
+    let tier = top.may("tier").map(|item| reader.one_of(item));
+    let isolation = top.may("isolation").map(|item| match &item.value {
+        Value::Text(text) if text == "dedicated" => Some(Isolation::DedicatedNodes),
+        _ => reader.one_of(item),
+    });
+    let flag = |name| top.may(name).map(|item| reader.bool(item));
+    let (preemption, sharing) = (flag("allow_preemption"), flag("allow_gpu_sharing"));
+    let not_before = top.may("not_before").map(|item| instant(reader, item));
+    let reason = top.must("reason").and_then(|item| reader.text(item));
+    Some(SlaRequest {
+        tenant: tenant?,
+        tier: optional(tier)?,
+        isolation: optional(isolation)?,
+        allow_preemption: optional(preemption)?,
+        allow_gpu_sharing: optional(sharing)?,
+        not_before: optional(not_before)?,
+        reason: reason?.to_owned(),
+        lines: BTreeMap::new(),
+    })
+}
+
+/// A field that may be absent, and must be right when it is there.
+fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    read.map_or(Some(None), |read| read.map(Some))
+}

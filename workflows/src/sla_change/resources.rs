@@ -1,0 +1,176 @@
+//! What an SLA change changes, from the one set of data that plan and steps share.
+
+use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
+use crate::{
+    actuators::{
+        ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, KeepLimits, Level,
+        LimitNames, Limits, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
+        RestoreResourceQuota, SetGpuLayout,
+    },
+    quotas::{Waits, layers, names},
+    tenancy::{ClusterKind, Resource},
+};
+use engine::{DAY, HOUR, Seat, Step, act_each};
+
+impl SlaChange {
+    pub(super) fn seats(&self) -> Vec<Seat> {
+        let none = || vec![Seat::of("platform_ops", 1)];
+        self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
+    }
+
+    pub(super) fn patience_seats(&self) -> Vec<Seat> {
+        self.seats()
+    }
+
+    pub(super) fn waits(&self) -> Waits {
+        let none = || Waits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
+        self.terms.as_ref().map_or_else(none, |terms| Waits {
+            approve: terms.approve_within,
+            wait: terms.wait,
+            patience: terms.patience,
+            recheck: HOUR.min(terms.wait),
+        })
+    }
+
+    pub(super) fn tightening(&self) -> TightenSla {
+        TightenSla { tenant: self.request.tenant.clone(), terms: self.terms.clone() }
+    }
+
+    pub(super) fn measuring(&self) -> MeasureSla {
+        MeasureSla { since: self.waiting_since, limit: self.waits().wait }
+    }
+
+    fn cluster(&self) -> String {
+        self.terms.as_ref().map(|terms| terms.cluster.to_string()).unwrap_or_default()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.terms.iter().flat_map(|terms| &terms.nodes).map(ToString::to_string).collect()
+    }
+
+    pub(super) fn layout_readings(&self) -> Vec<ReadGpuLayout> {
+        let reading = |node| ReadGpuLayout { cluster: self.cluster(), node };
+        self.nodes().into_iter().map(reading).collect()
+    }
+
+    pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
+        let profile = self.terms.as_ref().map(|terms| terms.layout.profile(&terms.model)).unwrap_or_default();
+        let setting = |node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.to_owned() };
+        self.nodes().into_iter().map(setting).collect()
+    }
+
+    /// The layout that was read before; a node that was not read has been left as it was.
+    pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
+        let place = self.nodes().iter().position(|node| *node == setting.node);
+        let previous = place.and_then(|place| self.layouts.get(place)).cloned();
+        RestoreGpuLayout {
+            cluster: setting.cluster.clone(),
+            node: setting.node.clone(),
+            previous: previous.unwrap_or_else(|| setting.profile.clone()),
+        }
+    }
+
+    pub(super) fn diagnoses(&self) -> Vec<DiagnoseNode> {
+        let diagnosis = |node| DiagnoseNode { cluster: self.cluster(), node, level: Level::Medium };
+        self.nodes().into_iter().map(diagnosis).collect()
+    }
+
+    /// One `T` for each workspace in a Kubernetes cluster; elsewhere nothing of a promise is written down.
+    fn each<T>(&self, make: impl Fn(&SlaWorkspace, usize) -> T) -> Vec<T> {
+        let terms = self.terms.iter().filter(|terms| terms.kind == ClusterKind::Kubernetes);
+        let workspaces = terms.flat_map(|terms| &terms.workspaces).enumerate();
+        workspaces.map(|(place, workspace)| make(workspace, place)).collect()
+    }
+
+    /// The same for each workspace whose limits change.
+    fn each_limited<T>(&self, make: impl Fn(&SlaWorkspace, usize) -> T) -> Vec<T> {
+        let limited = self
+            .each(|workspace, place| (workspace.before != workspace.after).then(|| make(workspace, place)));
+        limited.into_iter().flatten().collect()
+    }
+
+    fn names(&self, workspace: &SlaWorkspace) -> LimitNames {
+        self.terms.as_ref().map_or_else(LimitNames::default, |terms| {
+            let resource = Resource::gpus(terms.model.clone());
+            names(&terms.cluster, terms.kind, &self.request.tenant, &workspace.name, &resource)
+        })
+    }
+
+    /// What the layers are to say.
+    pub(super) fn wanted(&self, workspace: &SlaWorkspace) -> Limits {
+        self.terms.as_ref().map_or_else(Limits::default, |terms| {
+            layers(terms.kind, &Resource::gpus(terms.model.clone()), &workspace.after, terms.bought)
+        })
+    }
+
+    /// What the layers of the workspace said before.
+    fn read(&self, place: usize) -> Limits {
+        self.limits.get(place).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn limit_readings(&self) -> Vec<ReadLimits> {
+        self.each(|workspace, _| ReadLimits { of: self.names(workspace) })
+    }
+
+    fn queue_changes(&self) -> Vec<ChangeQueueQuota> {
+        self.each_limited(|workspace, place| ChangeQueueQuota {
+            of: self.names(workspace),
+            from: self.read(place).queue,
+            to: self.wanted(workspace).queue,
+        })
+    }
+
+    fn hard_changes(&self) -> Vec<ChangeResourceQuota> {
+        self.each_limited(|workspace, place| ChangeResourceQuota {
+            of: self.names(workspace),
+            from: self.read(place).hard,
+            to: self.wanted(workspace).hard,
+        })
+    }
+
+    fn tightens(&self) -> bool {
+        self.terms.as_ref().is_some_and(super::SlaTerms::tightens)
+    }
+
+    pub(super) fn first_layer(&self, next: State) -> Step<Self> {
+        if self.tightens() { self.hard_layer(next) } else { self.queue_layer(next) }
+    }
+
+    pub(super) fn second_layer(&self, next: State) -> Step<Self> {
+        if self.tightens() { self.queue_layer(next) } else { self.hard_layer(next) }
+    }
+
+    fn queue_layer(&self, next: State) -> Step<Self> {
+        act_each(self.queue_changes())
+            .undo_each(|change| RestoreQueueQuota { change: change.clone() })
+            .at_once(1)
+            .then(next)
+    }
+
+    fn hard_layer(&self, next: State) -> Step<Self> {
+        act_each(self.hard_changes())
+            .undo_each(|change| RestoreResourceQuota { change: change.clone() })
+            .at_once(1)
+            .then(next)
+    }
+
+    pub(super) fn relabellings(&self) -> Vec<ChangeNamespaceLabels> {
+        let Some(terms) = &self.terms else { return Vec::new() };
+        let (before, after) = terms.priority;
+        let relabelled = self.each(|workspace, _| ChangeNamespaceLabels {
+            cluster: self.cluster(),
+            tenant: self.request.tenant.to_string(),
+            workspace: workspace.name.to_string(),
+            from: labels(workspace.class, &terms.before, before),
+            to: labels(workspace.class, &terms.after, after),
+        });
+        relabelled.into_iter().filter(|change| change.from != change.to).collect()
+    }
+
+    pub(super) fn keepings(&self) -> Vec<KeepLimits> {
+        self.each_limited(|workspace, _| KeepLimits {
+            of: self.names(workspace),
+            limits: self.wanted(workspace),
+        })
+    }
+}
