@@ -75,11 +75,19 @@ pub(crate) struct Http {
 }
 
 /// How the simulated world behaves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Simulated {
     /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
     pub(crate) delay_ms: u64,
+    /// Whether the server itself sees what is on simulated clusters; if not, facts are pushed as for real ones. Default true.
+    pub(crate) observe: bool,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self { delay_ms: 0, observe: true }
+    }
 }
 
 /// How those who wait for capacity are woken.
@@ -166,6 +174,7 @@ const KEYS: &[&str] = &[
     "engine.drain",
     "http.body_limit_bytes",
     "simulated.delay_ms",
+    "simulated.observe",
     "waitlist.every",
 ];
 
@@ -227,7 +236,11 @@ fn variable(key: &str) -> String {
 
 /// A variable's text as TOML: a number or truth value where it is one, else text.
 fn literal(text: &str) -> toml::Value {
-    text.parse::<i64>().map_or_else(|_| toml::Value::String(text.into()), toml::Value::Integer)
+    match (text.parse::<i64>(), text) {
+        (Ok(number), _) => toml::Value::Integer(number),
+        (Err(_), "true" | "false") => toml::Value::Boolean(text == "true"),
+        (Err(_), _) => toml::Value::String(text.into()),
+    }
 }
 
 fn set(table: &mut toml::Table, key: &str, value: toml::Value) {

@@ -1,4 +1,4 @@
-//! What the server sees to by itself: waking those who wait for capacity, and forgetting old answers.
+//! What the server sees to by itself: waking those who wait for capacity, sweeps that are due, and forgetting old answers.
 
 use crate::{
     app::{App, Shared},
@@ -12,6 +12,7 @@ use workflows::{
     ledger::waiting,
     onboarding::CAPACITY_FREED,
     platform::Platform,
+    sweeps,
     tenancy::{Pool, Waitlist},
 };
 
@@ -34,6 +35,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     loop {
         if let Err(error) = keeper.wake(&app).await {
             tracing::warn!(%error, "the waitlists could not be looked at; trying again");
+        }
+        if let Err(error) = sweeps::run_due(&app.engine).await {
+            tracing::warn!(%error, "sweeps that are due could not be begun; trying again");
         }
         if let Err(error) = forget_if_due(&app, &forgetting).await {
             tracing::warn!(%error, "old answers could not be forgotten; the next hour will");

@@ -15,6 +15,7 @@ mod housekeeping;
 mod http;
 mod logs;
 mod metrics;
+mod observing;
 mod server;
 
 pub use auth::{Role, Verb};

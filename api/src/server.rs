@@ -7,6 +7,7 @@ use crate::{
     exit::Failure,
     housekeeping, http,
     metrics::Requests,
+    observing,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
@@ -30,9 +31,15 @@ use tokio::{
 };
 use workflows::{
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+    capacity_exhaustion::CapacityExhaustion,
+    incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
+    quota_decrease::QuotaDecrease,
+    quota_increase::QuotaIncrease,
+    reclaim::Reclaim,
+    sla_change::SlaChange,
 };
 
 /// The folder of the embedded store within a data folder.
@@ -75,6 +82,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     app.working.store(true, Ordering::Release);
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
     let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
+    let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
 
@@ -94,6 +102,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     tell_stop.send_replace(true);
     let worked = engine.await.map_err(Failure::other)?;
     keeper.await.map_err(Failure::other)?;
+    observer.await.map_err(Failure::other)?;
     worked
 }
 
@@ -149,7 +158,9 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         drain: config.engine.drain.0,
         ..engine::Options::default()
     };
-    let engine = registered(Engine::new(store, Arc::new(SystemClock), Platform::simulated(world)))?
+    let signer = workflows::destruction::KeyFile::at(config.data.join(workflows::destruction::KeyFile::NAME));
+    let platform = Platform::simulated(world).signed_by(Arc::new(signer));
+    let engine = registered(Engine::new(store, Arc::new(SystemClock), platform))?
         .options(options)
         .metrics(metrics)
         .watched(move |_, edges| {
@@ -172,7 +183,13 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
 /// The engine with every workflow of the product.
 pub(crate) fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Failure> {
     let engine = engine.with::<Onboarding>().map_err(Failure::other)?;
-    engine.with::<Offboarding>().map_err(Failure::other)
+    let engine = engine.with::<Offboarding>().map_err(Failure::other)?;
+    let engine = engine.with::<QuotaIncrease>().map_err(Failure::other)?;
+    let engine = engine.with::<QuotaDecrease>().map_err(Failure::other)?;
+    let engine = engine.with::<SlaChange>().map_err(Failure::other)?;
+    let engine = engine.with::<CapacityExhaustion>().map_err(Failure::other)?;
+    let engine = engine.with::<IncidentResponse>().map_err(Failure::other)?;
+    engine.with::<Reclaim>().map_err(Failure::other)
 }
 
 /// Works on executions; if the engine ends by itself, the server ends with it.

@@ -37,6 +37,46 @@ pub enum Verb {
     ReadUsers,
     /// Add and remove users.
     ManageUsers,
+    /// Read platform policies.
+    ReadPolicies,
+    /// Put a platform policy into force.
+    PublishPolicy,
+    /// Read workspaces, quotas, loans, reservations, workloads, usage and decisions on admission.
+    ReadAccounts,
+    /// Promise GPUs to a workspace, or take the promise back.
+    Reserve,
+    /// Ask for GPUs for a workload, or say that it has ended.
+    Submit,
+    /// Say what was seen of a cluster.
+    PushFacts,
+    /// Call lent GPUs back, or ask who would have to give way.
+    Reclaim,
+    /// Ask for another quota, or for the plan of one.
+    ChangeQuota,
+    /// Ask for another service level, or for the plan of one.
+    ChangeSla,
+    /// Report an incident.
+    ReportIncident,
+    /// Say that a model runs short in a region.
+    ManageCapacity,
+    /// Send events; what one asks for takes the right to ask for it.
+    SendEvents,
+    /// Ask that a tenant leaves, or what would be destroyed then.
+    Offboard,
+    /// Say what the data of an asset is.
+    Classify,
+    /// Read what sweeps found, and when they run.
+    ReadSweeps,
+    /// Run a sweep now.
+    RunSweeps,
+    /// Read holds.
+    ReadHolds,
+    /// Place and release holds.
+    Hold,
+    /// Read certificates of destruction.
+    ReadCertificates,
+    /// Tell an execution that something it waits for has happened.
+    Signal,
 }
 
 /// Everyone.
@@ -68,8 +108,11 @@ impl Verb {
             | Self::ReadNodes
             | Self::ReadExecutions
             | Self::ReadApprovals
+            | Self::ReadAccounts
+            | Self::ReadHolds
+            | Self::ReadCertificates
             | Self::ReadWorkflows => ALL,
-            Self::ReadFleet => STAFF,
+            Self::ReadFleet | Self::ReadPolicies | Self::ReadSweeps => STAFF,
             Self::Onboard => &[PlatformOps, CapacityManager, TenantOwner, Admin],
             Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
             Self::Cancel => &[PlatformOps, TenantOwner, Breakglass, Admin],
@@ -77,6 +120,21 @@ impl Verb {
             Self::Decide => DECIDERS,
             Self::ReadUsers => &[Security, Auditor, Admin],
             Self::ManageUsers => &[Admin],
+            Self::PublishPolicy => &[PlatformOps, Admin],
+            Self::Reserve => &[PlatformOps, CapacityManager, TenantOwner, Admin],
+            Self::Submit => &[PlatformOps, CapacityManager, TenantOwner, Admin],
+            Self::Reclaim => &[PlatformOps, CapacityManager, TenantOwner, Breakglass, Admin],
+            Self::ChangeQuota | Self::ChangeSla => &[PlatformOps, CapacityManager, TenantOwner, Admin],
+            Self::ReportIncident => &[PlatformOps, Security, Breakglass, Admin],
+            Self::ManageCapacity => &[PlatformOps, CapacityManager, Admin],
+            Self::SendEvents => {
+                &[PlatformOps, CapacityManager, Security, Compliance, TenantOwner, Breakglass, Admin]
+            }
+            Self::Offboard => &[PlatformOps, Compliance, TenantOwner, Admin],
+            Self::Classify => &[PlatformOps, Security, Compliance, Dpo, Admin],
+            Self::PushFacts | Self::RunSweeps => &[PlatformOps, Admin],
+            Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
+            Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) async fn run(common: &Common, command: Approvals) -> Result<Exit, Fai
         Approvals::Show(case) => {
             let case = read(&Client::of(common)?, &case.id).await?;
             match common.output {
-                Format::Json => output::one(Format::Json, &case)?,
+                format @ (Format::Json | Format::Yaml) => output::one(format, &case)?,
                 Format::Table => output::say(&page(&case))?,
             }
             Ok(Exit::Done)
@@ -97,7 +97,7 @@ async fn cast(common: &Common, verb: &str, decide: Decide) -> Result<Exit, Failu
     let item =
         client.post(&format!("/v1/approvals/{}:{verb}", escape(id)), Body::json(&body)).await?.value()?;
     match common.output {
-        Format::Json => output::one(Format::Json, &item)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
         Format::Table => {
             let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{execution} {}\n", watch::progress(&item)))?;

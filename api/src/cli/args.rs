@@ -43,6 +43,8 @@ pub(crate) enum Format {
     Table,
     /// The API's JSON.
     Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// What `serve` takes.
@@ -81,6 +83,54 @@ pub(crate) enum Command {
     /// See nodes.
     #[command(subcommand)]
     Nodes(Things),
+    /// See workspaces, with what each uses and who waits.
+    #[command(subcommand)]
+    Workspaces(Things),
+    /// See quotas, with what is used of each.
+    #[command(subcommand)]
+    Quotas(Things),
+    /// Ask for another quota.
+    #[command(subcommand)]
+    Quota(super::quota::Quota),
+    /// Ask for another service level.
+    #[command(subcommand)]
+    Sla(super::quota::Sla),
+    /// Say that GPUs run short.
+    #[command(subcommand)]
+    Capacity(super::quota::Capacity),
+    /// Report what went wrong.
+    #[command(subcommand)]
+    Incident(super::quota::Incident),
+    /// See who has lent GPUs to whom, and until when.
+    #[command(subcommand)]
+    Loans(Things),
+    /// See what GPUs workspaces are promised.
+    #[command(subcommand)]
+    Reservations(Things),
+    /// Promise GPUs to a workspace.
+    #[command(subcommand)]
+    Reservation(super::reservation::Reservation),
+    /// See what may not be destroyed.
+    #[command(subcommand)]
+    Holds(Things),
+    /// Say what may not be destroyed.
+    #[command(subcommand)]
+    Hold(super::hold::Hold),
+    /// See workloads: where each runs, or since when it waits.
+    #[command(subcommand)]
+    Workloads(Things),
+    /// Ask for GPUs for a workload, or say that it has ended.
+    #[command(subcommand)]
+    Workload(super::workload::Workload),
+    /// See what workloads were told, and why.
+    #[command(subcommand)]
+    Decisions(Things),
+    /// See what the clock looks after, or run it now.
+    #[command(subcommand)]
+    Sweep(super::sweep::Sweep),
+    /// See certificates of destruction.
+    #[command(subcommand)]
+    Certificates(Things),
     /// See executions, and act on one.
     #[command(subcommand)]
     Executions(Executions),
@@ -96,19 +146,43 @@ pub(crate) enum Command {
     /// Look after a store, without a server.
     #[command(subcommand)]
     Store(Store),
-    /// Look at policy documents, without a server.
+    /// Look at policy documents, and put one into force.
     #[command(subcommand)]
     Policy(Policy),
     /// Say who has to give GPUs back.
     #[command(subcommand)]
     Reclaim(super::reclaim::Reclaim),
+    /// Verify, show and print certificates of destruction, without a server.
+    #[command(subcommand)]
+    Certificate(Certificate),
     /// Look at configuration, without a server.
     #[command(subcommand)]
     Config(Config),
     /// Show the GPUs of this machine.
     Gpus,
+    /// Replay a trace or a scenario on a simulated clock and cluster, without a server.
+    Simulate(Simulate),
     /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.
     Demo,
+}
+
+/// What `simulate` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The trace (CSV of openb or dlrm, or CSV or JSONL of our own) or scenario (YAML); `-` is standard input.
+    pub(crate) trace: PathBuf,
+    /// The nodes to draw from (sn,cpu_milli,memory_mib,gpu,model) [default: as many of 8 GPUs as are needed].
+    #[arg(long, value_name = "NODES.csv")]
+    pub(crate) fleet: Option<PathBuf>,
+    /// The platform policy [default: the built-in one, under which every class of workspace may borrow].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Draws what a scenario leaves to chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where to write the report, as JSON, text and HTML.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -133,18 +207,37 @@ pub(crate) enum Tenant {
         /// The document (YAML); `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
-        /// Show what would be decided and done, and change nothing.
+        #[command(flatten)]
+        starting: super::start::Starting,
+    },
+    /// Ask that a tenant leaves: its data is destroyed, and a certificate says so.
+    Offboard {
+        /// Its name.
+        name: String,
+        /// Why: `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+        #[arg(long, default_value = "tenant_request")]
+        basis: String,
+        /// The contract line, or the order's number.
+        #[arg(long, default_value = "")]
+        reference: String,
+        /// Why, in words.
+        #[arg(long, default_value = "")]
+        reason: String,
+        #[command(flatten)]
+        starting: super::start::Starting,
+    },
+    /// Say what the data of an asset is that the inventory could not settle.
+    Classify {
+        /// The tenant.
+        name: String,
+        /// The asset, as the execution names it.
+        asset: String,
+        /// What it is: such as `workload`, `model`, `secret`, `backup` or `telemetry`.
         #[arg(long)]
-        dry_run: bool,
-        /// Wait until it has finished, or waits for people (exit 10).
-        #[arg(long, conflicts_with = "dry_run")]
-        wait: bool,
-        /// How long to wait at most, like `30m`.
-        #[arg(long, requires = "wait", value_name = "SPAN")]
-        timeout: Option<String>,
-        /// The same key asks for the same once [default: drawn, and shown on standard error].
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
+        class: String,
+        /// Why, for the certificate.
+        #[arg(long)]
+        reason: String,
     },
     /// Show one tenant.
     Show {
@@ -163,7 +256,7 @@ pub(crate) enum Things {
     },
     /// Show one.
     Show {
-        /// Its name.
+        /// Its id, as the list shows it.
         id: String,
     },
 }
@@ -190,6 +283,14 @@ pub(crate) enum Executions {
         #[arg(long, value_name = "SPAN")]
         timeout: Option<String>,
     },
+    /// Follow one until it has finished, also while people decide.
+    Watch {
+        /// Its id; the first digits do if no other begins with them.
+        id: String,
+        /// How long to watch at most, like `30m`.
+        #[arg(long, value_name = "SPAN")]
+        timeout: Option<String>,
+    },
     /// Turn one back and undo what it has done.
     Cancel(Act),
     /// Stop one between two steps.
@@ -198,6 +299,13 @@ pub(crate) enum Executions {
     Resume(Act),
     /// Try now: what is parked, or waits for its next attempt.
     Retry(Act),
+    /// Tell one that something it waits for has happened; it looks for itself.
+    Signal {
+        /// Its id; the first digits do if no other begins with them.
+        id: String,
+        /// What has happened, such as `export.confirmed`.
+        signal: String,
+    },
     /// Close one by force; says what it leaves behind. Needs --reason.
     Terminate(Act),
 }
@@ -245,6 +353,41 @@ pub(crate) struct Decide {
     /// The plan you have read [default: the one that stands, which is shown first].
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Certificate {
+    /// Verify a certificate with the issuer's public key; names every field that was changed.
+    Verify {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Show what a certificate says, verified or not.
+    Show {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+    },
+    /// Write a certificate as an HTML page that prints well on A4.
+    Print {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Fetch a certificate from the server, byte by byte as it was signed.
+    Download {
+        /// Its id; `tenure certificates list` shows them.
+        id: String,
+        /// The file to write; `-` writes to standard output [default: ID.json].
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Print the public key that this data folder signs with (PEM); made now if there is none.
+    Key,
 }
 
 #[derive(Debug, Subcommand)]
@@ -314,6 +457,35 @@ pub(crate) enum Policy {
         old: PathBuf,
         /// The new one.
         new: PathBuf,
+    },
+    /// Run the examples that a platform policy carries.
+    Test {
+        /// The policy (YAML).
+        file: PathBuf,
+    },
+    /// Say which rules hold for a tenant, with document, version and line.
+    Explain {
+        /// A tenant's name, or a file with a request (YAML), for which no server is asked.
+        subject: String,
+        /// Explain a request by this policy instead of the built-in one.
+        #[arg(short, long)]
+        file: Option<PathBuf>,
+    },
+    /// Put a platform policy into force.
+    Publish {
+        /// The policy (YAML).
+        file: PathBuf,
+        /// Show what would change and which executions it leaves alone, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// List when which platform policy came into force, and who said so.
+    History,
+    /// Show one platform policy.
+    Show {
+        /// Its number [default: the one in force].
+        #[arg(default_value = "current")]
+        version: String,
     },
 }
 

@@ -5,7 +5,7 @@ use super::{
     client::{Body, Client, escape},
     output,
     things::{self, EXECUTIONS},
-    watch,
+    watch::{self, Until},
 };
 use crate::exit::{Exit, Failure};
 use serde_json::{Value, json};
@@ -16,11 +16,13 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Show(one) => things::show(common, &EXECUTIONS, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
         Executions::Diagram(one) => diagram(common, &one.id).await,
-        Executions::Wait { id, timeout } => wait(common, &id, timeout.as_deref()).await,
+        Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout.as_deref()).await,
+        Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout.as_deref()).await,
         Executions::Cancel(act) => order(common, "cancel", act).await,
         Executions::Pause(act) => order(common, "pause", act).await,
         Executions::Resume(act) => order(common, "resume", act).await,
         Executions::Retry(act) => order(common, "retry", act).await,
+        Executions::Signal { id, signal } => tell(common, &id, &signal).await,
         Executions::Terminate(act) => order(common, "terminate", act).await,
     }
 }
@@ -53,16 +55,16 @@ async fn diagram(common: &Common, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn wait(common: &Common, id: &str, timeout: Option<&str>) -> Result<Exit, Failure> {
+async fn wait(common: &Common, id: &str, until: Until, timeout: Option<&str>) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
-    let (item, exit) = watch::wait(&client, &escape(id), timeout).await?;
+    let (item, exit) = watch::wait(&client, &escape(id), until, timeout).await?;
     at_rest(common, &item, exit)
 }
 
 /// Shows an execution that has come to rest, and what to do about it.
 pub(super) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
     match common.output {
-        Format::Json => output::one(Format::Json, item)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
         Format::Table => {
             let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{id} {}\n", watch::progress(item)))?;
@@ -74,12 +76,30 @@ pub(super) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit,
     Ok(exit)
 }
 
+async fn tell(common: &Common, id: &str, signal: &str) -> Result<Exit, Failure> {
+    let path = format!("/v1/executions/{}:signal", escape(id));
+    let body = Body::json(&json!({ "signal": signal }));
+    stands(common, &Client::of(common)?.post(&path, body).await?.value()?)
+}
+
+/// Shows where an execution stands.
+pub(super) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
+        Format::Table => {
+            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+            output::say(&format!("{id} {}\n", watch::progress(item)))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
 async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
     let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
     match common.output {
-        Format::Json => output::one(Format::Json, &item)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
         Format::Table => {
             let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{id} {}\n", watch::progress(&item)))?;

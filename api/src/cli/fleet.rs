@@ -27,7 +27,7 @@ pub(super) async fn run(common: &Common, command: Fleet) -> Result<Exit, Failure
     let answer = Client::of(common)?.post(&path, Body { media, text, key: None }).await;
     let report = answer.map_err(|failure| at_file(failure, &file))?.value()?;
     match common.output {
-        Format::Json => output::one(Format::Json, &report)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &report)?,
         Format::Table => output::say(&page(&report))?,
     }
     Ok(Exit::Done)

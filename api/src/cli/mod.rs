@@ -2,19 +2,28 @@
 
 mod approvals;
 mod args;
+mod certificate;
 mod client;
 mod executions;
 mod files;
 mod fleet;
+mod hold;
 mod offline;
 mod output;
+mod policy;
+mod quota;
 mod reclaim;
+mod reservation;
+mod simulate;
+mod start;
 mod store;
+mod sweep;
 mod tenant;
 mod things;
 mod user;
 mod watch;
 mod workflow;
+mod workload;
 
 pub(crate) use approvals::page as approval_page;
 pub(crate) use client::{Body, Client};
@@ -80,7 +89,7 @@ pub(crate) fn run() -> Exit {
         Err(failure) => {
             if !failure.message.is_empty() {
                 match format {
-                    Format::Json => output::note(&failure.body().to_string()),
+                    Format::Json | Format::Yaml => output::note(&failure.body().to_string()),
                     Format::Table => output::note(&format!("error: {failure}")),
                 }
             }
@@ -107,15 +116,33 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Clusters(command)) => ask(things::run(common, &things::CLUSTERS, command)),
         Some(Command::Regions(command)) => ask(things::run(common, &things::REGIONS, command)),
         Some(Command::Nodes(command)) => ask(things::run(common, &things::NODES, command)),
+        Some(Command::Workspaces(command)) => ask(things::run(common, &things::WORKSPACES, command)),
+        Some(Command::Quotas(command)) => ask(things::run(common, &things::QUOTAS, command)),
+        Some(Command::Quota(command)) => ask(quota::quota(common, command)),
+        Some(Command::Sla(command)) => ask(quota::sla(common, command)),
+        Some(Command::Capacity(command)) => ask(quota::capacity(common, command)),
+        Some(Command::Incident(command)) => ask(quota::incident(common, command)),
+        Some(Command::Loans(command)) => ask(things::run(common, &things::LOANS, command)),
+        Some(Command::Reservations(command)) => ask(things::run(common, &things::RESERVATIONS, command)),
+        Some(Command::Reservation(command)) => ask(reservation::run(common, command)),
+        Some(Command::Holds(command)) => ask(things::run(common, &things::HOLDS, command)),
+        Some(Command::Hold(command)) => ask(hold::run(common, command)),
+        Some(Command::Workloads(command)) => ask(things::run(common, &things::WORKLOADS, command)),
+        Some(Command::Workload(command)) => ask(workload::run(common, command)),
+        Some(Command::Sweep(command)) => ask(sweep::run(common, command)),
+        Some(Command::Decisions(command)) => ask(things::run(common, &things::DECISIONS, command)),
+        Some(Command::Certificates(command)) => ask(things::run(common, &things::CERTIFICATES, command)),
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::User(command)) => ask(user::run(common, command)),
         Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
         Some(Command::Store(command)) => ask(store::run(common, command)),
-        Some(Command::Policy(command)) => offline::policies(common, command),
+        Some(Command::Policy(command)) => ask(policy::run(common, command)),
         Some(Command::Reclaim(command)) => reclaim::run(common, command),
+        Some(Command::Certificate(command)) => certificate::run(common, command),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
+        Some(Command::Simulate(own)) => simulate::run(common, &own),
         Some(Command::Demo) => ask(crate::demo::run()),
     }
 }

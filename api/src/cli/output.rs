@@ -34,10 +34,17 @@ pub(super) fn json(value: &Value) -> Result<(), Failure> {
     say(&format!("{text}\n"))
 }
 
+/// Writes YAML.
+fn yaml(value: &Value) -> Result<(), Failure> {
+    let text = serde_saphyr::to_string(value).map_err(Failure::other)?;
+    say(&format!("{}\n", text.trim_end()))
+}
+
 /// Writes a list: one JSON array, or a table whose first column is the id.
 pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Result<(), Failure> {
     match format {
         Format::Json => json(&Value::Array(items)),
+        Format::Yaml => yaml(&Value::Array(items)),
         Format::Table if io::stdout().is_terminal() => say(&boxed(&items, columns)),
         Format::Table => say(&plain(&items, columns)),
     }
@@ -47,7 +54,16 @@ pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Res
 pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
     match format {
         Format::Json => json(item),
+        Format::Yaml => yaml(item),
         Format::Table => say(&outline(item)),
+    }
+}
+
+/// Says that something was done to `id`.
+pub(super) fn done(format: Format, what: &str, id: &str) -> Result<(), Failure> {
+    match format {
+        Format::Json | Format::Yaml => one(format, &serde_json::json!({ what: id })),
+        Format::Table => say(&format!("{id} {what}\n")),
     }
 }
 
@@ -92,16 +108,17 @@ fn cell(item: &Value, path: &str) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-/// `free/gpus` where a value has both, as the stock of a model does.
+/// `free/gpus` where a value has both, as the stock of a model does, and `used/nominal` as a balance does.
 fn brief(value: &Value) -> String {
-    match (value.get("free"), value.get("gpus")) {
-        (Some(free), Some(all)) => format!("{free}/{all}"),
-        _ => scalar(value),
+    let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
+    match parts("free", "gpus").or_else(|| parts("used", "nominal")) {
+        Some((part, whole)) => format!("{part}/{whole}"),
+        None => scalar(value),
     }
 }
 
 /// Text that others wrote, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let bidi =
         |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut shown = String::with_capacity(text.len());

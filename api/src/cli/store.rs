@@ -31,8 +31,8 @@ fn check(common: &Common, dir: &Path) -> Result<Exit, Failure> {
     let report = transfer::check(dir)?;
     match common.output {
         Format::Table => output::say(&format!("{}\n{report}\n", dir.display()))?,
-        Format::Json => output::one(
-            Format::Json,
+        format @ (Format::Json | Format::Yaml) => output::one(
+            format,
             &json!({
                 "store": dir.display().to_string(),
                 "journal_to": report.journal_to.0,
@@ -68,7 +68,9 @@ async fn export(common: &Common, dir: &Path, file: &Path) -> Result<Exit, Failur
     fs::rename(&part, file).map_err(named)?;
     match common.output {
         Format::Table => output::say(&format!("{}: {counts}\n", file.display()))?,
-        Format::Json => output::one(Format::Json, &json!({ "file": file, "counts": counts }))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &json!({ "file": file, "counts": counts }))?
+        }
     }
     Ok(Exit::Done)
 }
@@ -83,7 +85,9 @@ fn import(common: &Common, dir: &Path, file: &Path) -> Result<Exit, Failure> {
     };
     match common.output {
         Format::Table => output::say(&format!("{}: {counts}\n", dir.display()))?,
-        Format::Json => output::one(Format::Json, &json!({ "store": dir, "counts": counts }))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &json!({ "store": dir, "counts": counts }))?
+        }
     }
     Ok(Exit::Done)
 }

@@ -55,6 +55,116 @@ pub(super) const NODES: Kind = Kind {
     ],
 };
 
+pub(super) const WORKSPACES: Kind = Kind {
+    path: "/v1/workspaces",
+    columns: &[
+        ("id", "/id"),
+        ("class", "/class"),
+        ("used/nominal", "/use"),
+        ("admitting", "/admitting"),
+        ("waiting", "/waiting"),
+        ("since", "/waiting_since"),
+    ],
+};
+
+pub(super) const QUOTAS: Kind = Kind {
+    path: "/v1/quotas",
+    columns: &[("id", "/id"), ("used/nominal", "/use"), ("version", "/version"), ("ends", "/ends/at")],
+};
+
+pub(super) const LOANS: Kind = Kind {
+    path: "/v1/loans",
+    columns: &[
+        ("id", "/id"),
+        ("lender", "/lender"),
+        ("borrower", "/borrower"),
+        ("amount", "/amount"),
+        ("resource", "/resource"),
+        ("workload", "/workload"),
+        ("state", "/state"),
+        ("due", "/due"),
+    ],
+};
+
+pub(super) const RESERVATIONS: Kind = Kind {
+    path: "/v1/reservations",
+    columns: &[
+        ("id", "/id"),
+        ("kind", "/kind"),
+        ("count", "/count"),
+        ("from", "/from"),
+        ("to", "/to"),
+        ("deadline", "/reclaim_deadline"),
+    ],
+};
+
+pub(super) const HOLDS: Kind = Kind {
+    path: "/v1/holds",
+    columns: &[
+        ("id", "/id"),
+        ("kind", "/kind"),
+        ("scope", "/scope"),
+        ("state", "/state"),
+        ("placed by", "/placed_by"),
+        ("at", "/placed_at"),
+        ("review", "/review_at"),
+    ],
+};
+
+pub(super) const WORKLOADS: Kind = Kind {
+    path: "/v1/workloads",
+    columns: &[
+        ("id", "/id"),
+        ("workspace", "/workspace"),
+        ("class", "/class"),
+        ("requests", "/requests"),
+        ("state", "/state"),
+        ("submitted", "/submitted_at"),
+        ("admitted", "/admitted_at"),
+    ],
+};
+
+pub(super) const DECISIONS: Kind = Kind {
+    path: "/v1/decisions",
+    columns: &[
+        ("id", "/id"),
+        ("workload", "/workload"),
+        ("workspace", "/workspace"),
+        ("answer", "/answer"),
+        ("at", "/at"),
+    ],
+};
+
+pub(super) const CERTIFICATES: Kind = Kind {
+    path: "/v1/certificates",
+    columns: &[
+        ("id", "/id"),
+        ("tenant", "/tenant"),
+        ("kind", "/kind"),
+        ("exceptions", "/exceptions"),
+        ("issued", "/issued_at"),
+        ("signed", "/signed"),
+    ],
+};
+
+pub(super) const SWEEPS: Kind = Kind {
+    path: "/v1/sweeps",
+    columns: &[
+        ("sweep", "/sweep"),
+        ("at", "/at"),
+        ("by", "/by"),
+        ("seen", "/seen"),
+        ("started", "/started"),
+        ("found", "/found"),
+        ("failed", "/failed"),
+    ],
+};
+
+pub(super) const SCHEDULES: Kind = Kind {
+    path: "/v1/schedules",
+    columns: &[("name", "/name"), ("cron", "/cron"), ("zone", "/zone"), ("next", "/next")],
+};
+
 pub(super) const EXECUTIONS: Kind = Kind {
     path: "/v1/executions",
     columns: &[
@@ -84,6 +194,17 @@ pub(super) const USERS: Kind = Kind {
     columns: &[("name", "/name"), ("roles", "/roles"), ("tenant", "/tenant"), ("added", "/created_at")],
 };
 
+/// Lists all of a kind that comes in one piece.
+pub(super) async fn all(common: &Common, kind: &Kind) -> Result<Exit, Failure> {
+    let mut listed = Client::of(common)?.get(kind.path).await?.value()?;
+    let items = match listed.get_mut("items").map(serde_json::Value::take) {
+        Some(serde_json::Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    output::list(common.output, items, kind.columns)?;
+    Ok(Exit::Done)
+}
+
 /// Lists all of a kind that the filters accept.
 pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
     let items = Client::of(common)?.all(kind.path, &filters(wanted)?).await?;
@@ -93,7 +214,9 @@ pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Res
 
 /// Shows one of a kind.
 pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
-    let path = format!("{}/{}", kind.path, escape(id));
+    // Ids that name a tenant have parts: `acme/research`.
+    let id = id.split('/').map(escape).collect::<Vec<_>>().join("/");
+    let path = format!("{}/{id}", kind.path);
     let item = Client::of(common)?.get(&path).await?.value()?;
     output::one(common.output, &item)?;
     Ok(Exit::Done)

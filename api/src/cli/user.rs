@@ -16,7 +16,7 @@ pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
             let body = json!({ "name": name, "roles": roles, "tenant": tenant });
             let added = Client::of(common)?.post("/v1/users", Body::json(&body)).await?.value()?;
             match common.output {
-                Format::Json => output::one(Format::Json, &added)?,
+                format @ (Format::Json | Format::Yaml) => output::one(format, &added)?,
                 // The token alone on standard output, so that it can be taken into a variable.
                 Format::Table => {
                     output::note(&format!("token of {name}, shown this once:"));
@@ -28,7 +28,7 @@ pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
         User::Remove { name } => {
             Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
             match common.output {
-                Format::Json => output::one(Format::Json, &json!({ "removed": name }))?,
+                format @ (Format::Json | Format::Yaml) => output::one(format, &json!({ "removed": name }))?,
                 Format::Table => output::say(&format!("{name} removed\n"))?,
             }
         }

@@ -9,9 +9,23 @@ use workflows::policy::duration;
 /// How often it is looked.
 const EVERY: Duration = Duration::from_millis(300);
 
+/// How far an execution is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Until it has finished, is parked, or waits for people.
+    Rest,
+    /// Until it has finished or is parked.
+    End,
+}
+
 /// Follows the execution `id`; every change of state is told on standard error. Returns it as it is at the end, and
 /// what that means to a script.
-pub(crate) async fn wait(client: &Client, id: &str, timeout: Option<&str>) -> Result<(Value, Exit), Failure> {
+pub(crate) async fn wait(
+    client: &Client,
+    id: &str,
+    until: Until,
+    timeout: Option<&str>,
+) -> Result<(Value, Exit), Failure> {
     let limit = match timeout {
         None => Duration::from_secs(u64::from(u32::MAX)),
         Some(text) => duration::parse(text).ok_or_else(|| {
@@ -25,12 +39,12 @@ pub(crate) async fn wait(client: &Client, id: &str, timeout: Option<&str>) -> Re
         Failure::new(Exit::Interrupted, message)
     };
     tokio::select! {
-        ended = tokio::time::timeout(limit, follow(client, id)) => ended.map_err(|_| over())?,
+        ended = tokio::time::timeout(limit, follow(client, id, until)) => ended.map_err(|_| over())?,
         _ = tokio::signal::ctrl_c() => Err(stopped()),
     }
 }
 
-async fn follow(client: &Client, id: &str) -> Result<(Value, Exit), Failure> {
+async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit), Failure> {
     let (mut told, mut away) = (String::new(), false);
     loop {
         match client.get(&format!("/v1/executions/{id}")).await {
@@ -42,7 +56,8 @@ async fn follow(client: &Client, id: &str) -> Result<(Value, Exit), Failure> {
                     output::note(&line);
                     told = line;
                 }
-                if let Some(exit) = rest(&item) {
+                let goes_on = |exit: &Exit| until == Until::Rest || *exit != Exit::AwaitsApproval;
+                if let Some(exit) = rest(&item).filter(goes_on) {
                     return Ok((item, exit));
                 }
             }

@@ -2,32 +2,53 @@
 //! comes again is answered with the execution that it started.
 
 use super::{
+    changes::QuotaWish,
     code::Code,
     idempotency::fingerprint,
+    incidents::Report,
+    offboardings::Leave,
     problem::{Fault, Problem},
     read::{Text, is_yaml, json, media},
     route::{Access, Route},
+    starts::{Parameters, Wish as _, begin, document, own},
     tenants::{read_request, read_value, start},
+    workloads::{NewWorkload, ask, end},
 };
 use crate::{
-    app::Shared,
+    app::{App, Shared},
     auth::{Caller, Verb},
 };
 use axum::{
-    Extension,
+    Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use workflows::policy::Request;
+use strum::VariantArray as _;
+use workflows::{policy::Request, tenancy::TenantId};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/events", Access::Tenant(Verb::Onboard), take)]
+    vec![Route::post("/v1/events", Access::Tenant(Verb::SendEvents), take)]
 }
 
-/// The type of events that ask for a tenant.
-const TENANT_CREATE: &str = "tenant.create.requested";
+/// What an event asks for, by its type.
+#[derive(Clone, Copy, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
+enum Kind {
+    #[strum(serialize = "tenant.create.requested")]
+    TenantCreate,
+    #[strum(serialize = "tenant.offboard.requested")]
+    TenantOffboard,
+    #[strum(serialize = "quota.change.requested")]
+    QuotaChange,
+    #[strum(serialize = "workload.requested")]
+    WorkloadRequested,
+    #[strum(serialize = "workload.finished")]
+    WorkloadFinished,
+    #[strum(serialize = "incident.reported")]
+    Incident,
+}
 
 /// An event's attributes and its data.
 struct Happened {
@@ -59,24 +80,104 @@ async fn take(
         "application/json" if !headers.contains_key("ce-id") => structured(&body.text)?,
         _ => binary(&headers, body)?,
     };
-    if event.kind != TENANT_CREATE {
-        let detail = format!("events of type {:?} start nothing; {TENANT_CREATE} does", event.kind);
-        return Err(Problem::new(Code::EventUnknown, detail));
-    }
-    let request = match &event.data {
-        Data::Value(value) => read_value(value, "/data")?,
-        Data::Document { text, is_json } => read_request(text, *is_json)?,
+    let kind = event.kind.parse::<Kind>().map_err(|_| {
+        let known: Vec<&str> = Kind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
+        let detail = format!("events of type {:?} start nothing; these do: {}", event.kind, known.join(", "));
+        Problem::new(Code::EventUnknown, detail)
+    })?;
+    kind.allowed(&caller)?;
+    let once = |asked: &str| {
+        // Kept apart by tenant, so that no tenant can use up the key of another.
+        let bound = caller.tenant.as_deref().unwrap_or_default();
+        let key = format!("event/{bound}/{}/{}", event.source, event.id);
+        Some((key, fingerprint(&[&event.kind, asked], &[])))
     };
-    // Kept apart by tenant, so that no tenant can use up the key of another.
-    let bound = caller.tenant.as_deref().unwrap_or_default();
-    let key = format!("event/{bound}/{}/{}", event.source, event.id);
-    let print = fingerprint(&[&event.kind, &canonical(&request)], &[]);
-    let mut answer = start(&app, &caller, request, Some((key, print))).await?;
+    let text = event.data.text();
+    let none = Parameters::new();
+    let mut answer = match kind {
+        Kind::TenantCreate => {
+            let request = match &event.data {
+                Data::Value(value) => read_value(value, "/data")?,
+                Data::Document { text, is_json } => read_request(text, *is_json)?,
+            };
+            let once = once(&canonical(&request));
+            start(&app, &caller, request, once).await?
+        }
+        Kind::TenantOffboard => {
+            begin(&app, &caller, Leave::read(&text, &none)?, once(&event.data.plain()?)).await?
+        }
+        Kind::QuotaChange => {
+            begin(&app, &caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?)).await?
+        }
+        Kind::Incident => {
+            begin(&app, &caller, Report::read(&text, &none)?, once(&event.data.plain()?)).await?
+        }
+        // These are answered alike however often they come.
+        Kind::WorkloadRequested => {
+            return ask(&app, &caller, &document::<NewWorkload>(&text)?.checked()?).await;
+        }
+        Kind::WorkloadFinished => return ended(&app, &caller, document(&text)?).await,
+    };
     if answer.headers().contains_key("idempotency-replayed") {
         // Nothing was begun: the execution is as it stands.
         *answer.status_mut() = StatusCode::OK;
     }
     Ok(answer)
+}
+
+/// A workload that has ended, as an event tells it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ended {
+    tenant: TenantId,
+    name: String,
+}
+
+async fn ended(app: &App, caller: &Caller, ended: Ended) -> Result<Response, Problem> {
+    own(caller, ended.tenant.as_str())?;
+    Ok(Json(end(app, &ended.tenant, &ended.name).await?).into_response())
+}
+
+impl Kind {
+    /// Refuses an event whose like the caller may not ask for by its own address either.
+    fn allowed(self, caller: &Caller) -> Result<(), Problem> {
+        let verb = match self {
+            Self::TenantCreate => Verb::Onboard,
+            Self::TenantOffboard => Verb::Offboard,
+            Self::QuotaChange => Verb::ChangeQuota,
+            Self::WorkloadRequested | Self::WorkloadFinished => Verb::Submit,
+            Self::Incident => Verb::ReportIncident,
+        };
+        if caller.may(verb) {
+            return Ok(());
+        }
+        let roles: Vec<_> = verb.roles().iter().map(|role| role.name()).collect();
+        let detail = format!(
+            "{} may not send events of type {}; one of these may: {}",
+            caller.name,
+            <&str>::from(self),
+            roles.join(", ")
+        );
+        Err(Problem::new(Code::Forbidden, detail))
+    }
+}
+
+impl Data {
+    /// The data as a body of its own.
+    fn text(&self) -> Text {
+        match self {
+            Self::Value(value) => Text { text: value.to_string(), media: "application/json".into() },
+            Self::Document { text, is_json } => {
+                let media = if *is_json { "application/json" } else { "application/yaml" };
+                Text { text: text.clone(), media: media.into() }
+            }
+        }
+    }
+
+    /// What it says, whatever the form in which it was written.
+    fn plain(&self) -> Result<String, Problem> {
+        Ok(document::<Value>(&self.text())?.to_string())
+    }
 }
 
 /// What is asked for, whatever the form in which it was written.

@@ -21,6 +21,7 @@ use axum::{
 use engine::{Event, Order};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use store::{ExecutionId, Filter, Record, Revision};
 
 pub(super) fn routes() -> Vec<Route> {
@@ -34,6 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/executions/{id}:pause", Access::Tenant(Verb::Repair), pause),
         Route::post("/v1/executions/{id}:resume", Access::Tenant(Verb::Repair), resume),
         Route::post("/v1/executions/{id}:retry", Access::Tenant(Verb::Repair), retry),
+        Route::post("/v1/executions/{id}:signal", Access::Tenant(Verb::Signal), signal),
         Route::post("/v1/executions/{id}:terminate", Access::Tenant(Verb::Terminate), terminate),
     ]
 }
@@ -226,6 +228,44 @@ async fn terminate(
         return Err(Problem::new(Code::ReasonMissing, detail));
     }
     order(&app, &caller, &id, &headers, why, Event::TerminateRequested).await
+}
+
+/// What has happened.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Happened {
+    #[serde(default)]
+    signal: String,
+}
+
+/// Every signal that a workflow waits for.
+fn signals(app: &App, workflow: &str) -> Vec<String> {
+    let drawn = app.engine.diagrams().into_iter().find(|drawn| drawn.workflow == workflow);
+    let edges = drawn.map(|drawn| drawn.edges).unwrap_or_default();
+    let named = edges.iter().filter_map(|edge| edge.label.strip_prefix("signal "));
+    named.map(ToOwned::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Tells an execution that something it waits for, or will, has happened; it looks for itself whether that is so.
+async fn signal(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(happened): Sent<Happened>,
+) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    let known = signals(&app, &record.workflow);
+    if !known.contains(&happened.signal) {
+        let said = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let detail = format!(
+            "signal: {:?} is nothing that {} waits for; it waits for: {said}",
+            happened.signal, record.workflow
+        );
+        return Err(Problem::new(Code::DocumentInvalid, detail));
+    }
+    tracing::info!(execution = %record.id, signal = happened.signal, by = caller.name, "signalled");
+    app.engine.signal(record.id, &happened.signal).await?;
+    full(&app, record.id, StatusCode::OK).await
 }
 
 async fn order(

@@ -1,9 +1,15 @@
 //! Lets a request in, or says why not. Wraps every route with the access that its table entry names.
 
-use super::{code::Code, idempotency, problem::Problem, route::Access};
+use super::{
+    code::Code,
+    idempotency,
+    page::{Page, document, documents},
+    problem::Problem,
+    route::Access,
+};
 use crate::{
     app::Shared,
-    auth::{Caller, Denied, Verb, authenticate},
+    auth::{Caller, Denied, Token, Verb, authenticate},
 };
 use axum::{
     extract::{Request, State},
@@ -12,6 +18,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use std::sync::atomic::Ordering;
+use workflows::tenancy::{ClusterKey, Scope};
 
 /// Checks `access`, then answers; a repeated `Idempotency-Key` gets the earlier answer.
 pub(super) async fn guard(
@@ -24,7 +31,17 @@ pub(super) async fn guard(
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let header = header.map(ToOwned::to_owned);
-    let caller = match admit(&app, access, header.as_deref()).await {
+    let admitted = match access {
+        Access::Cluster(_, scope) => {
+            match cluster(&app, request.uri().path(), scope, header.as_deref()).await {
+                Ok(Some(caller)) => Ok(caller),
+                Ok(None) => admit(&app, access, header.as_deref()).await,
+                Err(problem) => Err(problem),
+            }
+        }
+        Access::Open | Access::Staff(_) | Access::Tenant(_) => admit(&app, access, header.as_deref()).await,
+    };
+    let caller = match admitted {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
@@ -40,16 +57,82 @@ pub(super) async fn guard(
     idempotency::answer(&app, &caller, request, next).await.unwrap_or_else(|problem| problem.into_response())
 }
 
+/// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the
+/// attempt is put on record (S-6).
+async fn cluster(
+    app: &Shared,
+    path: &str,
+    scope: Scope,
+    header: Option<&str>,
+) -> Result<Option<Caller>, Problem> {
+    let Some(token) = header.and_then(bearer) else { return Ok(None) };
+    let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
+    let own = document::<ClusterKey>(app, named).await?;
+    let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
+    if let Some(key) = own.filter(opens) {
+        if key.revoked_at.is_some() {
+            return Err(Problem::new(Code::BadToken, format!("the key of cluster {named} was revoked")));
+        }
+        if !key.scopes.contains(&scope) {
+            let detail = format!("the key of cluster {named} may no longer be used for this");
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        let tenant = Some(key.tenant.to_string());
+        return Ok(Some(Caller { name: format!("cluster {named}"), roles: Vec::new(), tenant }));
+    }
+    let Some(other) = key_of(app, &token).await? else { return Ok(None) };
+    tracing::warn!(
+        code = "auth.cross_cluster_attempt", key_of = %other.cluster, tenant = %other.tenant, at = path,
+        "the key of one cluster was used on another"
+    );
+    let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
+    Err(Problem::new(Code::CrossCluster, detail))
+}
+
+/// The cluster whose key a token is.
+async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Problem> {
+    let page = Page { limit: 1, after: None };
+    let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
+    let (mut found, _) = documents::<ClusterKey>(app, "", &page, opens).await?;
+    Ok(found.pop())
+}
+
+/// Why a token that is no user's is not let in: the key of a cluster is known, and opens what is the cluster's alone (S-7).
+async fn unknown(app: &Shared, header: Option<&str>) -> Result<Problem, Problem> {
+    let key = match header.and_then(bearer) {
+        Some(token) => key_of(app, &token).await?,
+        None => None,
+    };
+    Ok(match key {
+        Some(key) => Problem::new(
+            Code::Forbidden,
+            format!(
+                "the key of cluster {} is for that cluster to push its facts, and nothing else",
+                key.cluster
+            ),
+        ),
+        None => Problem::new(Code::BadToken, "the token is not known, or no longer"),
+    })
+}
+
+fn bearer(header: &str) -> Option<Token> {
+    let (scheme, text) = header.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
+}
+
 async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Caller, Problem> {
-    let caller = authenticate(&**app.engine.store(), header).await.map_err(|denied| match denied {
-        Denied::NoToken => Problem::new(Code::NoToken, "the request carries no bearer token"),
-        Denied::BadToken => Problem::new(Code::BadToken, "the token is not known, or no longer"),
-        Denied::Store(error) => error.into(),
-    })?;
+    let caller = match authenticate(&**app.engine.store(), header).await {
+        Ok(caller) => caller,
+        Err(Denied::NoToken) => {
+            return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
+        }
+        Err(Denied::BadToken) => return Err(unknown(app, header).await?),
+        Err(Denied::Store(error)) => return Err(error.into()),
+    };
     let verb = match access {
         Access::Open => return Ok(caller),
         Access::Tenant(verb) => verb,
-        Access::Staff(verb) => match &caller.tenant {
+        Access::Staff(verb) | Access::Cluster(verb, _) => match &caller.tenant {
             None => verb,
             Some(tenant) => {
                 let detail =

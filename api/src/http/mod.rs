@@ -3,25 +3,39 @@
 //! Every route says what it takes to be let in ([`Access`]); the table cannot hold one that does not. Described in
 //! `docs/http-api.md`.
 
+mod account;
 mod approvals;
+mod certificates;
+mod changes;
 mod code;
 mod events;
 mod executions;
+mod facts;
 mod fleet;
 mod guard;
 mod health;
+mod holds;
 mod idempotency;
+mod incidents;
+mod kinds;
 mod metrics;
 mod nodes;
 mod observe;
+mod offboardings;
 mod page;
+mod policies;
 mod problem;
 mod read;
+mod reclaims;
+mod reservations;
 mod route;
+mod starts;
+mod sweeps;
 mod tenants;
 mod users;
 mod view;
 mod workflows;
+mod workloads;
 
 pub(crate) use idempotency::{KEPT_FOR, Kept as KeptAnswer};
 pub(crate) use route::router;

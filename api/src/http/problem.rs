@@ -25,6 +25,9 @@ pub(crate) struct Fault {
     pub(crate) column: Option<u64>,
 }
 
+/// Codes of actions that say that the books have no such thing.
+const UNKNOWN: [&str; 3] = ["ledger.missing", "workspace.unknown", "workload.unknown"];
+
 /// A problem on its way to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -73,6 +76,11 @@ impl Problem {
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
             Class::Permanent if error.code == "user.exists" => Code::UserExists,
+            Class::Permanent if UNKNOWN.contains(&error.code.as_str()) => Code::Unknown,
+            Class::Permanent if error.code == "workload.differs" => Code::WorkloadDiffers,
+            Class::Permanent if error.code == "line.full" => Code::LineFull,
+            Class::Permanent if error.code == "reservation.beyond_nominal" => Code::BeyondNominal,
+            Class::Permanent if error.code == "reservation.differs" => Code::ReservationDiffers,
             Class::Permanent => Code::DocumentInvalid,
             Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
         };

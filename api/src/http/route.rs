@@ -1,10 +1,12 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    approvals, code::Code, events, executions, fleet, guard, health, metrics, nodes, observe,
-    problem::Problem, tenants, users, workflows,
+    account, approvals, certificates, changes, code::Code, events, executions, facts, fleet, guard, health,
+    holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims,
+    reservations, sweeps, tenants, users, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
+use ::workflows::tenancy::Scope;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
@@ -22,6 +24,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub enum Access {
     /// Nothing.
     Open,
+    /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
+    Cluster(Verb, Scope),
     /// A role that may do this; a token bound to a tenant is refused.
     Staff(Verb),
     /// A role that may do this; a token bound to a tenant meets that tenant's things alone.
@@ -81,10 +85,22 @@ fn table() -> Vec<Route> {
         tenants::routes(),
         fleet::routes(),
         nodes::routes(),
+        account::routes(),
+        reservations::routes(),
+        workloads::routes(),
+        facts::routes(),
+        reclaims::routes(),
+        offboardings::routes(),
+        changes::routes(),
+        incidents::routes(),
+        sweeps::routes(),
+        holds::routes(),
+        certificates::routes(),
         executions::routes(),
         approvals::routes(),
         events::routes(),
         users::routes(),
+        policies::routes(),
         workflows::routes(),
         health::routes(),
         metrics::routes(),

@@ -8,6 +8,7 @@ use super::{
     problem::{Fault, Problem},
     read::{Asked, Text},
     route::{Access, Route},
+    starts::{by_place, own},
     view,
 };
 use crate::{
@@ -91,23 +92,7 @@ async fn show(
 
 /// The request that a document says: YAML, or JSON with its places named all the same.
 pub(super) fn read_request(text: &str, is_json: bool) -> Result<Request, Problem> {
-    let by_place = Request::from_yaml(text);
-    if !is_json {
-        return by_place.map_err(|invalid| Problem::invalid(&invalid));
-    }
-    let value: Value = super::read::json(text)?;
-    match (by_place, Request::from_json(&value)) {
-        (Ok(request), _) | (Err(_), Ok(request)) => Ok(request),
-        (Err(invalid), Err(_)) => Err(Problem::invalid(&invalid)),
-    }
-}
-
-fn own_tenant(caller: &Caller, request: &Request) -> Result<(), Problem> {
-    if caller.sees(request.name.as_str()) {
-        return Ok(());
-    }
-    let detail = format!("{} may not act for tenant {}", caller.name, request.name);
-    Err(Problem::new(Code::ForeignTenant, detail))
+    by_place(text, is_json, Request::from_yaml, Request::from_json)
 }
 
 async fn plan(
@@ -116,7 +101,7 @@ async fn plan(
     body: Text,
 ) -> Result<Json<Value>, Problem> {
     let request = read_request(&body.text, body.is_json())?;
-    own_tenant(&caller, &request)?;
+    own(&caller, request.name.as_str())?;
     let preview = app
         .engine
         .ledger(false, |view| {
@@ -144,7 +129,7 @@ pub(super) async fn start(
     request: Request,
     once: Option<(String, String)>,
 ) -> Result<Response, Problem> {
-    own_tenant(caller, &request)?;
+    own(caller, request.name.as_str())?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
     let mut asked = engine::Request::by(&caller.person());

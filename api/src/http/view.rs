@@ -4,8 +4,9 @@ use chrono::{DateTime, SecondsFormat};
 use engine::{ApprovalCase, Ballot, Child, Engine, Seat, Shown};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 use store::{Entry, Record, Timestamp};
-use workflows::platform::Platform;
+use workflows::{platform::Platform, policy::duration};
 
 /// `at` as RFC 3339, in UTC and to the millisecond.
 pub(super) fn time(at: Timestamp) -> String {
@@ -24,6 +25,38 @@ pub(super) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
         }
     }
     value
+}
+
+/// A stored thing for reading: fields named in `times` as RFC 3339 wherever they stand, spans as `15m`.
+pub(super) fn readable(item: &impl Serialize, times: &[&str]) -> Value {
+    let mut value = json!(item);
+    spell(&mut value, times);
+    value
+}
+
+fn spell(value: &mut Value, times: &[&str]) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(span) = span(fields) {
+                *value = Value::String(duration::show(span));
+                return;
+            }
+            for (name, field) in fields {
+                match field.as_u64().filter(|_| times.contains(&name.as_str())) {
+                    Some(millis) => *field = Value::String(time(Timestamp(millis))),
+                    None => spell(field, times),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| spell(item, times)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A span, as serde writes one.
+fn span(fields: &Map<String, Value>) -> Option<Duration> {
+    let (secs, nanos) = (fields.get("secs")?.as_u64()?, fields.get("nanos")?.as_u64()?);
+    (fields.len() == 2).then(|| Duration::new(secs, u32::try_from(nanos).unwrap_or(0)))
 }
 
 /// An execution in lists.

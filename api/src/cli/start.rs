@@ -1,0 +1,125 @@
+//! Requests that become executions: tried out, begun, and followed, alike for every workflow.
+
+use super::{
+    args::{Common, Format},
+    client::{Body, Client},
+    executions::{at_rest, stands},
+    output,
+    watch::{self, Until},
+};
+use crate::{
+    exit::{Exit, Failure},
+    hex,
+};
+use clap::Args;
+use engine::{Clock as _, SystemClock};
+use serde_json::Value;
+
+/// What every command takes that begins an execution.
+#[derive(Debug, Args)]
+pub(crate) struct Starting {
+    /// Show what would be decided and done to what, and change nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Wait until it has finished, or waits for people (exit 10).
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) wait: bool,
+    /// Follow it until it has finished, also while people decide.
+    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    pub(super) watch: bool,
+    /// How long to wait or watch at most, like `30m`.
+    #[arg(long, value_name = "SPAN")]
+    pub(super) timeout: Option<String>,
+    /// The same key asks for the same once [default: drawn, and shown on standard error].
+    #[arg(long, value_name = "KEY")]
+    pub(super) idempotency_key: Option<String>,
+}
+
+/// Tries out or begins what `body` asks for at the collection `path`; `query` begins with `?` if there is one.
+pub(super) async fn start(
+    common: &Common,
+    path: &str,
+    query: &str,
+    body: Body,
+    starting: Starting,
+) -> Result<Exit, Failure> {
+    if starting.dry_run {
+        return plan(common, &format!("{path}:plan{query}"), body).await;
+    }
+    let client = Client::of(common)?;
+    let key = starting.idempotency_key.unwrap_or_else(|| {
+        let drawn = hex::encode(&SystemClock.entropy());
+        output::note(&format!("idempotency key: {drawn}"));
+        drawn
+    });
+    let answer = client.post(&format!("{path}{query}"), Body { key: Some(key), ..body }).await?;
+    let item = answer.value()?;
+    if answer.replayed {
+        output::note("this was asked for before; here is what was started then");
+    }
+    if let Some(secret) = &answer.cluster_key {
+        output::note(&format!("key of the tenant's own cluster, shown this once: {secret}"));
+    }
+    let until = match (starting.wait, starting.watch) {
+        (true, _) => Until::Rest,
+        (false, true) => Until::End,
+        (false, false) => return stands(common, &item),
+    };
+    let id = item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    output::note(&format!("execution {id}"));
+    let (item, exit) = watch::wait(&client, &id, until, starting.timeout.as_deref()).await?;
+    at_rest(common, &item, exit)
+}
+
+/// What would be decided and done.
+pub(super) async fn plan(common: &Common, path: &str, body: Body) -> Result<Exit, Failure> {
+    let preview = Client::of(common)?.post(path, body).await?.value()?;
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &preview)?,
+        Format::Table => output::say(&page(&preview))?,
+    }
+    Ok(if refused(&preview) { Exit::Refused } else { Exit::Done })
+}
+
+/// Whether policy, or the books, would say no.
+fn refused(preview: &Value) -> bool {
+    let says = |value: &Value, what: &[&str]| {
+        value.get("verdict").and_then(Value::as_str).is_some_and(|verdict| what.contains(&verdict))
+    };
+    let reasons = preview.get("reasons").and_then(Value::as_array).into_iter().flatten();
+    let none = Value::Null;
+    says(preview.get("decision").unwrap_or(&none), &["rejected"])
+        || says(preview, &["infeasible"])
+        || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject"]))
+}
+
+/// A preview for reading: what policy says, what would be decided, and whatever else the workflow tells.
+fn page(preview: &Value) -> String {
+    let part = |path: &str| preview.pointer(path).cloned().unwrap_or(Value::Null);
+    let mut text = format!("{}\n", part("/plan/title").as_str().unwrap_or_default());
+    for verdict in [part("/decision/verdict"), part("/verdict")] {
+        if let Some(verdict) = verdict.as_str() {
+            text.push_str(&format!("verdict: {verdict}\n"));
+        }
+    }
+    for reasons in [part("/decision/reasons"), part("/reasons")] {
+        for reason in reasons.as_array().into_iter().flatten() {
+            let said = |name: &str| reason.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            text.push_str(&format!("  {:12} {}: {}\n", said("verdict"), said("rule"), said("detail")));
+        }
+    }
+    text.push_str("what would be decided\n");
+    text.push_str(&output::outline(&part("/plan/decides")));
+    if !part("/plan/placement").is_null() {
+        text.push_str("proposed placement\n");
+        text.push_str(&output::outline(&part("/plan/placement")));
+    }
+    let told = ["plan", "decision", "reasons", "verdict", "digest"];
+    for (name, more) in preview.as_object().into_iter().flatten() {
+        if !told.contains(&name.as_str()) && !more.is_null() {
+            text.push_str(&output::outline(&serde_json::json!({ name.as_str(): more })));
+        }
+    }
+    text.push_str("nothing was changed\n");
+    text
+}

@@ -1,0 +1,42 @@
+//! `tenure sweep`: what is looked after by the clock.
+
+use super::{
+    args::Common,
+    client::{Body, Client, escape},
+    output,
+    things::{self, SCHEDULES, SWEEPS},
+};
+use crate::exit::{Exit, Failure};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+/// What is done about sweeps.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sweep {
+    /// Run one now.
+    Run {
+        /// Its name; `tenure sweep schedules` lists them.
+        name: String,
+    },
+    /// List those that ran, with what they found.
+    List {
+        /// Only those whose field is as said, like `sweep=reclaim`; may be repeated.
+        #[arg(long = "where", value_name = "FIELD=VALUE")]
+        filters: Vec<String>,
+    },
+    /// List when each runs.
+    Schedules,
+}
+
+pub(super) async fn run(common: &Common, command: Sweep) -> Result<Exit, Failure> {
+    match command {
+        Sweep::Run { name } => {
+            let path = format!("/v1/sweeps/{}:run", escape(&name));
+            let swept = Client::of(common)?.post(&path, Body::json(&json!({}))).await?.value()?;
+            output::one(common.output, &swept)?;
+            Ok(if swept.get("failed").is_some_and(Value::is_string) { Exit::Failed } else { Exit::Done })
+        }
+        Sweep::List { filters } => things::list(common, &SWEEPS, &filters).await,
+        Sweep::Schedules => things::all(common, &SCHEDULES).await,
+    }
+}

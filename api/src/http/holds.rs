@@ -1,0 +1,270 @@
+//! `/v1/holds`: what may not be destroyed, who ordered it, and who let it go.
+
+use super::{
+    code::Code,
+    offboardings::changing,
+    page::{Listed, Page, document},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::{Entity as _, View};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use workflows::{
+    destruction::{
+        AssetId, Hold, HoldError, HoldKind, HoldRefused, Holds, Moment, PlaceHold, ReleaseHold, Released,
+        Scope,
+    },
+    offboarding::HOLD_RELEASED,
+    tenancy::{Tenant, TenantId, WorkspaceName},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, hold) = (Access::Tenant(Verb::ReadHolds), Access::Staff(Verb::Hold));
+    vec![
+        Route::get("/v1/holds", read, list),
+        Route::get("/v1/holds/{tenant}/{hold}", read, show),
+        Route::post("/v1/holds", hold, place),
+        Route::post("/v1/holds/{tenant}/{hold}:release", hold, release),
+    ]
+}
+
+/// Whether holds in force are listed, or those that were released.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Which {
+    #[default]
+    Open,
+    Released,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    tenant: Option<String>,
+    #[serde(default)]
+    state: Which,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn open(tenant: &str, hold: &Hold) -> Value {
+    let mut value = json!(hold);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("id".into(), json!(format!("{tenant}/{}", hold.id)));
+        fields.insert("tenant".into(), json!(tenant));
+        fields.insert("state".into(), json!(Which::Open));
+    }
+    value
+}
+
+fn released(of: &Released) -> Value {
+    let mut value = open(of.tenant.as_str(), &of.hold);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(Which::Released));
+        fields.insert("released_by".into(), json!(of.released_by));
+        fields.insert("released_at".into(), json!(of.released_at));
+        fields.insert("released_because".into(), json!(of.reason));
+    }
+    value
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
+        return Ok(Json(Listed::new(Vec::new(), None)));
+    }
+    let tenant = caller.tenant.clone().or(wanted.tenant);
+    match wanted.state {
+        Which::Open => in_force(&app, tenant.as_deref(), &page).await.map(Json),
+        Which::Released => {
+            let prefix = tenant.map(|tenant| format!("{tenant}/")).unwrap_or_default();
+            let (found, next) = super::page::documents::<Released>(&app, &prefix, &page, |_| true).await?;
+            Ok(Json(Listed::new(found.iter().map(released).collect(), next)))
+        }
+    }
+}
+
+/// Holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
+async fn in_force(app: &App, tenant: Option<&str>, page: &Page) -> Result<Listed<Value>, Problem> {
+    let from = page.after.as_deref().and_then(|after| after.split_once('/'));
+    let mut all = match tenant.or(from.map(|(tenant, _)| tenant)) {
+        Some(first) => document::<Holds>(app, first).await?.into_iter().collect(),
+        None => Vec::new(),
+    };
+    let mut after = from.map(|(tenant, _)| tenant.to_owned());
+    let mut items: Vec<(String, Value)> = Vec::new();
+    loop {
+        for holds in all.drain(..) {
+            let mut open_holds: Vec<_> = holds.open.iter().collect();
+            open_holds.sort_by(|a, b| a.id.cmp(&b.id));
+            let name = holds.tenant.as_str();
+            let fresh = open_holds
+                .into_iter()
+                .filter(|hold| from.is_none_or(|(tenant, id)| (name, hold.id.as_str()) > (tenant, id)));
+            items.extend(fresh.map(|hold| (format!("{name}/{}", hold.id), open(name, hold))));
+        }
+        if tenant.is_some() || items.len() > page.limit {
+            break;
+        }
+        let found = app.engine.store().documents(Holds::COLLECTION, "", after.as_deref(), page.limit).await?;
+        if found.items.is_empty() {
+            break;
+        }
+        after = found.items.last().map(|document| document.key.id.clone());
+        for document in &found.items {
+            let read = serde_json::from_slice(&document.body);
+            let corrupt = |e: serde_json::Error| store::Error::Corrupt {
+                what: document.key.to_string(),
+                why: e.to_string(),
+            };
+            all.push(read.map_err(corrupt)?);
+        }
+    }
+    let more = items.len() > page.limit;
+    items.truncate(page.limit);
+    let next = items.last().map(|(id, _)| id.clone()).filter(|_| more);
+    Ok(Listed::new(items.into_iter().map(|(_, item)| item).collect(), next))
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, hold)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
+    if !caller.sees(&tenant) {
+        return Err(missing());
+    }
+    let holds = document::<Holds>(&app, &tenant).await?;
+    let found = holds.iter().flat_map(|holds| &holds.open).find(|there| there.id == hold);
+    if let Some(found) = found {
+        return Ok(Json(open(&tenant, found)));
+    }
+    let before = document::<Released>(&app, &format!("{tenant}/{hold}")).await?;
+    before.map(|before| Json(released(&before))).ok_or_else(missing)
+}
+
+/// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewHold {
+    tenant: TenantId,
+    id: String,
+    kind: HoldKind,
+    workspace: Option<WorkspaceName>,
+    asset: Option<AssetId>,
+    reason: String,
+    review_at: Option<Moment>,
+}
+
+async fn place(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewHold>,
+) -> Result<Response, Problem> {
+    if new.id.contains('/') {
+        return Err(Problem::new(Code::DocumentInvalid, "id: a hold's name has no '/'"));
+    }
+    let scope = match (new.asset, new.workspace) {
+        (Some(asset), workspace) => Scope::Asset { asset, workspace },
+        (None, Some(workspace)) => Scope::Workspace(workspace),
+        (None, None) => Scope::Tenant,
+    };
+    let order = PlaceHold {
+        tenant: new.tenant,
+        id: new.id,
+        kind: new.kind,
+        scope,
+        reason: new.reason,
+        placed_by: caller.name.clone(),
+        review_at: new.review_at,
+    };
+    let placed = app
+        .engine
+        .ledger(true, |view| {
+            view.need::<Tenant>(order.tenant.as_str())?;
+            order.place(view)
+        })
+        .await?;
+    let hold = placed.map_err(refused)?;
+    tracing::info!(tenant = %order.tenant, hold = hold.id, by = caller.name, "hold placed");
+    let body = open(order.tenant.as_str(), &hold);
+    let location = [(header::LOCATION, format!("/v1/holds/{}/{}", order.tenant, hold.id))];
+    Ok((StatusCode::CREATED, location, Json(body)).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn release(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, id)): Path<(String, String)>,
+    Sent(why): Sent<Why>,
+) -> Result<Json<Value>, Problem> {
+    let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
+    let order = ReleaseHold {
+        tenant: tenant.parse().map_err(|_| missing())?,
+        id: id.clone(),
+        released_by: caller.name.clone(),
+        reason: why.reason,
+    };
+    let waits = changing(&app, &tenant).await?;
+    let release = |view: &mut View| {
+        let released = order.release(view)?;
+        if let (Ok(_), Some(waits)) = (&released, waits) {
+            view.signal(waits, HOLD_RELEASED);
+        }
+        Ok(released)
+    };
+    let done = app.engine.ledger(true, release).await?.map_err(refused)?;
+    tracing::info!(tenant, hold = id, by = caller.name, "hold released");
+    Ok(Json(released(&done)))
+}
+
+/// Why a hold was not placed or released, with what is destroyed and what still exists where that is why.
+fn refused(refused: HoldRefused) -> Problem {
+    let code = match &refused.error {
+        HoldError::PastPivot { .. } => Code::HoldPastPivot,
+        HoldError::OwnHold { .. } => Code::OwnHold,
+        HoldError::NoSuchHold { .. } => Code::NotFound,
+        HoldError::Text { .. } => Code::DocumentInvalid,
+        HoldError::Held { .. } | HoldError::Taken { .. } | HoldError::TooMany { .. } => Code::HoldRefused,
+    };
+    let problem = Problem::new(code, refused.to_string());
+    let problem = match &refused.error {
+        HoldError::PastPivot { pivot } => problem.with("execution", pivot.run.to_string()),
+        HoldError::OwnHold { .. }
+        | HoldError::NoSuchHold { .. }
+        | HoldError::Text { .. }
+        | HoldError::Held { .. }
+        | HoldError::Taken { .. }
+        | HoldError::TooMany { .. } => problem,
+    };
+    match refused.standing {
+        Some(standing) => problem
+            .with("destroyed", json!(standing.destroyed))
+            .with("still_there", json!(standing.still_there)),
+        None => problem,
+    }
+}

@@ -1,0 +1,116 @@
+//! `/v1/offboardings`: a tenant leaves, and its data is destroyed; `/v1/classifications`: what open assets are.
+
+use super::{
+    problem::Problem,
+    read::{Sent, Text},
+    route::{Access, Route},
+    starts::{Parameters, Wish, document, only, starts},
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{Extension, Json, extract::State};
+use engine::{Started, Undecided, View};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::ExecutionId;
+use workflows::{
+    destruction::{
+        AssetId, DataClass, Moment,
+        certificate::{Basis, LegalBasis},
+    },
+    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    tenancy::{Tenant, TenantId},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let leave = Access::Tenant(Verb::Offboard);
+    let mut routes = starts::<Leave>("/v1/offboardings", "/v1/offboardings:plan", leave);
+    routes.push(Route::post("/v1/classifications", Access::Staff(Verb::Classify), say));
+    routes
+}
+
+/// A tenant that is to leave.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Leave {
+    tenant: TenantId,
+    basis: Basis,
+    /// The contract line, the order's number.
+    #[serde(default)]
+    reference: String,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Leave {
+    fn basis(&self) -> LegalBasis {
+        LegalBasis { basis: self.basis, reference: self.reference.clone() }
+    }
+}
+
+impl Wish for Leave {
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        document(body)
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
+        Ok(app.engine.start(leaves, asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        Ok(json!(preview(view, &self.tenant, self.basis())?))
+    }
+}
+
+/// The open execution that changes a tenant as a whole, if there is one: it is told what it may wait for.
+pub(super) async fn changing(app: &App, tenant: &str) -> Result<Option<ExecutionId>, Problem> {
+    Ok(app.engine.store().holder(&format!("tenant/{tenant}")).await?)
+}
+
+/// What people say that an asset's data is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    tenant: TenantId,
+    asset: AssetId,
+    class: DataClass,
+    reason: String,
+}
+
+async fn say(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(said): Sent<Said>,
+) -> Result<Json<Value>, Problem> {
+    let waits = changing(&app, said.tenant.as_str()).await?;
+    let kept = app
+        .engine
+        .ledger(true, |view| {
+            view.need::<Tenant>(said.tenant.as_str())?;
+            let classification = Classification {
+                tenant: said.tenant.clone(),
+                asset: said.asset.clone(),
+                class: said.class,
+                by: caller.name.clone(),
+                reason: said.reason.clone(),
+                at: view.now().into(),
+            };
+            classify(view, classification.clone())?;
+            if let Some(waits) = waits {
+                view.signal(waits, ASSETS_CLASSIFIED);
+            }
+            Ok(classification)
+        })
+        .await?;
+    tracing::info!(tenant = %kept.tenant, asset = %kept.asset.0, by = caller.name, "asset classified");
+    Ok(Json(json!(kept)))
+}

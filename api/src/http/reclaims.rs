@@ -1,0 +1,116 @@
+//! `/v1/reclaims`: lent GPUs called back, and `/v1/reclaims-missed`: promises that were broken.
+
+use super::{
+    code::Code,
+    kinds::{Kind, list},
+    problem::Problem,
+    read::Text,
+    route::{Access, Route},
+    starts::{Parameters, Wish, document, only, planned, starts},
+};
+use crate::{
+    app::App,
+    auth::{Caller, Verb},
+};
+use engine::{ActionError, Started, Undecided, View, Workflow as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workflows::{
+    reclaim::{Cause, Reclaim, preview},
+    sweeps::Missed,
+    tenancy::{Resource, TenantId, Workload, WorkspaceName},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let mut routes = starts::<Recall>("/v1/reclaims", "/v1/reclaims:plan", Access::Tenant(Verb::Reclaim));
+    routes.push(Route::get("/v1/reclaims-missed", Access::Tenant(Verb::ReadAccounts), list::<Missed>));
+    routes
+}
+
+impl Kind for Missed {
+    const WORD: &'static str = "missed reclaim";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("resource", "/resource"), ("workload", "/workload")];
+    const TIMES: &'static [&'static str] = &["deadline", "noticed_at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+/// What is to be called back, and why: for a workload that waits, what a workspace uses beyond its quota, or loans that
+/// have lasted too long.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recall {
+    tenant: TenantId,
+    resource: Option<Resource>,
+    workload: Option<String>,
+    workspace: Option<WorkspaceName>,
+    amount: Option<u64>,
+    #[serde(default)]
+    overdue: bool,
+}
+
+impl Recall {
+    /// The reclaim that it asks for; what a workload wants is looked up.
+    fn resolve(&self, view: &mut View) -> Result<Reclaim, Undecided> {
+        let cause = match (&self.workload, &self.workspace, self.amount) {
+            (Some(name), ..) => {
+                let found = view.get::<Workload>(&Workload::key(&self.tenant, name))?;
+                let unknown = || {
+                    let why = format!("tenant {} has no workload {name}", self.tenant);
+                    ActionError::permanent("workload.unknown", why)
+                };
+                let workload = found.ok_or_else(unknown)?;
+                let asked = workload.requests.keys().find(|resource| resource.gpu().is_some()).cloned();
+                let cause = Cause::Demand { workspace: workload.workspace, workload: name.clone() };
+                return self.with(self.resource.clone().or(asked), cause);
+            }
+            (None, Some(workspace), Some(amount)) => Cause::Excess { workspace: workspace.clone(), amount },
+            _ => Cause::Overdue,
+        };
+        self.with(self.resource.clone(), cause)
+    }
+
+    fn with(&self, resource: Option<Resource>, cause: Cause) -> Result<Reclaim, Undecided> {
+        let unknown = || ActionError::permanent("document.invalid", "resource: name it, such as gpu/H100");
+        Ok(Reclaim::new(self.tenant.clone(), resource.ok_or_else(unknown)?, cause))
+    }
+}
+
+impl Wish for Recall {
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        let recall: Self = document(body)?;
+        let excess = recall.workspace.is_some() && recall.amount.is_some();
+        match (recall.workload.is_some(), excess, recall.overdue) {
+            (true, false, false) | (false, true, false) | (false, false, true) => Ok(recall),
+            _ => {
+                let detail =
+                    "say one cause: `workload`, or `workspace` with `amount`, or `overdue: true`".to_owned();
+                Err(Problem::new(Code::DocumentInvalid, detail))
+            }
+        }
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let reclaim = app.engine.ledger(false, |view| self.resolve(view)).await?;
+        Ok(app.engine.start(reclaim, asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        let asked = self.resolve(view)?;
+        let tried = preview(view, &asked)?;
+        let mut shown = planned::<Reclaim>(&tried.plan());
+        if let (Some(fields), Some(found)) = (shown.as_object_mut(), &tried.planned) {
+            fields.insert("verdict".into(), json!(found.verdict));
+            fields.insert("why".into(), json!(found.why));
+        }
+        Ok(shown)
+    }
+}

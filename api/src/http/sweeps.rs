@@ -1,0 +1,84 @@
+//! `/v1/sweeps`: what is looked after by the clock, what was found, and a sweep right now.
+
+use super::{
+    kinds::{Kind, list},
+    page::Listed,
+    problem::Problem,
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use engine::Entity as _;
+use serde_json::{Value, json};
+use strum::VariantArray as _;
+use workflows::{
+    policy::{Sweep, in_force},
+    sweeps::{self, Swept},
+    tenancy::Cohort,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Staff(Verb::ReadSweeps);
+    vec![
+        Route::get("/v1/sweeps", read, list::<Swept>),
+        Route::get("/v1/schedules", read, schedules),
+        Route::post("/v1/sweeps/{name}:run", Access::Staff(Verb::RunSweeps), run),
+    ]
+}
+
+/// Sweeps look over all tenants, so what they found is the platform's.
+impl Kind for Swept {
+    const WORD: &'static str = "sweep";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("sweep", "/sweep"), ("by", "/by")];
+    const TIMES: &'static [&'static str] = &["at", "nominal"];
+    const BY_TENANT: bool = false;
+
+    fn tenant(&self) -> &str {
+        ""
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let mut value = view::readable(self, Self::TIMES);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("id".into(), json!(self.id()));
+        }
+        value
+    }
+}
+
+/// When each sweep runs, by the policy in force, and when it runs next.
+async fn schedules(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
+    let policy = app.engine.ledger(false, in_force).await?;
+    let now = app.engine.clock().now();
+    let all = sweeps::schedules(&app.engine).await?;
+    let rows = all.iter().map(|(sweep, times)| {
+        let written = policy.sweeps.of(*sweep);
+        json!({
+            "name": <&str>::from(*sweep),
+            "cron": written.map(|schedule| &schedule.cron),
+            "zone": written.map(|schedule| &schedule.zone),
+            "next": times.next_after(now).map(view::time),
+        })
+    });
+    Ok(Json(Listed::new(rows.collect(), None)))
+}
+
+async fn run(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let sweep = name.parse::<Sweep>().map_err(|_| {
+        let known: Vec<&str> = Sweep::VARIANTS.iter().map(|sweep| (*sweep).into()).collect();
+        Problem::not_found("sweep", &format!("{name}; there are: {}", known.join(", ")))
+    })?;
+    let swept = sweeps::run(&app.engine, sweep, None, &caller.name).await?;
+    Ok(Json(swept.seen(None)))
+}

@@ -1,0 +1,193 @@
+//! `POST /v1/workloads`: GPUs for a workload, now, in line, or never; and its end.
+
+use super::{
+    code::Code,
+    kinds::{Kind as _, find},
+    problem::Problem,
+    read::Text,
+    route::{Access, Route},
+    starts::{document, own},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use engine::{Undecided, View};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use workflows::{
+    admission::{self, News, Request, Submitted},
+    reclaim::ledger::announce,
+    tenancy::{Amounts, Answer, Checkpoint, TenantId, Workload, WorkloadClass, WorkspaceName},
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let submit_access = Access::Tenant(Verb::Submit);
+    vec![
+        Route::post("/v1/workloads", submit_access, submit),
+        Route::post("/v1/workloads/{tenant}/{workload}:finish", submit_access, finish),
+    ]
+}
+
+/// A workload that is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewWorkload {
+    tenant: TenantId,
+    workspace: WorkspaceName,
+    name: String,
+    #[serde(default = "batch")]
+    class: WorkloadClass,
+    #[serde(default)]
+    priority: i32,
+    /// Whether it may be evicted for others; one that may not never borrows.
+    #[serde(default = "yes")]
+    preemptible: bool,
+    #[serde(default)]
+    checkpoint: Checkpoint,
+    requests: Amounts,
+    #[serde(default)]
+    together: u64,
+    #[serde(default)]
+    labels: BTreeSet<String>,
+}
+
+fn batch() -> WorkloadClass {
+    WorkloadClass::Batch
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl NewWorkload {
+    pub(super) fn checked(self) -> Result<Request, Problem> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
+            let detail = "name: use 1 to 64 letters, digits, '-', '_' and '.'";
+            return Err(Problem::new(Code::DocumentInvalid, detail));
+        }
+        if self.requests.values().all(|amount| *amount == 0) {
+            let detail = "requests: say what it asks for, such as `gpu/H100: 4`";
+            return Err(Problem::new(Code::DocumentInvalid, detail));
+        }
+        Ok(Request {
+            tenant: self.tenant,
+            workspace: self.workspace,
+            name: self.name,
+            class: self.class,
+            priority: self.priority,
+            preemptible: self.preemptible,
+            checkpoint: self.checkpoint,
+            requests: self.requests,
+            together: self.together,
+            labels: self.labels,
+        })
+    }
+}
+
+/// Changes a tenant's account, and in the same commit begins what the change calls for. Whoever else can be admitted then
+/// is, before it is answered.
+pub(super) async fn change<T>(
+    app: &App,
+    tenant: &TenantId,
+    mut change: impl FnMut(&mut View) -> Result<(T, News), Undecided>,
+) -> Result<T, Problem> {
+    let told = |view: &mut View, news: News| announce(view, &news).map(|()| news.more);
+    let (done, mut more) = app
+        .engine
+        .ledger(true, |view| {
+            let (done, news) = change(view)?;
+            Ok((done, told(view, news)?))
+        })
+        .await?;
+    while more {
+        more = app
+            .engine
+            .ledger(true, |view| {
+                let news = admission::wake(view, tenant)?;
+                told(view, news)
+            })
+            .await?;
+    }
+    Ok(done)
+}
+
+async fn submit(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Response, Problem> {
+    let request = document::<NewWorkload>(&body)?.checked()?;
+    ask(&app, &caller, &request).await
+}
+
+/// Asks for GPUs: 200 when it has them, 202 when it waits, 422 with every reason when it never can.
+pub(super) async fn ask(app: &App, caller: &Caller, request: &Request) -> Result<Response, Problem> {
+    own(caller, request.tenant.as_str())?;
+    let submitted = change(app, &request.tenant, |view| {
+        let submitted = admission::submit(view, request)?;
+        let news = submitted.news.clone();
+        Ok((submitted, news))
+    })
+    .await?;
+    let status = match submitted.admission.answer {
+        Answer::Admit => StatusCode::OK,
+        Answer::Queue => StatusCode::ACCEPTED,
+        Answer::Reject => {
+            let decision = submitted.admission.seen(None);
+            let reasons: Vec<_> =
+                submitted.admission.weighed.iter().filter(|w| w.answer != Answer::Admit).collect();
+            let told: Vec<_> = reasons.iter().map(|weighed| weighed.why.as_str()).collect();
+            let problem = Problem::new(Code::WorkloadRejected, told.join("; "));
+            return Err(problem
+                .with("weighed", json!(reasons))
+                .with("decision", decision.get("id").cloned().unwrap_or_default()));
+        }
+    };
+    let location = format!("/v1/workloads/{}", Workload::key(&request.tenant, &request.name));
+    Ok((status, [(header::LOCATION, location)], Json(shown(&submitted))).into_response())
+}
+
+fn shown(submitted: &Submitted) -> Value {
+    json!({
+        "answer": submitted.admission.answer,
+        "decision": submitted.admission.seen(None),
+        "placed": submitted.placed,
+        "reclaims_for": submitted.news.demands.iter().map(|demand| view::readable(demand, &["since", "deadline"]))
+            .collect::<Vec<_>>(),
+    })
+}
+
+async fn finish(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let workload = find::<Workload>(&app, &caller, &[&tenant, &name]).await?;
+    end(&app, &workload.tenant, &workload.name).await.map(Json)
+}
+
+/// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
+pub(super) async fn end(app: &App, tenant: &TenantId, name: &str) -> Result<Value, Problem> {
+    let admitted = change(app, tenant, |view| {
+        let news = admission::finish(view, tenant, name)?.news;
+        let admitted: Vec<String> = news.admitted.iter().map(|one| one.workload.clone()).collect();
+        Ok((admitted, news))
+    })
+    .await?;
+    let stands = super::page::document::<Workload>(app, &Workload::key(tenant, name)).await?;
+    let mut shown = stands.map(|workload| workload.seen(None)).unwrap_or_default();
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("admitted_by_that".into(), json!(admitted));
+    }
+    Ok(shown)
+}
