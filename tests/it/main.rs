@@ -7,9 +7,12 @@
 mod example;
 
 mod admission;
+mod certificate;
 mod cli;
+mod cli_domain;
 mod crash;
 mod decisions;
+mod domain_http;
 mod engine;
 mod fleet;
 mod hello;
@@ -17,8 +20,14 @@ mod http;
 mod offboarding;
 mod onboarding;
 mod placement;
+mod planner;
 mod policy;
+mod quota;
+mod reclaim;
+mod requirements;
 mod served;
+mod simulate;
+mod sla_change;
 mod tenancy;
 mod workloads;
 mod world;

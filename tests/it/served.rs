@@ -43,6 +43,26 @@ fn request(name: &str, tier: &str, gpus: u32) -> String {
     )
 }
 
+/// A request with a workspace that serves and one that explores, four GPUs each, which policy lets through.
+pub(crate) fn shared(name: &str) -> String {
+    format!(
+        "name: {name}\ntenant:\n  tier: research\n  isolation: dedicated\n  data_residency: eu-only\n  \
+         allow_preemption: true\n  allow_gpu_sharing: false\nentitlement:\n  gpu_model: H100\n  gpus: 8\n\
+         workspaces:\n  - {{name: serving, class: production, quotas: {{gpus: 4}}}}\n  \
+         - {{name: research, class: research, quotas: {{gpus: 4}}}}\n"
+    )
+}
+
+/// Tells the server that all GPUs of a tenant's nodes were seen, and nobody on them.
+pub(crate) async fn seen(served: &Served, tenant: &str) {
+    let nodes = served.get(&format!("/v1/nodes?owner={tenant}")).await.body;
+    let idle = json!({ "H100": { "usable": 8, "busy": 0 } });
+    let nodes = nodes["items"].as_array().unwrap().iter().map(|node| (node["id"].as_str().unwrap(), &idle));
+    let facts = json!({ "nodes": nodes.collect::<std::collections::BTreeMap<_, _>>() });
+    let taken = served.json_as(&served.admin, "/v1/clusters/eu-1/facts", facts).await;
+    assert_eq!(taken.status, 200, "{}", taken.body);
+}
+
 /// A server process, killed when it goes out of scope.
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -134,6 +154,14 @@ impl Served {
     /// One with eight nodes.
     pub(crate) async fn with_nodes() -> Self {
         let served = Self::start();
+        let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        served
+    }
+
+    /// One with eight nodes that sees nothing of them by itself: facts are pushed, as for a real cluster.
+    pub(crate) async fn unobserved() -> Self {
+        let served = Self::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
         let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         served

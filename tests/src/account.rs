@@ -9,7 +9,7 @@ use std::{
 };
 use store::{ExecutionId, Timestamp};
 use workflows::{
-    admission::{self, Allowances, Observation, Request, Seen},
+    admission::{self, Allowances, Observation, Request, Seen, audit},
     policy::PlatformPolicy,
     tenancy::*,
 };
@@ -234,5 +234,72 @@ pub fn job(workspace_name: &str, name: &str, gpus: u64) -> Request {
         requests: [(h100(), gpus)].into(),
         together: 0,
         labels: BTreeSet::new(),
+    }
+}
+
+impl World {
+    /// Every promise that is broken at this moment.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let books = &self.books;
+        let Some(cohort) = books.find::<Cohort>("acme") else { return Vec::new() };
+        let all = audit::Books {
+            cohort,
+            occupancy: books.find("acme"),
+            nodes: books.all(),
+            workloads: books.all(),
+            loans: books.all(),
+            open: books.all(),
+            lines: books.all(),
+            rosters: books.all(),
+            decisions: books.all(),
+        };
+        audit::violations(&all).iter().map(ToString::to_string).collect()
+    }
+
+    /// Who waits in a workspace, in order.
+    #[must_use]
+    pub fn waiting(&self, name: &str) -> Vec<InLine> {
+        self.books.find::<Line>(&format!("acme/{name}")).map(|line| line.waiting).unwrap_or_default()
+    }
+
+    /// Who runs in a workspace, newest first.
+    #[must_use]
+    pub fn running(&self, name: &str) -> Vec<(String, Running)> {
+        let rosters = self.books.all::<Roster>();
+        let ours = rosters.into_iter().filter(|roster| roster.workspace.as_str() == name);
+        let mut running: Vec<_> = ours.flat_map(|roster| roster.running).collect();
+        running.sort_by_key(|(name, running)| (std::cmp::Reverse(running.admitted_at), name.clone()));
+        running
+    }
+
+    /// Victims for a demand, chosen plainly: the newest who may be evicted in whoever is furthest above its own, until it is
+    /// enough. Nobody if it never is.
+    #[must_use]
+    pub fn victims(&self, demand: &admission::Demand) -> BTreeSet<String> {
+        let mut cohort = self.cohort();
+        let mut victims = BTreeSet::new();
+        while cohort.available(&demand.workspace, &demand.resource) < demand.wanted {
+            let mut above: Vec<_> = cohort
+                .balances(&demand.resource)
+                .filter(|(name, balance)| **name != demand.workspace && balance.beyond() > 0)
+                .map(|(name, balance)| (std::cmp::Reverse(balance.beyond()), name.clone()))
+                .collect();
+            above.sort();
+            let next = above.iter().find_map(|(_, name)| {
+                let mut running = self.running(name.as_str()).into_iter();
+                running
+                    .find(|(workload, running)| {
+                        running.preemptible && !running.reclaimed && !victims.contains(workload)
+                    })
+                    .map(|(workload, running)| (name.clone(), workload, running))
+            });
+            let Some((name, workload, running)) = next else { return BTreeSet::new() };
+            let freed = running.requests.get(&demand.resource).copied().unwrap_or(0);
+            let account = cohort.accounts.get_mut(&name).unwrap();
+            account.balances.get_mut(&demand.resource).unwrap().used -= freed;
+            victims.insert(workload);
+        }
+        victims
     }
 }

@@ -5,5 +5,7 @@ pub mod books;
 pub mod calls;
 pub mod campaign;
 pub mod pairs;
+pub mod preemption;
 pub mod processes;
+pub mod traces;
 pub mod world;

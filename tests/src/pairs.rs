@@ -2,7 +2,7 @@
 
 use engine::{Action, ActionError, Call, Probe};
 use serde_json::Value;
-use std::{future::Future, pin::Pin};
+use std::{collections::BTreeMap, future::Future, pin::Pin};
 use workflows::{actuators::*, platform::Platform};
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send + 'a>>;
@@ -60,11 +60,18 @@ pub fn pairs() -> Vec<Pair> {
     let mut all = once_per_tenant(tenant);
     all.extend(once_per_workspace(tenant, cluster, workspace));
     all.extend(once_per_workload(tenant, cluster, workspace));
+    all.extend(once_per_limit(tenant, cluster, workspace));
     let node = || "openb-node-0007".to_owned();
     let (t, c) = (|| tenant.to_owned(), || cluster.to_owned());
     all.extend([
-        pair(CreateAccount { cluster: c(), tenant: t() }, DeleteAccount { cluster: c(), tenant: t() }),
-        pair(CreateCohort { cluster: c(), tenant: t() }, DeleteCohort { cluster: c(), tenant: t() }),
+        pair(
+            CreateAccount { cluster: c(), tenant: t(), associations: BTreeMap::new() },
+            DeleteAccount { cluster: c(), tenant: t() },
+        ),
+        pair(
+            CreateCohort { cluster: c(), tenant: t(), quotas: BTreeMap::new() },
+            DeleteCohort { cluster: c(), tenant: t() },
+        ),
         pair(
             CreateFlavor { cluster: c(), tenant: t(), model: "A10".into() },
             DeleteFlavor { cluster: c(), tenant: t(), model: "A10".into() },
@@ -106,6 +113,52 @@ fn once_per_workload(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> 
     let mut drained = pair(DrainService { workload: it() }, RestoreService { workload: it() });
     drained.before.push(Box::new(start(tenant, cluster, workspace)));
     vec![told, drained]
+}
+
+/// Changes of limits, each on an object that is there.
+fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
+    let (t, c, w) = (|| tenant.to_owned(), || cluster.to_owned(), || workspace.to_owned());
+    let one = |key: &str, value: u64| BTreeMap::from([(key.to_owned(), value)]);
+    let none = || LimitNames { cluster: c(), tenant: t(), workspace: w(), ..LimitNames::default() };
+    let on = |before: Box<dyn Deed>, pair: Pair| Pair { before: vec![before], ..pair };
+
+    let cohort = CreateCohort { cluster: c(), tenant: t(), quotas: one("prod/gpu/A10", 8) };
+    let of = LimitNames { cohort: Some("prod/gpu/A10".into()), ..none() };
+    let cohort_change = ChangeCohortQuota { of, from: Some(8), to: Some(12) };
+
+    let share =
+        |nominal| FlavorQuota { model: "A10".into(), nominal, borrowing_limit: Some(4), lending_limit: None };
+    let of = LimitNames { queue: Some("A10".into()), ..none() };
+    let queue_change = ChangeQueueQuota { of, from: Some(share(8)), to: Some(share(12)) };
+
+    let gpus = "requests.nvidia.com/gpu";
+    let quota = SetResourceQuota { cluster: c(), tenant: t(), workspace: w(), hard: one(gpus, 8) };
+    let of = LimitNames { hard: Some(gpus.into()), ..none() };
+    let hard_change = ChangeResourceQuota { of, from: Some(8), to: Some(12) };
+
+    let associations = BTreeMap::from([(w(), one("gres/gpu:a10", 8))]);
+    let account = CreateAccount { cluster: c(), tenant: t(), associations };
+    let of = LimitNames { association: Some("gres/gpu:a10".into()), ..none() };
+    let association_change = ChangeAssociationLimit { of, from: Some(8), to: Some(12) };
+
+    let labels = |rank: &str| BTreeMap::from([("priority".to_owned(), rank.to_owned())]);
+    let namespace = CreateNamespace { cluster: c(), tenant: t(), workspace: w(), labels: labels("100") };
+    let (from, to) = (labels("100"), labels("300"));
+    let relabelling = ChangeNamespaceLabels { cluster: c(), tenant: t(), workspace: w(), from, to };
+
+    vec![
+        on(Box::new(cohort), pair(cohort_change.clone(), RestoreCohortQuota { change: cohort_change })),
+        on(
+            Box::new(queue(tenant, cluster, workspace)),
+            pair(queue_change.clone(), RestoreQueueQuota { change: queue_change }),
+        ),
+        on(Box::new(quota), pair(hard_change.clone(), RestoreResourceQuota { change: hard_change })),
+        on(
+            Box::new(account),
+            pair(association_change.clone(), RestoreAssociationLimit { change: association_change }),
+        ),
+        on(Box::new(namespace), pair(relabelling.clone(), RestoreNamespaceLabels { change: relabelling })),
+    ]
 }
 
 fn once_per_tenant(tenant: &str) -> Vec<Pair> {

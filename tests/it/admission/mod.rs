@@ -1,4 +1,8 @@
 //! Admission: decisions, loans, the waiting line, and what a reclaim does to the account.
 
+mod dimensions;
+mod histories;
+mod line;
+mod many;
 mod reclaim;
 mod submit;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use store::{Commit, Key, Put, Store};
 use tokio::runtime::Handle;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Shelf {
     free: Vec<String>,
 }
@@ -17,7 +17,7 @@ impl Entity for Shelf {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Machine {
     name: String,
     taken: bool,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use store::{ExecutionId, Filter, Store as _};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Free {
     gpus: u32,
 }

@@ -1,0 +1,234 @@
+//! Each dimension of a decision can be the only one that stands in the way (S-37 to S-42), and what else policy says.
+
+use engine::ActionError;
+use std::time::Duration;
+use tests::account::{World, gpus, h100, job, workspace};
+use workflows::{
+    admission::{Request, Rules, admit},
+    policy::{PlatformPolicy, publish},
+    tenancy::*,
+};
+
+/// The only dimension that stands in the way, and its codes.
+fn against(admission: &Admission) -> Vec<(Dimension, String)> {
+    let against = admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+    against.map(|finding| (finding.dimension, finding.code.clone())).collect()
+}
+
+fn one(dimension: Dimension, code: &str) -> Vec<(Dimension, String)> {
+    vec![(dimension, code.to_owned())]
+}
+
+#[test]
+fn quota_alone_can_stand_in_the_way() {
+    let mut world = World::new(2).with(&[("a", gpus(4, Some(0), None)), ("b", gpus(8, None, None))]);
+
+    let never = world.submit(&job("a", "never", 5)).unwrap().admission;
+    world.submit(&job("a", "first", 3)).unwrap();
+    let pods = Allowance::fixed(1);
+    let both = [(h100(), Allowance::fixed(8)), (Resource::Pods, pods)].into();
+    world.allow("c", WorkspaceClass::Batch, both);
+    let mut two_pods = job("c", "pods", 1);
+    two_pods.requests.insert(Resource::Pods, 2);
+    let two_pods = world.submit(&two_pods).unwrap().admission;
+
+    assert_eq!(never.answer, Answer::Reject);
+    assert!(against(&never).contains(&(Dimension::Quota, "quota.exceeded".into())), "{:?}", against(&never));
+    assert_eq!(two_pods.answer, Answer::Reject);
+    assert_eq!(against(&two_pods), one(Dimension::Quota, "quota.exceeded"));
+    let pods = two_pods.weighed.iter().find(|finding| finding.code == "quota.exceeded").unwrap();
+    assert_eq!(pods.resource, Some(Resource::Pods), "the component is named");
+    assert_eq!((pods.value, pods.limit), (Some(2), Some(1)));
+}
+
+#[test]
+fn a_reservation_alone_can_stand_in_the_way() {
+    // More GPUs than quotas, so that what is lent is not all that is free.
+    let mut world = World::new(3).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
+    world.submit(&job("b", "borrower", 8)).unwrap();
+
+    let lent = world.submit(&job("a", "owner", 4)).unwrap();
+
+    assert_eq!(lent.admission.answer, Answer::Queue);
+    assert_eq!(against(&lent.admission), one(Dimension::Reservation, "reservation.lent"));
+    assert_eq!(lent.news.demands.len(), 1, "and it is called back at once");
+}
+
+#[test]
+fn what_can_be_borrowed_alone_can_stand_in_the_way() {
+    let mut world = World::new(3).with(&[("a", gpus(8, None, Some(2))), ("b", gpus(4, Some(8), None))]);
+
+    let much = world.submit(&job("b", "much", 7)).unwrap().admission;
+    let little = world.submit(&job("b", "little", 6)).unwrap().admission;
+    let later = world.submit(&job("b", "later", 1)).unwrap().admission;
+
+    assert_eq!((much.answer, against(&much)), (Answer::Reject, one(Dimension::Borrowable, "borrow.never")));
+    assert_eq!(little.answer, Answer::Admit);
+    assert_eq!(
+        (later.answer, against(&later)),
+        (Answer::Queue, one(Dimension::Borrowable, "borrow.none_idle"))
+    );
+}
+
+#[test]
+fn ownership_alone_can_stand_in_the_way() {
+    let mut world = World::new(1).with(&[("a", gpus(16, None, None))]);
+
+    let admission = world.submit(&job("a", "wide", 16)).unwrap().admission;
+
+    assert_eq!(
+        (admission.answer, against(&admission)),
+        (Answer::Queue, one(Dimension::Ownership, "nodes.too_few"))
+    );
+}
+
+#[test]
+fn availability_alone_can_stand_in_the_way() {
+    let mut world = World::new(2).with(&[("a", gpus(24, None, None))]);
+    for (name, gpus) in [("x", 6), ("y", 6)] {
+        world.submit(&Request { together: gpus, ..job("a", name, gpus) }).unwrap();
+    }
+
+    let apart = world.submit(&Request { together: 4, ..job("a", "apart", 4) }).unwrap().admission;
+    let busy = world.submit(&job("a", "busy", 5)).unwrap().admission;
+    world.pass(Duration::from_secs(121));
+    let stale = world.submit(&job("a", "stale", 1)).unwrap().admission;
+
+    assert_eq!(against(&apart), one(Dimension::Availability, "gpus.fragmented"));
+    assert_eq!(against(&busy), one(Dimension::Availability, "gpus.busy"));
+    assert_eq!(against(&stale), one(Dimension::Availability, "facts.stale"));
+    world.see();
+    assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "seen again, let in at once");
+}
+
+/// I-11, S-62: what may not be evicted never borrows.
+#[test]
+fn policy_alone_can_stand_in_the_way() {
+    let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);
+    let stays = |name: &str, gpus| Request { preemptible: false, ..job("b", name, gpus) };
+
+    let never = world.submit(&stays("never", 5)).unwrap().admission;
+    world.submit(&stays("own", 3)).unwrap();
+    let later = world.submit(&stays("later", 2)).unwrap().admission;
+    let service = Request { class: WorkloadClass::Service, ..job("b", "service", 2) };
+    let service = world.submit(&service).unwrap().admission;
+
+    assert_eq!(
+        (never.answer, against(&never)),
+        (Answer::Reject, one(Dimension::Policy, "policy.not_preemptible"))
+    );
+    assert_eq!(
+        (later.answer, against(&later)),
+        (Answer::Queue, one(Dimension::Policy, "policy.not_preemptible"))
+    );
+    assert_eq!(against(&service), one(Dimension::Policy, "policy.work_borrows_not"));
+}
+
+/// Puts a policy with these changes into force.
+fn amend(world: &mut World, changes: &[(&str, &str)]) -> Result<(), ActionError> {
+    let text = PlatformPolicy::amended(changes).unwrap();
+    world.decide(|view| publish(view, &text, "test")).map(drop)
+}
+
+/// S-14: research does not borrow from production, though GPUs idle.
+#[test]
+fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
+    let rule = "anti_colocate: [{region: eu-west, class_a: production, class_b: research}]";
+    let mut world = World::new(2);
+    amend(&mut world, &[("anti_colocate: []", rule)]).unwrap();
+    world.allow("prod", WorkspaceClass::Production, gpus(8, None, None));
+    world.allow("lab", WorkspaceClass::Research, gpus(4, None, None));
+    world.submit(&job("prod", "serving", 2)).unwrap();
+
+    let own = world.submit(&job("lab", "own", 2)).unwrap();
+    let refused = world.submit(&job("lab", "greedy", 5)).unwrap().admission;
+
+    assert_eq!(own.admission.answer, Answer::Admit);
+    assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not beside production");
+    assert_eq!(
+        (refused.answer, against(&refused)),
+        (Answer::Reject, one(Dimension::Policy, "policy.kept_apart"))
+    );
+    world.allow("jobs", WorkspaceClass::Batch, gpus(4, None, None));
+    let from_batch = world.submit(&job("lab", "third", 4)).unwrap().admission;
+    assert_eq!(from_batch.answer, Answer::Admit, "{:?}", against(&from_batch));
+    assert_eq!(world.books.all::<Loan>()[0].lender, workspace("jobs"));
+}
+
+/// S-13.
+#[test]
+fn pinned_work_is_let_in_nowhere_else() {
+    let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
+    amend(&mut world, &[("pins: []", "pins: [{label: hipaa, cluster: south-1}]")]).unwrap();
+
+    let pinned = Request { labels: ["hipaa".to_owned()].into(), ..job("a", "pinned", 1) };
+    let pinned = world.submit(&pinned).unwrap().admission;
+
+    assert_eq!((pinned.answer, against(&pinned)), (Answer::Reject, one(Dimension::Policy, "policy.pinned")));
+}
+
+/// S-49.
+#[test]
+fn half_a_gpu_is_refused_with_what_to_ask_for() {
+    let mut request = serde_json::to_value(job("a", "half", 1)).unwrap();
+    request["requests"]["gpu/H100"] = serde_json::json!(0.5);
+
+    let error = serde_json::from_value::<Request>(request).unwrap_err().to_string();
+
+    assert!(error.contains("gpu/H100/1g.10gb"), "{error}");
+}
+
+/// S-45: slices of one GPU are shared by two workspaces only where the tenant allows it.
+#[test]
+fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
+    let slice: Resource = "gpu/H100/1g.10gb".parse().unwrap();
+    let allowances = [(slice.clone(), Allowance { nominal: 7, borrowing_limit: None, lending_limit: None })];
+    let try_it = |sharing: bool| {
+        let mut world = World::new(1);
+        world
+            .decide(|view| {
+                let tenant = view.need::<Tenant>("acme")?;
+                view.put(&Tenant { allow_gpu_sharing: sharing, ..tenant })
+            })
+            .unwrap();
+        let node = "n-0000".parse().unwrap();
+        let profile = "1g.10gb".parse().unwrap();
+        world
+            .decide(|view| {
+                workflows::admission::cut_gpus(
+                    view,
+                    &tests::account::tenant(),
+                    &node,
+                    &[0].into(),
+                    Some((&profile, 7)),
+                )
+            })
+            .unwrap();
+        world.see();
+        for name in ["a", "b"] {
+            world.allow(name, WorkspaceClass::Batch, allowances.clone().into());
+            let request = Request { requests: [(slice.clone(), 2)].into(), ..job(name, name, 1) };
+            world.submit(&request).unwrap();
+        }
+        assert_eq!(world.violations(), Vec::<String>::new());
+        (world.workload("a").state, world.workload("b").state)
+    };
+
+    assert_eq!(try_it(true), (WorkloadState::Admitted, WorkloadState::Admitted));
+    assert_eq!(try_it(false), (WorkloadState::Admitted, WorkloadState::Waiting));
+}
+
+/// I-20: the answer is a function of the grounds and the policy, both of which are kept.
+#[test]
+fn a_decision_can_be_made_again_from_what_is_kept() {
+    let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, Some(2), None))]);
+    for n in 0..6 {
+        world.submit(&job("b", &format!("j-{n}"), n + 1)).unwrap();
+    }
+    let rules: Rules = world.books.weigh(Rules::in_force).unwrap().0;
+
+    for decision in world.books.all::<Admission>() {
+        assert_eq!(decision.policy, rules.policy);
+        assert_eq!(admit(&decision.grounds, &rules), (decision.answer, decision.weighed));
+    }
+}

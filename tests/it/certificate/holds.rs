@@ -1,0 +1,176 @@
+//! What keeps data from being destroyed, and what of it is past saving.
+
+use super::*;
+
+fn hold(id: &str, scope: Scope) -> Hold {
+    Hold {
+        id: id.into(),
+        kind: HoldKind::Legal,
+        scope,
+        reason: "case 12 O 34/26".into(),
+        placed_by: "lea".into(),
+        placed_at: at(5),
+        review_at: None,
+    }
+}
+
+fn placing(id: &str) -> PlaceHold {
+    PlaceHold {
+        tenant: tenant(),
+        id: id.into(),
+        kind: HoldKind::Legal,
+        scope: Scope::Tenant,
+        reason: "case 12 O 34/26".into(),
+        placed_by: "lea".into(),
+        review_at: None,
+    }
+}
+
+fn releasing(by: &str) -> ReleaseHold {
+    ReleaseHold { tenant: tenant(), id: "h".into(), released_by: by.into(), reason: "settled".into() }
+}
+
+#[tokio::test]
+async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_destroyed() {
+    let (mut books, executions) = inventoried().await;
+    let call = executions.call(RUN);
+    books.act(&placing("h"), &call).unwrap();
+    books.act(&placing("h"), &call).unwrap();
+
+    let held = books.act(&passing(), &call).unwrap_err();
+    assert_eq!(held.code, codes::HELD);
+    assert!(held.message.contains("h (legal, the whole tenant, by lea)"), "{held}");
+    assert_eq!(books.act(&releasing("lea"), &call).unwrap_err().code, codes::HOLD_REFUSED);
+
+    let released = books.act(&releasing("jo"), &call).unwrap();
+    assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "what is released stays so");
+    books.act(&passing(), &call).unwrap();
+    assert_eq!(books.find::<Released>("acme/h"), Some(released));
+}
+
+#[tokio::test]
+async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still_exists() {
+    let (mut books, executions) = inventoried().await;
+    let call = executions.call(RUN);
+    let passed = books.act(&passing(), &call).unwrap();
+    assert_eq!(books.act(&passing(), &call).unwrap(), passed, "it is passed once");
+    let key = things().remove(5);
+    books.act(&KeepRecords { records: vec![record(&key)] }, &call).unwrap();
+
+    let refused = books.decide(|view| placing("late").place(view)).unwrap().unwrap_err();
+
+    let standing = refused.standing.clone().unwrap();
+    assert_eq!(standing.destroyed, vec![key.id]);
+    assert_eq!(standing.still_there.len(), 7);
+    assert!(refused.to_string().contains("destroyed: key:transit/t-acme; still there:"), "{refused}");
+    assert_eq!(books.act(&placing("late"), &call).unwrap_err().code, codes::PAST_PIVOT);
+}
+
+/// The two are decided on the same documents: whichever is committed first makes the other decide again.
+#[tokio::test]
+async fn a_hold_and_the_pivot_race_for_one_document() {
+    let (books, executions) = inventoried().await;
+    let call = executions.call(RUN);
+    let place = |books: &Books| books.weigh(|view| engine::LedgerAction::decide(&placing("h"), view, &call));
+    let pass = |books: &Books| books.weigh(|view| engine::LedgerAction::decide(&passing(), view, &call));
+    let (first, second) = (place(&books).unwrap(), pass(&books).unwrap());
+
+    let mut held = books.clone();
+    held.apply(first.2);
+    assert!(!held.holds(&second.1));
+    assert_eq!(pass(&held).unwrap_err().code, codes::HELD);
+    let mut past = books.clone();
+    past.apply(second.2);
+    assert!(!past.holds(&first.1));
+    assert_eq!(place(&past).unwrap_err().code, codes::PAST_PIVOT);
+}
+
+#[tokio::test]
+async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled() {
+    let (mut books, executions) = inventoried().await;
+    let call = executions.call(RUN);
+    let other = PassPivot { approved: Digest::of_bytes(b"other"), ..passing() };
+    assert_eq!(books.act(&other, &call).unwrap_err().code, codes::INVENTORY_CHANGED);
+
+    for (open, change) in [
+        (Open::Orphan, Asset { discovered_by: [Scan::Live].into(), ..asset(AssetType::Pv, "orphan") }),
+        (
+            Open::OnlyInRecords,
+            Asset { discovered_by: [Scan::Records].into(), ..asset(AssetType::Pv, "lost") },
+        ),
+        (Open::Unclassified, Asset { data_class: None, ..asset(AssetType::Pv, "what") }),
+    ] {
+        let seen = [things(), vec![change]].concat();
+        let head = books.act(&KeepInventory { tenant: tenant(), seen: seen.clone() }, &call).unwrap();
+        assert_eq!(Inventory::of(seen).unwrap().open().into_values().collect::<Vec<_>>(), [open]);
+        let refused = books.act(&PassPivot { approved: head.digest, ..passing() }, &call).unwrap_err();
+        assert_eq!(refused.code, codes::INVENTORY_OPEN);
+    }
+
+    books.act(&KeepInventory { tenant: tenant(), seen: things() }, &call).unwrap();
+    books.act(&passing(), &call).unwrap();
+    let late = KeepInventory { tenant: tenant(), seen: things().into_iter().skip(1).collect() };
+    assert_eq!(
+        books.act(&late, &call).unwrap_err().code,
+        codes::INVENTORY_CHANGED,
+        "past the pivot it stands"
+    );
+    books.act(&ForgetInventory { tenant: tenant() }, &call).unwrap();
+    assert_eq!(books.all::<InventoryHead>().len(), 1);
+}
+
+#[test]
+fn two_scans_that_saw_different_serials_saw_different_things() {
+    let one = asset(AssetType::Nvme, "n/0");
+    let other = Asset { serial: Some("another".into()), ..one.clone() };
+    assert_eq!(Inventory::of([one.clone(), other]), Err(BTreeSet::from([one.id.clone()])));
+    let records =
+        Asset { serial: None, discovered_by: [Scan::Records].into(), data_class: None, ..one.clone() };
+    let live = Asset { discovered_by: [Scan::Live].into(), ..one.clone() };
+    let joined = Inventory::of([records, live]).unwrap();
+    assert_eq!(joined.open(), BTreeMap::new(), "what both saw is joined");
+    assert_eq!(joined.get(&one.id).unwrap().serial, one.serial);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// I-13: whatever the order, no hold comes to stand over what has begun to be destroyed, nor the other way round.
+    #[test]
+    fn a_hold_and_a_destruction_never_both_win(moves in vec((0..3u8, 0..6usize), 1..40)) {
+        let scopes = [
+            Scope::Tenant,
+            Scope::Workspace("a".parse().unwrap()),
+            Scope::Workspace("b".parse().unwrap()),
+            Scope::Asset { asset: AssetId("pv:1".into()), workspace: Some("a".parse().unwrap()) },
+            Scope::Asset { asset: AssetId("pv:2".into()), workspace: Some("b".parse().unwrap()) },
+            Scope::Asset { asset: AssetId("pv:3".into()), workspace: None },
+        ];
+        let mut holds = Holds::none(tenant());
+        for (n, (what, scope)) in moves.into_iter().enumerate() {
+            let scope = scopes[scope].clone();
+            let next = match what {
+                0 => holds.place(hold(&format!("h{n}"), scope.clone())),
+                1 => holds.pass_pivot(Pivot {
+                    scope: scope.clone(),
+                    run: ExecutionId::from_bytes([u8::try_from(n).unwrap(); 16]),
+                    inventory: Digest::of_bytes(b"i"),
+                    at: at(1),
+                }),
+                _ => match holds.open.first().map(|hold| hold.id.clone()) {
+                    Some(id) => holds.release(&id, "judge", "over", at(2)).map(|(next, _)| next),
+                    None => continue,
+                },
+            };
+            match next {
+                Ok(next) => holds = next,
+                Err(HoldError::PastPivot { pivot }) => prop_assert!(pivot.scope.overlaps(&scope)),
+                Err(HoldError::Held { holds: named, .. }) => prop_assert!(!named.is_empty()),
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+            for pivot in &holds.pivots {
+                prop_assert!(holds.open.iter().all(|hold| !hold.scope.overlaps(&pivot.scope)));
+            }
+        }
+    }
+}

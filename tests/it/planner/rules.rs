@@ -1,0 +1,430 @@
+//! The rules that Kueue does not have: filters, the guard, gangs, nodes, slices, evictions in flight, cooling down.
+
+use super::{gpus, h100, kueue, on, reclaim, tenant, verdict, victims};
+use workflows::reclaim::planner::*;
+
+const HOUR: i64 = 60 * 60 * 1000;
+
+fn demand(count: u64) -> Demand {
+    Demand { now: 10 * HOUR, ..Demand::new("d-1", "production", gpus(count)) }
+}
+
+/// Production owns eight GPUs that research uses, two for each of four workloads; `r-3` is the most recent.
+fn lent() -> Snapshot {
+    let mut snapshot = tenant(&[("production", 8), ("research", 0)]);
+    for n in 0..4 {
+        let load =
+            Workload { reserved_at: n * HOUR, ..Workload::new(&format!("r-{n}"), "research", gpus(2)) };
+        snapshot.admit(load).unwrap();
+    }
+    snapshot
+}
+
+fn change(snapshot: &mut Snapshot, id: &str, with: impl FnOnce(&mut Workload)) {
+    let mut workload = snapshot.remove(id).unwrap();
+    with(&mut workload);
+    snapshot.admit(workload).unwrap();
+}
+
+fn free() -> Settings {
+    kueue(Algorithm::Classical)
+}
+
+fn why(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Why {
+    plan(snapshot, demand, settings).unwrap_err().why
+}
+
+// ---------------------------------------------------------------- what a plan says
+
+#[test]
+fn a_demand_that_fits_needs_nobody_to_give_way() {
+    let mut snapshot = lent();
+    snapshot.remove("r-0").unwrap();
+
+    let answer = plan(&snapshot, &demand(2), &free());
+
+    assert_eq!(answer, Ok(Answer::Fits { placement: vec![] }));
+}
+
+#[test]
+fn a_demand_above_what_the_workspace_may_ever_have_is_hopeless() {
+    let why_not = why(&lent(), &demand(9), &free());
+
+    assert_eq!(why_not, Why::NeverFits { kind: h100(), most: 8 });
+}
+
+#[test]
+fn every_candidate_is_listed_with_how_it_was_judged() {
+    let mut snapshot = lent();
+    snapshot.add_workspace("keeper", Some("acme"), Preemption::default(), Sharing::default()).unwrap();
+    snapshot.set_quota("keeper", &h100(), Quota { nominal: 2, ..Quota::default() }).unwrap();
+    snapshot.admit(Workload::new("k-0", "keeper", gpus(2))).unwrap();
+    snapshot.admit(Workload { priority: 0, ..Workload::new("small", "research", gpus(0)) }).unwrap();
+    change(&mut snapshot, "small", |small| (small.usage, small.reserved_at) = (gpus(1), 5 * HOUR));
+    snapshot.set_quota("production", &h100(), Quota { nominal: 9, ..Quota::default() }).unwrap();
+    change(&mut snapshot, "r-2", |load| load.preemptible = false);
+
+    let plan = reclaim(&snapshot, &demand(4), &free());
+
+    let judged: Vec<_> = plan.explanation.candidates.iter().map(|c| c.workload.as_str()).collect();
+    assert_eq!(judged, ["small", "r-3", "r-2", "r-1", "k-0", "r-0"]);
+    assert_eq!(*verdict(&plan.explanation, "small"), Verdict::Returned);
+    assert_eq!(*verdict(&plan.explanation, "r-3"), Verdict::Taken { reason: Reason::InCohortReclamation });
+    assert_eq!(*verdict(&plan.explanation, "r-2"), Verdict::Filtered(Filter::NeverPreempt));
+    assert_eq!(*verdict(&plan.explanation, "k-0"), Verdict::WithinNominal);
+    assert_eq!(*verdict(&plan.explanation, "r-0"), Verdict::NotNeeded);
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "it is kept as evidence: {text}");
+}
+
+#[test]
+fn an_explanation_says_when_it_is_cut() {
+    let settings = Settings { explain: 2, ..free() };
+
+    let plan = reclaim(&lent(), &demand(2), &settings);
+
+    assert!(plan.explanation.cut);
+    assert_eq!(plan.explanation.candidates.len(), 2);
+}
+
+// ---------------------------------------------------------------- P-3
+
+#[test]
+fn a_filtered_candidate_is_left_alone_and_listed_with_its_reason() {
+    type Case = (fn(&mut Workload), Filter);
+    let cases: [Case; 4] = [
+        (|load| load.preemptible = false, Filter::NeverPreempt),
+        (|load| load.checkpointing = true, Filter::Checkpointing),
+        (|load| load.protected_until = Some(11 * HOUR), Filter::ProtectedLoan { until: 11 * HOUR }),
+        (
+            |load| (load.evicted, load.freeing_for) = (true, Some("d-2".to_owned())),
+            Filter::InTransit { demand: "d-2".to_owned() },
+        ),
+    ];
+    for (with, filter) in cases {
+        let mut snapshot = lent();
+        change(&mut snapshot, "r-3", with);
+
+        let plan = reclaim(&snapshot, &demand(2), &free());
+
+        assert_eq!(victims(&plan), ["r-2"], "{filter:?}");
+        assert_eq!(*verdict(&plan.explanation, "r-3"), Verdict::Filtered(filter));
+    }
+}
+
+#[test]
+fn what_has_not_run_long_enough_is_left_alone() {
+    let mut snapshot = lent();
+    let sharing = Sharing { min_runtime: Some(8 * HOUR), ..Sharing::default() };
+    snapshot.set_policies("research", Preemption::default(), sharing).unwrap();
+
+    let plan = reclaim(&snapshot, &demand(2), &free());
+
+    assert_eq!(victims(&plan), ["r-2"]);
+    assert_eq!(
+        *verdict(&plan.explanation, "r-3"),
+        Verdict::Filtered(Filter::MinRuntime { until: 11 * HOUR })
+    );
+    assert_eq!(why(&snapshot, &Demand { now: 0, ..demand(2) }, &free()), Why::NotEnough);
+}
+
+/// KAI resolves a minimum runtime at the workspace, or just below the cohort that both share.
+#[test]
+fn a_minimum_runtime_may_be_that_of_the_branch_below_the_common_cohort() {
+    let mut snapshot = Snapshot::new();
+    let least = |hours: i64| Sharing { min_runtime: Some(hours * HOUR), ..Sharing::default() };
+    let policies = Preemption { reclaim_within_cohort: Preempt::Any, ..Preemption::default() };
+    snapshot.add_cohort("acme", None, Sharing::default()).unwrap();
+    snapshot.add_cohort("labs", Some("acme"), least(20)).unwrap();
+    snapshot.add_workspace("production", Some("acme"), policies, Sharing::default()).unwrap();
+    snapshot.add_workspace("research", Some("labs"), policies, least(1)).unwrap();
+    snapshot.set_quota("production", &h100(), Quota { nominal: 2, ..Quota::default() }).unwrap();
+    snapshot.admit(Workload::new("r-0", "research", gpus(2))).unwrap();
+
+    let at_common = Settings { min_runtime_at: MinRuntimeAt::CommonCohort, ..free() };
+
+    assert_eq!(victims(&reclaim(&snapshot, &demand(2), &free())), ["r-0"]);
+    assert_eq!(why(&snapshot, &demand(2), &at_common), Why::NotEnough);
+}
+
+#[test]
+fn what_runs_on_a_node_that_another_workflow_holds_is_left_alone() {
+    let mut snapshot = lent();
+    change(&mut snapshot, "r-3", |load| load.parts = on("n-1", "r-3", "research", 2).parts);
+    snapshot.set_node("n-1", Node { held_by: Some("incident-1".to_owned()), ..Node::default() });
+
+    let plan = reclaim(&snapshot, &demand(2), &free());
+
+    assert_eq!(victims(&plan), ["r-2"]);
+    let held = Filter::NodeHeld { node: "n-1".to_owned(), by: "incident-1".to_owned() };
+    assert_eq!(*verdict(&plan.explanation, "r-3"), Verdict::Filtered(held));
+}
+
+#[test]
+fn a_forbidden_pair_takes_nothing_from_one_another() {
+    let forbidden = [("production".to_owned(), "research".to_owned())].into();
+
+    let error = plan(&lent(), &demand(2), &Settings { forbidden, ..free() }).unwrap_err();
+
+    assert_eq!(error.why, Why::NotEnough);
+    assert_eq!(*verdict(&error.explanation, "r-3"), Verdict::Filtered(Filter::ForbiddenPair));
+}
+
+// ---------------------------------------------------------------- P-4
+
+/// KAI#1565: a request of 48 GPUs evicted 376.
+#[test]
+fn a_plan_that_frees_far_more_than_was_asked_for_needs_an_approval() {
+    let mut snapshot = tenant(&[("production", 376), ("research", 0)]);
+    for n in 0..47 {
+        snapshot
+            .admit(Workload { checkpoints: true, ..Workload::new(&format!("r-{n:02}"), "research", gpus(8)) })
+            .unwrap();
+    }
+    let guard = Guard { share_percent: 100, ratio_percent: 200, ..Guard::default() };
+    let settings = Settings { guard: Some(guard.clone()), ..Settings::default() };
+
+    let small = reclaim(&snapshot, &demand(48), &settings);
+    assert!(!small.needs_approval(), "{:?}", small.breaches);
+
+    let one = reclaim(&snapshot, &demand(3), &settings);
+    let ratio =
+        Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 8, requested: 3, percent: 200 };
+    assert_eq!(one.breaches, std::slice::from_ref(&ratio));
+    assert!(one.needs_approval());
+
+    let hard = Settings { guard: Some(Guard { hard: true, ..guard }), ..Settings::default() };
+    assert_eq!(why(&snapshot, &demand(3), &hard), Why::Guard { breaches: vec![ratio] });
+}
+
+#[test]
+fn a_plan_that_frees_a_large_part_of_the_tenant_needs_an_approval() {
+    let settings = Settings::default();
+
+    assert!(!reclaim(&lent(), &demand(2), &settings).needs_approval());
+    let plan = reclaim(&lent(), &demand(4), &settings);
+
+    let share = Breach::TenantShare { kind: h100(), victims: 4, capacity: 8, percent: 25 };
+    assert_eq!(plan.breaches, [share]);
+}
+
+#[test]
+fn a_large_or_long_running_victim_needs_an_approval() {
+    let guard = Guard { share_percent: 100, ..Guard::default() };
+    let settings = Settings { guard: Some(guard.clone()), ..Settings::default() };
+    let mut snapshot = tenant(&[("production", 9), ("research", 0)]);
+    snapshot.admit(Workload::new("r-0", "research", gpus(9))).unwrap();
+
+    let later = Demand { now: 25 * HOUR, ..demand(9) };
+    let plan = reclaim(&snapshot, &later, &settings);
+    assert_eq!(
+        plan.breaches,
+        [
+            Breach::LargeVictim { workload: "r-0".to_owned(), gpus: 9, most: 8 },
+            Breach::LongRunning { workload: "r-0".to_owned(), ran: 25 * HOUR, most: 24 * HOUR },
+        ]
+    );
+
+    change(&mut snapshot, "r-0", |load| load.checkpoints = true);
+    assert_eq!(reclaim(&snapshot, &later, &settings).breaches.len(), 1, "a checkpoint makes age harmless");
+}
+
+#[test]
+fn a_hard_guard_passes_over_candidates_that_break_it_alone() {
+    let mut snapshot = tenant(&[("production", 10), ("research", 0)]);
+    snapshot.admit(Workload { reserved_at: HOUR, ..Workload::new("big", "research", gpus(9)) }).unwrap();
+    snapshot.admit(Workload::new("small", "research", gpus(1))).unwrap();
+    let guard = Guard { hard: true, share_percent: 100, ..Guard::default() };
+
+    let plan = reclaim(&snapshot, &demand(1), &Settings { guard: Some(guard), ..Settings::default() });
+
+    assert_eq!(victims(&plan), ["small"]);
+    assert_eq!(*verdict(&plan.explanation, "big"), Verdict::Filtered(Filter::Guard));
+}
+
+// ---------------------------------------------------------------- P-5
+
+fn gang(snapshot: &mut Snapshot, members: &[&str], min_available: u32) {
+    for id in members {
+        change(snapshot, id, |load| load.gang = Some(Gang { id: "train".to_owned(), min_available }));
+    }
+}
+
+#[test]
+fn a_gang_below_its_minimum_is_freed_as_a_whole() {
+    let mut snapshot = lent();
+    gang(&mut snapshot, &["r-1", "r-2", "r-3"], 2);
+
+    let one = reclaim(&snapshot, &demand(2), &free());
+    assert_eq!(victims(&one), ["r-3"], "two of three run on");
+
+    let two = reclaim(&snapshot, &demand(4), &free());
+    assert_eq!(victims(&two), ["r-2", "r-3", "r-1"]);
+    let freed: Vec<_> = two.victims.iter().map(|victim| victim.gang.as_deref()).collect();
+    assert_eq!(freed, [None, Some("train"), Some("train")]);
+}
+
+#[test]
+fn a_gang_of_which_one_may_not_go_is_not_broken() {
+    let mut snapshot = lent();
+    gang(&mut snapshot, &["r-0", "r-3"], 2);
+    change(&mut snapshot, "r-0", |load| load.preemptible = false);
+
+    let plan = reclaim(&snapshot, &demand(2), &free());
+
+    assert_eq!(victims(&plan), ["r-2"]);
+    assert_eq!(*verdict(&plan.explanation, "r-3"), Verdict::Filtered(Filter::NeverPreempt));
+}
+
+// ---------------------------------------------------------------- P-6
+
+/// Two nodes with four GPUs each, a workload of two on every half; the most recent ones lie on different nodes.
+fn on_two_nodes() -> Snapshot {
+    let mut snapshot = tenant(&[("production", 8), ("research", 0)]);
+    for (id, node, at) in [("r-0", "n-1", 4), ("r-1", "n-2", 3), ("r-2", "n-1", 1), ("r-3", "n-2", 2)] {
+        snapshot.admit(Workload { reserved_at: at, ..on(node, id, "research", 2) }).unwrap();
+    }
+    snapshot.set_node("n-1", Node::default());
+    snapshot.set_node("n-2", Node::default());
+    snapshot
+}
+
+fn piece(count: u64) -> Piece {
+    Piece { needs: gpus(count), on_one_gpu: false }
+}
+
+#[test]
+fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
+    let scattered = reclaim(&on_two_nodes(), &demand(4), &free());
+    assert_eq!(victims(&scattered), ["r-0", "r-1"], "quota alone takes the most recent");
+
+    let whole = reclaim(&on_two_nodes(), &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
+
+    assert_eq!(victims(&whole), ["r-0", "r-2"]);
+    assert_eq!(whole.placement, [Spot { piece: 0, node: "n-1".to_owned(), gpu: None }]);
+    assert_eq!(whole.explanation.attempts.last().unwrap().nodes, Vec::<String>::new());
+}
+
+#[test]
+fn under_fair_sharing_too_a_node_is_freed() {
+    let pieces = vec![piece(4)];
+
+    let plan = reclaim(&on_two_nodes(), &Demand { pieces, ..demand(4) }, &kueue(Algorithm::fair()));
+
+    assert_eq!(victims(&plan), ["r-0", "r-2"]);
+}
+
+#[test]
+fn quota_that_is_free_in_pieces_is_put_together() {
+    let mut snapshot = on_two_nodes();
+    snapshot.remove("r-0").unwrap();
+    snapshot.remove("r-1").unwrap();
+    for node in ["n-1", "n-2"] {
+        snapshot.set_node(node, Node { free: gpus(2), ..Node::default() });
+    }
+
+    let small = plan(&snapshot, &Demand { pieces: vec![piece(2), piece(2)], ..demand(4) }, &free()).unwrap();
+    let Answer::Fits { placement } = small else { panic!("{small:?}") };
+    assert_eq!(placement.len(), 2);
+
+    let whole = reclaim(&snapshot, &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
+    assert_eq!(victims(&whole).len(), 1);
+}
+
+#[test]
+fn a_demand_that_no_node_can_hold_is_fragmented() {
+    let error = plan(&on_two_nodes(), &Demand { pieces: vec![piece(5)], ..demand(5) }, &free()).unwrap_err();
+
+    assert_eq!(error.why, Why::Fragmentation);
+    assert!(error.explanation.attempts.len() <= 2 * 9, "{:?}", error.explanation.attempts);
+}
+
+/// Slices are a kind of their own; freeing all of a GPU's does not make it a GPU, and those of one GPU may be needed.
+#[test]
+fn freed_slices_are_slices_on_their_gpu() {
+    let slice = Kind::slice("h100", "1g.10gb");
+    let one = |count| Amounts::from([(slice.clone(), count)]);
+    let mut snapshot = tenant(&[("production", 1), ("research", 0)]);
+    snapshot.set_quota("production", &slice, Quota { nominal: 14, ..Quota::default() }).unwrap();
+    snapshot.set_node("n-1", Node::default());
+    for n in 0..4_u32 {
+        let part = Part { node: "n-1".to_owned(), gpu: Some(n % 2), amounts: one(3) };
+        let load = Workload::new(&format!("s-{n}"), "research", one(3));
+        snapshot.admit(Workload { parts: vec![part], reserved_at: i64::from(n), ..load }).unwrap();
+    }
+    let pieces = vec![Piece { needs: one(6), on_one_gpu: true }];
+
+    let plan_of_slices = reclaim(&snapshot, &Demand { pieces, requests: one(6), ..demand(0) }, &free());
+
+    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, and its neighbour");
+    assert_eq!(plan_of_slices.placement, [Spot { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
+    let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
+    assert_eq!(why(&snapshot, &whole, &free()), Why::Fragmentation, "a layout is no GPU");
+}
+
+// ---------------------------------------------------------------- P-7, P-8
+
+#[test]
+fn while_gpus_are_in_transit_for_a_demand_it_waits() {
+    let mut snapshot = lent();
+    for victim in victims(&reclaim(&snapshot, &demand(4), &free())) {
+        snapshot.mark_evicted(victim, "d-1").unwrap();
+    }
+
+    let again = plan(&snapshot, &demand(4), &free());
+
+    assert_eq!(again, Ok(Answer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
+    let other = reclaim(&snapshot, &Demand { id: "d-2".to_owned(), ..demand(2) }, &free());
+    assert_eq!(victims(&other), ["r-1"], "nobody else counts on them");
+}
+
+#[test]
+fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
+    let mut snapshot = lent();
+    snapshot.mark_evicted("r-3", "d-1").unwrap();
+    snapshot.mark_evicted("r-2", "d-1").unwrap();
+    let stuck = Demand { stuck: ["r-3".to_owned()].into(), ..demand(4) };
+    let guard = |ratio_percent, hard| {
+        let guard = Guard { ratio_percent, hard, share_percent: 100, ..Guard::default() };
+        Settings { guard: Some(guard), ..Settings::default() }
+    };
+
+    let more = reclaim(&snapshot, &stuck, &guard(150, true));
+
+    assert_eq!(victims(&more), ["r-1"], "r-2 still ends, r-3 does not");
+    assert_eq!(*verdict(&more.explanation, "r-3"), Verdict::Filtered(Filter::Stuck));
+    let breach =
+        Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 6, requested: 4, percent: 149 };
+    assert_eq!(why(&snapshot, &stuck, &guard(149, true)), Why::Guard { breaches: vec![breach.clone()] });
+    assert_eq!(reclaim(&snapshot, &stuck, &guard(149, false)).breaches, [breach], "what is stuck counts too");
+}
+
+// ---------------------------------------------------------------- P-9
+
+#[test]
+fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
+    let (mut reclaims, calm) = (Reclaims::default(), Calm { cooldown: 100, ..Calm::default() });
+
+    reclaims.victim("r-0", 1000);
+
+    assert_eq!(reclaims.cools_until("r-0", 1099, &calm), Some(1100));
+    assert_eq!(reclaims.cools_until("r-0", 1100, &calm), None);
+    assert_eq!(reclaims.cools_until("r-1", 1000, &calm), None);
+}
+
+#[test]
+fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
+    let (mut reclaims, calm) = (Reclaims::default(), Calm::default());
+
+    for at in [0, HOUR, HOUR + 1, HOUR + 2] {
+        assert_eq!(reclaims.borrowing_limit("research", 9, at), 9, "{at}");
+        reclaims.pair("research", "production", at, &calm);
+    }
+
+    let last = HOUR + 2;
+    assert_eq!(reclaims.borrowing_limit("research", 9, last), 4);
+    assert_eq!(reclaims.borrowing_limit("research", 9, last + HOUR), 9);
+    assert_eq!(reclaims.borrowing_limit("other", 9, last), 9);
+    reclaims.forget(last + HOUR, &calm);
+    assert_eq!(reclaims, Reclaims::default());
+}

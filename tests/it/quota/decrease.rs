@@ -1,0 +1,158 @@
+//! Quota decrease, from request to a limit in force, and back from everywhere.
+
+use super::stage::{BEGIN, Stage, gpu, request};
+use engine::{DAY, HOUR, MINUTE, check};
+use serde_json::json;
+use workflows::{
+    quota_decrease::{QuotaDecrease, USE_FELL, preview},
+    quotas::QuotaRequest,
+    tenancy::*,
+};
+
+#[test]
+fn quota_decrease_is_sound() {
+    assert_eq!(check::<QuotaDecrease>(), []);
+}
+
+#[tokio::test]
+async fn quota_decrease_survives_every_fault_crash_and_interruption() {
+    let report = workflows::proof::quota_decrease().await.unwrap();
+
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+async fn nominal(stage: &Stage) -> u64 {
+    stage.quota("research").await.allowances[&gpu("H100")].nominal
+}
+
+#[tokio::test]
+async fn what_is_not_in_use_is_taken_without_asking() {
+    let stage = Stage::with_tenant("H100").await;
+
+    let id = stage.decrease("to: 1").await;
+
+    assert_eq!(stage.state(id).await, "Effective");
+    let line = stage.quota("research").await.allowances[&gpu("H100")];
+    assert_eq!((line.nominal, line.lending_limit), (1, Some(1)));
+    let cohort = stage.spec("kubernetes/west-1/Cohort/t-acme");
+    assert_eq!(cohort["quotas"]["research/gpu/H100"], json!(1));
+    let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
+    let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(2));
+    assert_eq!(stage.all::<Earmarks>().await, []);
+}
+
+/// I-7: while more is used than is left the workspace is over its limit, and that can be seen.
+#[tokio::test]
+async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("research", "train-1", 1).await;
+    stage.runs("research", "train-2", 1).await;
+    let policy = workflows::policy::PlatformPolicy::built_in().unwrap();
+    let asked = request("to: 1\nborrowing_limit: 0");
+    let shown = stage.engine.ledger(false, |view| preview(view, &asked, &policy)).await.unwrap();
+    assert_eq!(shown.excess, 1);
+    let id = stage.decrease("to: 1\nborrowing_limit: 0").await;
+    assert_eq!(stage.state(id).await, "AwaitingApproval");
+    assert_eq!(stage.engine.approval(id).await.unwrap().unwrap().digest, shown.digest);
+
+    stage.approve(id).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(stage.state(id).await, "DrainingExcess");
+    let balance = stage.balance().await;
+    assert_eq!((nominal(&stage).await, balance.used, balance.allowance.borrowing_limit), (1, 2, Some(0)));
+    let plan = stage.engine.show(id).await.unwrap().1.plan;
+    assert_eq!(plan.placement["excess"], json!(1), "for everybody to see");
+    let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows when it is over");
+    let marks: Earmarks = stage.find("acme").await.unwrap();
+    assert_eq!(marks.of(&gpu("H100")), 1, "I-5: nobody else is given it");
+
+    stage.ends("train-1").await;
+    stage.engine.signal(id, USE_FELL).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(stage.state(id).await, "Effective");
+    let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
+}
+
+/// I-8: no use is left uncovered where another workspace lends it.
+#[tokio::test]
+async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("research", "train-1", 2).await;
+    let id = stage.decrease("to: 1").await;
+
+    stage.approve(id).await;
+
+    assert_eq!(stage.state(id).await, "Effective");
+    let balance = stage.balance().await;
+    assert_eq!((balance.used, balance.borrowed, balance.over()), (2, 1, 0));
+    let loans = stage.all::<Loan>().await;
+    assert_eq!((loans.len(), loans[0].lender.as_str(), loans[0].amount), (1, "production", 1));
+}
+
+#[tokio::test]
+async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_refuse() {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("production", "serve-1", 2).await;
+    stage.runs("research", "train-1", 2).await;
+    let id = stage.decrease("to: 1").await;
+    stage.approve(id).await;
+    assert_eq!(stage.balance().await.over(), 1, "nobody can lend it: over its limit, and admitted nothing");
+
+    for _ in 0..31 * 24 {
+        stage.pass(HOUR).await;
+    }
+    assert_eq!(stage.state(id).await, "AwaitingPatience");
+    let digest = stage.engine.approval(id).await.unwrap().unwrap().digest;
+    let owner = engine::Person::new("owner", ["tenant_owner"]);
+    stage.engine.vote(id, &owner, engine::Verdict::Refuse, &digest, "we need it").await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(stage.state(id).await, "Declined");
+    assert_eq!((nominal(&stage).await, stage.balance().await.over()), (2, 0));
+    assert_eq!(stage.all::<Earmarks>().await, []);
+}
+
+#[tokio::test]
+async fn what_is_reserved_is_not_taken() {
+    let stage = Stage::with_tenant("H100").await;
+    let put = |view: &mut engine::View| {
+        let mut cohort = view.need::<Cohort>("acme")?;
+        let account = cohort.accounts.get_mut(&"research".parse().unwrap()).unwrap();
+        let (reclaim_deadline, grace) = (15 * MINUTE, 2 * MINUTE);
+        let resource = gpu("H100");
+        let promise = Promise { resource, count: 2, from: BEGIN, to: None, reclaim_deadline, grace };
+        account.promises.insert("always".into(), promise);
+        view.put(&cohort)
+    };
+    stage.engine.ledger(true, put).await.unwrap();
+
+    let id = stage.decrease("to: 1").await;
+
+    assert_eq!(stage.state(id).await, "Rejected");
+    let body = stage.engine.show(id).await.unwrap().1.body;
+    assert_eq!(body["data"]["reasons"][0]["rule"], json!("quota.covers_reservations"));
+}
+
+/// Only the sweep's own request goes back without people, and only to what was agreed for the end.
+#[tokio::test]
+async fn an_end_that_was_not_agreed_to_is_rejected() {
+    let stage = Stage::with_tenant("H100").await;
+    let id = stage.increase("by: 2\nuntil: 2026-02-01T00:00:00Z").await;
+    assert_eq!(stage.state(id).await, "Effective");
+    let early = QuotaRequest { ended: true, ..request("to: 2") };
+    let early = stage.begin(QuotaDecrease::new(early)).await.unwrap();
+    assert_eq!(stage.state(early).await, "Rejected");
+    stage.pass(31 * DAY).await;
+
+    let lower = QuotaRequest { ended: true, ..request("to: 1") };
+    let lower = stage.begin(QuotaDecrease::new(lower)).await.unwrap();
+
+    assert_eq!(stage.state(lower).await, "Rejected");
+}

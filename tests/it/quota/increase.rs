@@ -1,0 +1,283 @@
+//! Quota increase, from request to a limit in force, and back from everywhere.
+
+use super::stage::{BEGIN, Stage, gpu, request};
+use engine::{DAY, Error, check};
+use serde_json::json;
+use workflows::{
+    onboarding::CAPACITY_FREED,
+    policy::{Judgement, PlatformPolicy, Sweep, Verdict},
+    quota_increase::{QuotaIncrease, preview},
+    quotas::{QuotaDecision, QuotaRequest, evaluate},
+    tenancy::*,
+};
+
+#[test]
+fn quota_increase_is_sound() {
+    assert_eq!(check::<QuotaIncrease>(), []);
+}
+
+#[tokio::test]
+async fn quota_increase_survives_every_fault_crash_and_interruption() {
+    let report = workflows::proof::quota_increase().await.unwrap();
+
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+/// S-26, S-48: one source says what every layer is to say, and each is read back.
+#[tokio::test]
+async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
+    let stage = Stage::with_tenant("H100").await;
+
+    let id = stage.increase("by: 2").await;
+
+    assert_eq!(stage.state(id).await, "Effective");
+    let quota = stage.quota("research").await;
+    assert_eq!(quota.allowances[&gpu("H100")].nominal, 4);
+    let cohort: Cohort = stage.find("acme").await.unwrap();
+    let account = &cohort.accounts[&quota.workspace];
+    assert_eq!(account.balances[&gpu("H100")].allowance, quota.allowances[&gpu("H100")]);
+    let cohort = stage.spec("kubernetes/west-1/Cohort/t-acme");
+    assert_eq!(cohort["quotas"], json!({ "research/gpu/H100": 4, "production/gpu/H100": 2 }));
+    let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(4));
+    assert_eq!(queue["stopPolicy"], json!("None"), "nothing but the quota was touched");
+    let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with what may be borrowed on top");
+    assert_eq!(stage.all::<Earmarks>().await, [], "nothing stays set aside");
+    assert_eq!(stage.world().violations(), Vec::<String>::new());
+    let body = stage.engine.show(id).await.unwrap().1.body;
+    assert_eq!(
+        body["authorisation"]["by"]["waiver"]["name"],
+        json!("platform/approval.auto_limit"),
+        "{body}"
+    );
+}
+
+/// S-26: on Slurm the association says it.
+#[tokio::test]
+async fn on_slurm_the_association_is_raised() {
+    let stage = Stage::with_tenant("A100").await;
+
+    let id = stage.increase("resource: gpu/A100\nby: 2").await;
+
+    assert_eq!(stage.state(id).await, "Effective");
+    let account = stage.spec("slurm/slurm-1/Account/t-acme");
+    assert_eq!(account["associations"]["research"], json!({ "gres/gpu:a100": 5, "jobs": 100 }));
+}
+
+#[tokio::test]
+async fn what_is_no_gpu_is_raised_in_the_namespace_alone() {
+    let stage = Stage::with_tenant("H100").await;
+
+    let id = stage.increase("resource: pods\nby: 10").await;
+
+    assert_eq!(stage.state(id).await, "Effective", "a tenth more needs nobody");
+    let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
+    assert_eq!((&hard["hard"]["pods"], &hard["hard"]["requests.nvidia.com/gpu"]), (&json!(110), &json!(3)));
+}
+
+#[tokio::test]
+async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations() {
+    let stage = Stage::with_tenant("H100").await;
+    let asked = request("by: 3");
+    let policy = PlatformPolicy::built_in().unwrap();
+    let shown = stage.engine.ledger(false, |view| preview(view, &asked, &policy)).await.unwrap();
+
+    let id = stage.increase("by: 3").await;
+
+    assert_eq!(stage.state(id).await, "AwaitingApproval");
+    let case = stage.engine.approval(id).await.unwrap().unwrap();
+    let seats: Vec<_> = case.seats.iter().map(|seat| seat.any_of[0].as_str()).collect();
+    assert_eq!(seats, ["tenant_owner", "platform_ops"]);
+    assert_eq!(case.plan.title, "raise gpu/H100 of acme/research from 2 to 5");
+    assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run says the same");
+    stage.approve(id).await;
+    assert_eq!(stage.state(id).await, "Effective");
+    assert_eq!(stage.engine.show(id).await.unwrap().1.digest, case.digest, "what was agreed to was done");
+}
+
+/// S-61: more than was bought is an exception with an end, and money is asked; nodes are claimed for what is lacking.
+#[tokio::test]
+async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
+    let stage = Stage::with_tenant("H100").await;
+    let plain = stage.increase("by: 12").await;
+    assert_eq!(stage.state(plain).await, "Rejected");
+
+    let id = stage.increase("by: 12\nexception: true\nuntil: 2026-02-01T00:00:00Z").await;
+
+    let case = stage.engine.approval(id).await.unwrap().unwrap();
+    let seats: Vec<_> = case.seats.iter().map(|seat| seat.any_of[0].as_str()).collect();
+    assert_eq!(
+        seats,
+        ["tenant_owner", "platform_ops", "capacity_manager", "finance"],
+        "a third of what is free"
+    );
+    assert_eq!(case.plan.placement["lacking"], json!(8));
+    stage.approve(id).await;
+    assert_eq!(stage.state(id).await, "Effective");
+    let holding: Holding = stage.find("acme").await.unwrap();
+    assert_eq!((holding.nodes.len(), holding.owned()), (2, Gpus(16)));
+    for node in holding.nodes.keys() {
+        let node: Node = stage.find(node.as_str()).await.unwrap();
+        assert_eq!(node.state, NodeState::InService);
+        let outside = &stage.world().owners()[&format!("west-1/{}", node.id)];
+        assert_eq!(outside.tenant.as_deref(), Some("acme"));
+    }
+    let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
+    assert_eq!(
+        hard["hard"]["requests.nvidia.com/gpu"],
+        json!(14),
+        "nothing can be borrowed beyond what was bought"
+    );
+}
+
+#[tokio::test]
+async fn a_temporary_increase_ends_by_itself() {
+    let stage = Stage::with_tenant("H100").await;
+    let before = stage.quota("research").await;
+    let id = stage.increase("by: 1\nuntil: 2026-02-01T00:00:00Z").await;
+    assert_eq!(stage.state(id).await, "Effective", "no execution stays open for it");
+    let raised = stage.quota("research").await;
+    assert_eq!(QuotaRequest::ending(&raised, BEGIN), [], "not yet");
+    let other = stage.increase("resource: pods\nby: 1\nuntil: 2026-03-01T00:00:00Z").await;
+    assert_eq!(stage.state(other).await, "Rejected", "a workspace has one end at a time");
+
+    stage.pass(31 * DAY).await;
+    let swept = workflows::sweeps::run(&stage.engine, Sweep::QuotaExpiry, None, "olga").await.unwrap();
+    assert_eq!(swept.started, ["decrease of quota/acme/research/gpu/H100"]);
+    stage.engine.run_until_idle().await.unwrap();
+    let after = stage.quota("research").await;
+    assert_eq!(
+        (after.allowances, after.ends),
+        (before.allowances, None),
+        "people had agreed to the end as well"
+    );
+    let again = workflows::sweeps::run(&stage.engine, Sweep::QuotaExpiry, None, "olga").await.unwrap();
+    assert_eq!(again.started, Vec::<String>::new());
+    let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2));
+}
+
+/// I-15, for quotas: a change holds its workspace and resource, and no other.
+#[tokio::test]
+async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
+    let stage = Stage::with_tenant("H100").await;
+    let first = stage.increase("by: 3").await;
+
+    let second = stage.begin(workflows::quota_decrease::QuotaDecrease::new(request("to: 1"))).await;
+
+    match second {
+        Err(Error::Store(store::Error::Busy { guard, holder })) => {
+            assert_eq!((guard.as_str(), holder), ("quota/acme/research/gpu/H100", first));
+        }
+        other => panic!("{other:?}"),
+    }
+    let other = stage.increase("workspace: production\nby: 3").await;
+    assert_eq!(stage.state(other).await, "AwaitingApproval");
+}
+
+/// S-27, I-5: approved is not available. What people agreed to is weighed again when it is set aside.
+#[tokio::test]
+async fn of_two_increases_that_together_exceed_what_was_bought_exactly_one_wins() {
+    let stage = Stage::with_tenant("H100").await;
+    let first = stage.increase("by: 3").await;
+    let second = stage.increase("workspace: production\nby: 3").await;
+
+    stage.approve(second).await;
+    stage.approve(first).await;
+
+    assert_eq!(stage.state(second).await, "Effective");
+    let record = stage.engine.record(first).await.unwrap();
+    assert_eq!((record.phase.as_str(), record.reason.as_deref()), ("finished", Some("rolled_back")));
+    let journal = format!("{:?}", stage.engine.journal(first).await.unwrap());
+    let sum: u64 =
+        stage.all::<Quota>().await.iter().map(|quota| quota.allowances[&gpu("H100")].nominal).sum();
+    assert_eq!(sum, 7, "of the 8 bought");
+    assert!(!journal.is_empty());
+    assert_eq!(stage.all::<Earmarks>().await, []);
+}
+
+#[tokio::test]
+async fn who_finds_no_node_waits_for_one_and_goes_on() {
+    let stage = Stage::with_tenant("H100").await;
+    for name in ["beta", "gamma", "delta"] {
+        let text = format!(
+            "name: {name}\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
+             allow_preemption: true, allow_gpu_sharing: false}}\nentitlement: {{gpu_model: H100, gpus: 8}}\n"
+        );
+        let text = workflows::policy::Request::from_yaml(&text).unwrap();
+        stage.begin(workflows::onboarding::Onboarding::new(text, None)).await.unwrap();
+    }
+    let id = stage.increase("by: 12\nexception: true\nuntil: 2026-02-01T00:00:00Z").await;
+    stage.approve(id).await;
+    assert_eq!(stage.state(id).await, "WaitingForCapacity");
+
+    let rows = format!("sn,cpu_milli,memory_mib,gpu,model\n{}", tests::books::rows("x", 1, 8, "H100"));
+    let rows = workflows::fleet::parse_nodes(&rows).unwrap();
+    let (cluster, region) = ("west-1".parse().unwrap(), "eu-west".parse().unwrap());
+    let import = |view: &mut engine::View| workflows::fleet::import_nodes(view, &rows, &cluster, &region);
+    stage.engine.ledger(true, import).await.unwrap();
+    let model = "H100".parse().unwrap();
+    let woken = stage.engine.ledger(false, |view| workflows::ledger::waiting(view, &region, &model)).await;
+    assert_eq!(woken.unwrap(), Some(id));
+    stage.engine.signal(id, CAPACITY_FREED).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(stage.state(id).await, "Effective");
+    assert!(stage.all::<Waitlist>().await.iter().all(|list| list.waiters.is_empty()));
+}
+
+/// Each rule can be the one that refuses.
+#[tokio::test]
+async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
+    let stage = Stage::with_tenant("H100").await;
+    for (asks, rule, line) in [
+        ("workspace: nowhere\nby: 1", "workspace.known", Some(4)),
+        ("resource: cpu_milli\nby: 1", "quota.resource", Some(4)),
+        ("resource: gpu/A100\nby: 1", "quota.resource", Some(4)),
+        ("to: 2", "quota.raises", Some(5)),
+        ("by: 1\nlending_limit: 4", "quota.lends_its_own", Some(6)),
+        ("by: 1\nuntil: 2025-12-31T00:00:00Z", "quota.ends_later", Some(6)),
+        ("by: 7", "quota.within_entitlement", None),
+        ("by: 400\nexception: true\nuntil: 2026-02-01T00:00:00Z", "capacity.ever_fits", None),
+    ] {
+        let id = stage.increase(asks).await;
+
+        assert_eq!(stage.state(id).await, "Rejected", "{asks}");
+        let body = stage.engine.show(id).await.unwrap().1.body;
+        let reasons = body["data"]["reasons"].as_array().unwrap();
+        let named = reasons.iter().find(|reason| reason["rule"] == rule && reason["verdict"] == "failed");
+        let named = named.unwrap_or_else(|| panic!("{asks}: no {rule} in {reasons:?}"));
+        assert_eq!(named["line"].as_u64(), line, "{asks}");
+    }
+    let nobody = QuotaRequest { tenant: "nobody".parse().unwrap(), ..request("by: 1") };
+    let id = stage.begin(QuotaIncrease::new(nobody)).await.unwrap();
+    assert_eq!(stage.state(id).await, "Rejected");
+}
+
+/// I-20.
+#[tokio::test]
+async fn a_decision_can_be_decided_again_from_what_is_kept_of_it() {
+    let stage = Stage::with_tenant("H100").await;
+    for asks in ["by: 1", "by: 400", "by: 3"] {
+        stage.increase(asks).await;
+    }
+    let policy = PlatformPolicy::built_in().unwrap();
+
+    let decisions = stage.all::<QuotaDecision>().await;
+
+    assert_eq!(decisions.len(), 3);
+    let mut verdicts = Vec::new();
+    for decision in decisions {
+        let again = evaluate(&decision.facts, &policy);
+        assert_eq!((again.verdict, &again.reasons), (decision.verdict, &decision.reasons));
+        assert_eq!(decision.facts.digest(), decision.facts_digest);
+        assert_eq!(decision.policy, policy.reference);
+        assert!(again.reasons.iter().all(|r| r.verdict != Judgement::Failed) || again.terms.is_none());
+        verdicts.push(again.verdict);
+    }
+    for verdict in [Verdict::Rejected, Verdict::SelfService, Verdict::NeedsApproval] {
+        assert!(verdicts.contains(&verdict), "{verdict:?}");
+    }
+}

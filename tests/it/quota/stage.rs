@@ -1,0 +1,174 @@
+//! A tenant in service, with an engine on an in-memory store and a world that can be looked at.
+
+use engine::{Engine, Error, ManualClock, Person, Request as Asked, Verdict, View, Workflow};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use store::{Commit, Document, ExecutionId, Key, Memory, Store, Timestamp};
+use tests::{
+    account::job,
+    books::{Books, rows},
+};
+use workflows::{
+    admission::{self, Observation, Seen},
+    backends::simulated::{LocalWorld, World},
+    onboarding::Onboarding,
+    platform::Platform,
+    policy::Request,
+    quota_decrease::QuotaDecrease,
+    quota_increase::QuotaIncrease,
+    quotas::QuotaRequest,
+    sla_change::SlaChange,
+    tenancy::*,
+};
+
+const SITES: &str = "
+regions: [{id: eu-west, jurisdiction: eu}]
+clusters:
+  - {id: west-1, region: eu-west}
+  - {id: slurm-1, region: eu-west, kind: slurm}
+";
+/// 2026-01-01.
+pub(crate) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
+
+pub(crate) struct Stage {
+    pub(crate) engine: Engine<Platform>,
+    pub(crate) store: Arc<Memory>,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Stage {
+    /// Tenant acme with 8 GPUs of `model`, workspaces research and production with 2 GPUs each.
+    pub(crate) async fn with_tenant(model: &str) -> Self {
+        Self::on(model, Arc::new(Memory::new()), Arc::new(LocalWorld::new())).await
+    }
+
+    /// The same, on a store and in a world that somebody else looks at too.
+    pub(crate) async fn on(model: &str, store: Arc<Memory>, world: Arc<dyn World>) -> Self {
+        let fleet = [
+            ("west-1", "eu-west", &*rows("w", 4, 8, "H100")),
+            ("slurm-1", "eu-west", &*rows("s", 4, 8, "A100")),
+        ];
+        let books = Books::with_fleet(SITES, &fleet);
+        store.commit(Commit { documents: books.puts(), ..Commit::default() }).await.unwrap();
+        let clock = Arc::new(ManualClock::at(BEGIN));
+        let engine = Engine::new(store.clone(), clock.clone(), Platform::simulated(world));
+        let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
+        let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
+        let stage = Self { engine, store, clock };
+        let text = format!(
+            "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
+             allow_preemption: true, allow_gpu_sharing: false}}\n\
+             workspaces:\n\
+             - {{name: research, class: research, quotas: {{gpus: 2, borrowing_limit: 1, lending_limit: 1, pods: 100}}}}\n\
+             - {{name: production, class: production, quotas: {{gpus: 2}}}}\n\
+             entitlement: {{gpu_model: {model}, gpus: 8}}\n"
+        );
+        let onboarding =
+            stage.begin(Onboarding::new(Request::from_yaml(&text).unwrap(), None)).await.unwrap();
+        assert_eq!(stage.state(onboarding).await, "Active");
+        stage
+    }
+
+    pub(crate) async fn begin<W: Workflow<Platform = Platform>>(
+        &self,
+        data: W,
+    ) -> Result<ExecutionId, Error> {
+        let asked = Asked::by(&Person::new("rita", ["platform_ops"]));
+        let id = self.engine.start(data, asked).await?.id;
+        self.engine.run_until_idle().await.unwrap();
+        Ok(id)
+    }
+
+    pub(crate) async fn increase(&self, asks: &str) -> ExecutionId {
+        self.begin(QuotaIncrease::new(request(asks))).await.unwrap()
+    }
+
+    pub(crate) async fn decrease(&self, asks: &str) -> ExecutionId {
+        self.begin(QuotaDecrease::new(request(asks))).await.unwrap()
+    }
+
+    pub(crate) async fn approve(&self, id: ExecutionId) {
+        let case = self.engine.approval(id).await.unwrap().unwrap();
+        for (number, seat) in case.seats.iter().enumerate() {
+            let person = Person::new(format!("voter-{number}"), seat.any_of.clone());
+            self.engine.vote(id, &person, Verdict::Approve, &case.digest, "looks right").await.unwrap();
+        }
+        self.engine.run_until_idle().await.unwrap();
+    }
+
+    pub(crate) async fn state(&self, id: ExecutionId) -> String {
+        self.engine.record(id).await.unwrap().state
+    }
+
+    /// Lets time pass, and does what falls due.
+    pub(crate) async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+        self.engine.run_until_idle().await.unwrap();
+    }
+
+    pub(crate) async fn all<T: engine::Entity>(&self) -> Vec<T> {
+        let page = self.store.documents(T::COLLECTION, "", None, 10_000).await.unwrap();
+        page.items.iter().map(|document: &Document| serde_json::from_slice(&document.body).unwrap()).collect()
+    }
+
+    pub(crate) async fn find<T: engine::Entity>(&self, id: &str) -> Option<T> {
+        let found = self.store.document(&Key::new(T::COLLECTION, id)).await.unwrap();
+        found.map(|document| serde_json::from_slice(&document.body).unwrap())
+    }
+
+    pub(crate) async fn quota(&self, workspace: &str) -> Quota {
+        self.find(&format!("acme/{workspace}")).await.unwrap()
+    }
+
+    /// Admits a workload of so many H100s, on nodes that were seen a moment ago.
+    pub(crate) async fn runs(&self, workspace: &str, name: &str, gpus: u64) {
+        let job = job(workspace, name, gpus);
+        let submit = |view: &mut View| {
+            let occupancy = view.need::<Occupancy>("acme")?;
+            let seen = |room: &Room| Seen { usable: room.capacity, busy: room.capacity - room.free };
+            let kinds = |kinds: &std::collections::BTreeMap<GpuKind, Room>| {
+                kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
+            };
+            let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
+            admission::observe(view, &job.tenant, &Observation { at: view.now(), nodes })?;
+            admission::submit(view, &job)
+        };
+        let submitted = self.engine.ledger(true, submit).await.unwrap();
+        assert_eq!(submitted.admission.answer, Answer::Admit, "{:?}", submitted.admission.weighed);
+    }
+
+    /// Ends a workload.
+    pub(crate) async fn ends(&self, name: &str) {
+        let tenant = "acme".parse().unwrap();
+        self.engine.ledger(true, |view| admission::finish(view, &tenant, name)).await.unwrap();
+    }
+
+    /// How workspace research stands in H100s.
+    pub(crate) async fn balance(&self) -> Balance {
+        let cohort: Cohort = self.find("acme").await.unwrap();
+        cohort.accounts[&"research".parse().unwrap()].balances[&gpu("H100")]
+    }
+
+    pub(crate) fn world(&self) -> &LocalWorld {
+        self.engine.platform().local_world().unwrap()
+    }
+
+    /// What an object of the world says.
+    pub(crate) fn spec(&self, address: &str) -> Value {
+        let snapshot = self.world().snapshot();
+        snapshot.get(address).unwrap_or_else(|| panic!("no {address} in {:?}", snapshot.keys()))["spec"]
+            .clone()
+    }
+}
+
+/// A request of workspace research for H100, with these fields more.
+pub(crate) fn request(asks: &str) -> QuotaRequest {
+    let fixed = [("workspace", "research"), ("resource", "gpu/H100"), ("reason", "a benchmark")];
+    let missing = fixed.iter().filter(|(field, _)| !asks.contains(&format!("{field}:")));
+    let text: String = missing.map(|(field, value)| format!("{field}: {value}\n")).collect();
+    QuotaRequest::from_yaml(&format!("tenant: acme\n{text}{asks}\n")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub(crate) fn gpu(model: &str) -> Resource {
+    Resource::gpus(model.parse().unwrap())
+}

@@ -1,0 +1,73 @@
+//! The page on what of the domain is met: no row is left out, and every test that it names exists.
+
+use std::{fs, path::PathBuf};
+
+const ROWS: usize = 140;
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)).ok()
+}
+
+fn page() -> String {
+    read("../docs/requirements.md").unwrap()
+}
+
+/// Row and answer of each line of the table.
+fn rows(page: &str) -> Vec<(&str, &str)> {
+    let lines = page.lines().filter(|line| line.starts_with("| S-"));
+    let cells = lines.map(|line| {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 3, "{line}");
+        assert!(cells.iter().all(|cell| !cell.is_empty()), "{line}");
+        (cells[0], cells[2])
+    });
+    cells.collect()
+}
+
+/// The tests that an answer names.
+fn named(answer: &str) -> Vec<&str> {
+    answer.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
+}
+
+/// A module is a file of its own, or the `mod.rs` of a folder.
+fn exists(test: &str) -> bool {
+    let (module, name) = test.rsplit_once("::").unwrap();
+    let module = module.replace("::", "/");
+    let files = [format!("it/{module}.rs"), format!("it/{module}/mod.rs")];
+    let function = format!("fn {name}(");
+    files.iter().filter_map(|file| read(file)).any(|source| source.contains(&function))
+}
+
+#[test]
+fn every_row_is_answered_once() {
+    let page = page();
+
+    let answered: Vec<_> = rows(&page).into_iter().map(|(row, _)| row.to_owned()).collect();
+
+    let expected: Vec<_> = (1..=ROWS).map(|number| format!("S-{number}")).collect();
+    assert_eq!(answered, expected);
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    for (row, answer) in rows(&page()) {
+        let tests = named(answer);
+        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or says why not");
+        for test in tests {
+            assert!(exists(test), "{row} names {test}, which does not exist");
+        }
+    }
+}
+
+#[test]
+fn the_count_is_that_of_the_rows() {
+    let page = page();
+    let rows = rows(&page);
+    let beginning = |word: &str| rows.iter().filter(|(_, answer)| answer.starts_with(word)).count();
+    let (part, open) = (beginning("in part: "), beginning("not yet: "));
+
+    let met = rows.len() - part - open;
+
+    let count = format!("Of {ROWS} rows {met} are met, {part} in part, {open} not yet.");
+    assert!(page.ends_with(&format!("\n{count}\n")), "{count}");
+}

@@ -1,0 +1,200 @@
+//! Replaying cluster life: what the traces are read as, and what a replay promises.
+
+use crate::served::tenure;
+use std::{fs, path::PathBuf};
+use strum::VariantArray as _;
+use workflows::simulate::{
+    Baseline, Outcome, Report, Scene, Settings, Source, any_model, page, read, replay_all,
+};
+
+/// Worlds that the suite replays.
+const WORLDS: u64 = 100;
+
+/// Files of public traces, read when they are there: `../shared/data` beside the repository. None of their rows is kept here.
+fn data(name: &str) -> Option<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
+    fs::read_to_string(path).ok()
+}
+
+fn examples() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/examples")
+}
+
+fn scene(text: &str) -> Scene {
+    match read(text, 1).unwrap() {
+        Source::Trace(trace) => Scene::of(&trace, None, &any_model().unwrap()).unwrap(),
+        Source::Scenario(scene) => *scene,
+    }
+}
+
+#[test]
+fn reservations_of_the_first_half_are_counted_as_the_recipe_counts_them() {
+    let Some(text) = data("dlrm/disaggregated_DLRM_trace.csv") else { return };
+
+    let scene = scene(&text);
+
+    let (by, counted) = &scene.counts[0];
+    assert_eq!(by, "application");
+    assert_eq!((counted.reserved, counted.inside, counted.above), (3_263, 401, 2_549));
+}
+
+#[test]
+fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
+    let Some(text) = data("openb/openb_pod_list_default.csv") else { return };
+
+    let scene = scene(&text);
+
+    let capacity = scene.capacity();
+    assert!(scene.demands.iter().all(|demand| capacity.contains_key(&demand.kind)));
+    let (_, counted) = &scene.counts[0];
+    assert_eq!(
+        (counted.inside + counted.above) as usize,
+        scene.demands.iter().filter(|d| !d.at.is_zero()).count()
+    );
+}
+
+/// Two nodes, four workspaces and ten engineers: what happens is told, and is always the same. Run with `BLESS=1` to write
+/// the log.
+#[test]
+fn the_morning_peak_takes_back_what_production_lent() {
+    let (_, outcomes) = morning_peak();
+
+    for outcome in &outcomes {
+        assert_eq!(outcome.violations, [], "{:?}", outcome.measures.baseline);
+    }
+    let story = format!("{}\n", outcomes[0].story.join("\n"));
+    let log = examples().join("morning-peak.log");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&log, &story).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&log).unwrap_or_default(), story, "run with BLESS=1 to accept it");
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_is_said_by_line_and_column_with_what_to_do() {
+    let text = "at_s,workspace,gpus,class\n0,research,1,batch\nnoon,research,0,fast\n";
+
+    let invalid = read(text, 1).unwrap_err().to_string();
+
+    assert_eq!(
+        invalid,
+        "line 3, column 1: `at_s`: \"noon\" is no number of seconds; write seconds since the trace begins, or leave it blank"
+    );
+}
+
+/// The report on the first example, as `tenure simulate` makes it.
+fn morning_peak() -> (Scene, Vec<Outcome>) {
+    let scene = scene(&fs::read_to_string(examples().join("morning-peak.yaml")).unwrap());
+    let settings: Vec<Settings> = Baseline::VARIANTS
+        .iter()
+        .map(|baseline| Settings { told: *baseline == Baseline::Lending, ..Settings::of(*baseline) })
+        .collect();
+    let outcomes = replay_all(&scene, &settings, &|_, _| {}).into_iter().map(Result::unwrap).collect();
+    (scene, outcomes)
+}
+
+/// Two workspaces that own nothing ask for the same, all day, of one that lends six GPUs.
+const RIVALS: &str = "
+scenario: rivals
+lasts: 12h
+fleet: {nodes: 1, gpus: 8}
+workspaces:
+  lender: {class: production, nominal: 6}
+  one:    {class: research, nominal: 0}
+  other:  {class: research, nominal: 0}
+workloads:
+";
+
+#[test]
+fn equal_borrowers_get_the_same_within_one_job() {
+    let mut yaml = RIVALS.to_owned();
+    for number in 0..40 {
+        for workspace in ["one", "other"] {
+            let job = format!("{workspace}-{number:02}");
+            yaml += &format!(
+                "  - {{at: {number}m, workspace: {workspace}, name: {job}, gpus: 1, lasts: 1h30m, class: batch}}\n"
+            );
+        }
+    }
+
+    let outcome =
+        replay_all(&scene(&yaml), &[Settings::of(Baseline::Lending)], &|_, _| {}).remove(0).unwrap();
+
+    let hours = |name: &str| outcome.parts.iter().find(|part| part.workspace == name).unwrap().borrowed;
+    assert!(hours("one") > 20.0, "{:?}", outcome.parts);
+    assert!((hours("one") - hours("other")).abs() <= 1.5, "{:?}", outcome.parts);
+    assert_eq!(outcome.violations, []);
+}
+
+#[test]
+fn no_loan_outlasts_its_term_while_somebody_waits() {
+    let yaml = format!(
+        "{RIVALS}  - {{at: 0s, workspace: one, name: for-ever, gpus: 6, lasts: 12h, class: batch}}\n  - {{at: 10m, workspace: other, name: patient, gpus: 2, lasts: 1h, class: batch}}\n"
+    );
+    let policy = "policy: platform\nversion: 99\nlending: {classes: [research], max_duration: 2h}\n";
+    let settings = Settings { policy: Some(policy.into()), told: true, ..Settings::of(Baseline::Lending) };
+
+    let outcome = replay_all(&scene(&yaml), &[settings], &|_, _| {}).remove(0).unwrap();
+
+    let ran = outcome.story.iter().find(|line| line.contains("patient runs")).expect("it runs");
+    assert!(ran.starts_with("Mon 02:"), "within the hour after the term: {ran}");
+    assert_eq!(outcome.violations, []);
+}
+
+#[test]
+fn without_borrowing_nothing_is_lent_and_less_is_used() {
+    let (_, outcomes) = morning_peak();
+
+    let of =
+        |baseline| &outcomes.iter().find(|outcome| outcome.measures.baseline == baseline).unwrap().measures;
+    let (lending, alone) = (of(Baseline::Lending), of(Baseline::NoBorrowing));
+    assert_eq!((alone.gpu_hours_lent, alone.victims), (0.0, 0));
+    assert!(lending.gpu_hours_lent > 0.0 && lending.utilisation > alone.utilisation);
+    assert!(lending.owner_wait.longest_s > 0.0 && alone.owner_wait.longest_s == 0.0);
+}
+
+#[test]
+fn the_page_stands_by_itself() {
+    let (scene, outcomes) = morning_peak();
+
+    let page = page(&Report::of(&scene, 1, "built-in", outcomes));
+
+    for part in ["<svg", "morning-peak", "no borrowing", "invariant violations", "chat-3"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for foreign in ["http://", "https://", "src=", "<script", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+/// Ten thousand of them are replayed by `cargo bench -p tests --bench traces`.
+#[test]
+fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
+    let (mut victims, mut waited) = (0, 0);
+    for seed in 1..=WORLDS {
+        let (text, outcome) = tests::traces::run(seed);
+        assert_eq!(outcome.violations, [], "seed {seed}\n{text}");
+        victims += outcome.measures.victims;
+        waited += outcome.measures.owner_wait.count - outcome.measures.owner_wait.at_once;
+    }
+    assert!(victims > WORLDS / 4 && waited > 0, "{victims} victims and {waited} waits show too little");
+}
+
+#[test]
+fn the_command_ends_with_how_many_invariants_were_violated() {
+    let file = examples().join("morning-peak.yaml");
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+
+    let ran = tenure(folder.path()).arg("simulate").arg(file).arg("--report").arg(&report).output().unwrap();
+
+    let out = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{out}");
+    assert!(out.ends_with("\n0 invariant violations\n"), "{out}");
+    for name in ["report.json", "report.html", "report.txt", "events.log"] {
+        assert!(report.join(name).exists(), "{name}");
+    }
+    fs::write(folder.path().join("nothing.csv"), "a,b\n1,2\n").unwrap();
+    let ran = tenure(folder.path()).args(["simulate", "nothing.csv"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+}

@@ -1,0 +1,602 @@
+//! A second planner, slow and without any index, to compare the real one with.
+//!
+//! It is written from the rules alone: every quantity is counted anew from the leaves, every list is built whole and
+//! sorted whole. It knows one tree of cohorts and no rule beyond Kueue's.
+
+use std::cmp::Ordering;
+use workflows::reclaim::planner::{
+    Algorithm, BorrowWithinCohort, Demand, Kind, Preempt, Preemption, Quota, Settings, Sharing, Snapshot,
+    Strategy, Weight, Workload,
+};
+
+/// A cohort or workspace.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The cohort above, by its place in the list; always earlier.
+    pub parent: Option<usize>,
+    /// Whether it is a cohort.
+    pub cohort: bool,
+    /// Its weight, in billionths.
+    pub weight: u64,
+    /// What it owns of each kind; none: nothing was ever set.
+    pub quotas: Vec<Option<Quota>>,
+    /// Whom its demands may preempt.
+    pub preemption: Preemption,
+}
+
+/// A workload that runs.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Its id.
+    pub id: String,
+    /// Its workspace, by its place in the list.
+    pub at: usize,
+    /// What it holds of each kind; none: it does not use it.
+    pub usage: Vec<Option<u64>>,
+    /// Its priority.
+    pub priority: i64,
+    /// When it was queued.
+    pub queued_at: i64,
+    /// When it got its quota.
+    pub reserved_at: i64,
+    /// Whether it is being evicted.
+    pub evicted: bool,
+}
+
+/// A state and a demand in it.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The tree; parents come before their children.
+    pub places: Vec<Place>,
+    /// What runs.
+    pub running: Vec<Running>,
+    /// Who asks.
+    pub asks: usize,
+    /// What is asked for, of each kind.
+    pub requests: Vec<u64>,
+    /// Its priority.
+    pub priority: i64,
+    /// When it was queued.
+    pub queued_at: i64,
+}
+
+/// A rule that can be left out, to see that the cases notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// None.
+    None,
+    /// Lending limits do not count.
+    NoLendingLimit,
+    /// Borrowing limits do not count.
+    NoBorrowingLimit,
+    /// Borrowing is tried first where it should be last.
+    SwappedAttempts,
+    /// Whoever runs is a candidate, whatever it uses.
+    AnyKind,
+}
+
+/// The name of a place.
+#[must_use]
+pub fn name(at: usize) -> String {
+    format!("p{at}")
+}
+
+/// The kinds, by their place in lists.
+#[must_use]
+pub fn kinds(count: usize) -> Vec<Kind> {
+    [Kind::gpu("m0"), Kind::cpu(), Kind::gpu("m1")].into_iter().take(count).collect()
+}
+
+/// The resource of a kind: GPUs of two models are one.
+fn resource(kind: usize) -> usize {
+    kind % 2
+}
+
+impl State {
+    fn kinds(&self) -> std::ops::Range<usize> {
+        0..self.requests.len()
+    }
+
+    /// The same for the planner.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (mut snapshot, kinds) = (Snapshot::new(), kinds(self.requests.len()));
+        for (at, place) in self.places.iter().enumerate() {
+            let (own, above) = (name(at), place.parent.map(name));
+            let sharing = Sharing { weight: Weight::billionths(place.weight), min_runtime: None };
+            if place.cohort {
+                snapshot.add_cohort(&own, above.as_deref(), sharing).unwrap();
+            } else {
+                snapshot.add_workspace(&own, above.as_deref(), place.preemption, sharing).unwrap();
+            }
+            for (kind, quota) in kinds.iter().zip(&place.quotas) {
+                let Some(quota) = quota else { continue };
+                if place.cohort {
+                    snapshot.set_cohort_quota(&own, kind, *quota).unwrap();
+                } else {
+                    snapshot.set_quota(&own, kind, *quota).unwrap();
+                }
+            }
+        }
+        for running in &self.running {
+            snapshot.admit(self.workload(running)).unwrap();
+        }
+        snapshot
+    }
+
+    /// A running workload, for the planner.
+    #[must_use]
+    pub fn workload(&self, running: &Running) -> Workload {
+        let kinds = kinds(self.requests.len()).into_iter().zip(&running.usage);
+        let usage = kinds.filter_map(|(kind, amount)| amount.map(|amount| (kind, amount))).collect();
+        Workload {
+            priority: running.priority,
+            queued_at: running.queued_at,
+            reserved_at: running.reserved_at,
+            evicted: running.evicted,
+            ..Workload::new(&running.id, &name(running.at), usage)
+        }
+    }
+
+    /// The demand, for the planner.
+    #[must_use]
+    pub fn demand(&self) -> Demand {
+        let kinds = kinds(self.requests.len()).into_iter();
+        let requests =
+            kinds.clone().zip(self.requests.iter().copied()).filter(|(_, amount)| *amount > 0).collect();
+        let contested =
+            kinds.enumerate().filter(|(at, _)| self.contested().contains(at)).map(|(_, kind)| kind);
+        Demand {
+            priority: self.priority,
+            queued_at: self.queued_at,
+            contested: Some(contested.collect()),
+            ..Demand::new("d", &name(self.asks), requests)
+        }
+    }
+
+    /// Kinds that the demand cannot have as things are.
+    #[must_use]
+    pub fn contested(&self) -> Vec<usize> {
+        let tree = Tree::new(self, Mistake::None);
+        self.kinds()
+            .filter(|kind| {
+                self.requests[*kind] > 0 && wide(self.requests[*kind]) > tree.available(self.asks, *kind)
+            })
+            .collect()
+    }
+}
+
+fn wide(amount: u64) -> i128 {
+    i128::from(amount)
+}
+
+/// The state without some workloads, and perhaps with the demand.
+#[derive(Clone)]
+struct Tree<'a> {
+    state: &'a State,
+    mistake: Mistake,
+    gone: Vec<usize>,
+    extra: bool,
+    /// The quota of each subtree and kind, which nothing here changes.
+    quotas: Vec<Vec<i128>>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(state: &'a State, mistake: Mistake) -> Self {
+        let mut tree = Self { state, mistake, gone: Vec::new(), extra: false, quotas: Vec::new() };
+        let all = 0..state.places.len();
+        tree.quotas = all.map(|at| state.kinds().map(|kind| tree.count(at, kind)).collect()).collect();
+        tree
+    }
+
+    fn quota(&self, at: usize, kind: usize) -> Quota {
+        let mut quota = self.state.places[at].quotas[kind].unwrap_or_default();
+        if self.mistake == Mistake::NoLendingLimit {
+            quota.lending_limit = None;
+        }
+        if self.mistake == Mistake::NoBorrowingLimit {
+            quota.borrowing_limit = None;
+        }
+        quota
+    }
+
+    fn children(&self, at: usize) -> Vec<usize> {
+        (0..self.state.places.len()).filter(|child| self.state.places[*child].parent == Some(at)).collect()
+    }
+
+    fn count(&self, at: usize, kind: usize) -> i128 {
+        let lent = |child: usize| {
+            let quota = self.count(child, kind);
+            self.quota(child, kind).lending_limit.map_or(quota, |limit| quota.min(wide(limit)))
+        };
+        wide(self.quota(at, kind).nominal) + self.children(at).into_iter().map(lent).sum::<i128>()
+    }
+
+    fn subtree(&self, at: usize, kind: usize) -> i128 {
+        self.quotas[at][kind]
+    }
+
+    fn local(&self, at: usize, kind: usize) -> i128 {
+        self.quota(at, kind).lending_limit.map_or(0, |limit| (self.subtree(at, kind) - wide(limit)).max(0))
+    }
+
+    fn usage(&self, at: usize, kind: usize) -> i128 {
+        let running = self.state.running.iter().enumerate();
+        let here = running.filter(|(index, load)| load.at == at && !self.gone.contains(index));
+        let own: i128 = here.map(|(_, load)| wide(load.usage[kind].unwrap_or(0))).sum();
+        let demand = if self.extra && at == self.state.asks { wide(self.state.requests[kind]) } else { 0 };
+        let above = |child: usize| (self.usage(child, kind) - self.local(child, kind)).max(0);
+        own + demand + self.children(at).into_iter().map(above).sum::<i128>()
+    }
+
+    fn room(&self, at: usize, kind: usize, used: bool) -> i128 {
+        let (subtree, local) = (self.subtree(at, kind), self.local(at, kind));
+        let usage = if used { self.usage(at, kind) } else { 0 };
+        let Some(parent) = self.state.places[at].parent else { return subtree - usage };
+        let mut above = self.room(parent, kind, used);
+        if let Some(limit) = self.quota(at, kind).borrowing_limit {
+            above = above.min(subtree - local - (usage - local).max(0) + wide(limit));
+        }
+        (local - usage).max(0) + above
+    }
+
+    fn available(&self, at: usize, kind: usize) -> i128 {
+        self.room(at, kind, true).max(0)
+    }
+
+    fn within(&self, at: usize, kinds: &[usize]) -> bool {
+        kinds.iter().all(|kind| self.usage(at, *kind) <= self.subtree(at, *kind))
+    }
+
+    fn fits(&self, borrowing: bool) -> bool {
+        let (asks, mut without) = (self.state.asks, self.clone());
+        without.extra = false;
+        self.state.kinds().filter(|kind| self.state.requests[*kind] > 0).all(|kind| {
+            let asked = wide(self.state.requests[kind]);
+            (borrowing || without.usage(asks, kind) + asked <= without.subtree(asks, kind))
+                && asked <= without.available(asks, kind)
+        })
+    }
+
+    fn declared(&self, at: usize, kind: usize) -> bool {
+        self.state.places[at].quotas[kind].is_some()
+            || self.children(at).into_iter().any(|child| self.declared(child, kind))
+    }
+
+    /// Whether it borrows, whether its share is endless, and the share as a fraction.
+    fn share(&self, at: usize) -> (bool, bool, i128, i128) {
+        let shares = (0..2).map(|of| self.share_of(at, of));
+        let all: Vec<_> = shares.collect();
+        let most = all.iter().copied().max_by(|a, b| order(*a, *b)).unwrap();
+        (all.iter().any(|share| share.0), most.1, most.2, most.3)
+    }
+
+    fn share_of(&self, at: usize, of: usize) -> (bool, bool, i128, i128) {
+        let Some(parent) = self.state.places[at].parent else { return (false, false, 0, 1) };
+        let kinds = || self.state.kinds().filter(move |kind| resource(*kind) == of);
+        let above = |kind: usize| (self.usage(at, kind) - self.subtree(at, kind)).max(0);
+        let borrowed: i128 = kinds().filter(|kind| self.declared(at, *kind)).map(above).sum();
+        let root = self.path(at).last().copied().unwrap();
+        let lendable: i128 = kinds()
+            .filter(|kind| self.declared(root, *kind))
+            .map(|kind| self.room(parent, kind, false))
+            .sum();
+        let weight = wide(self.state.places[at].weight);
+        match (borrowed > 0, lendable > 0, weight > 0) {
+            (false, ..) => (false, false, 0, 1),
+            (true, false, _) => (true, false, 0, 1),
+            (true, true, false) => (true, true, borrowed, lendable),
+            (true, true, true) => (true, false, borrowed, lendable * weight),
+        }
+    }
+
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        order(self.share(a), self.share(b))
+    }
+
+    fn path(&self, at: usize) -> Vec<usize> {
+        std::iter::successors(Some(at), |at| self.state.places[*at].parent).collect()
+    }
+}
+
+fn order(a: (bool, bool, i128, i128), b: (bool, bool, i128, i128)) -> Ordering {
+    a.1.cmp(&b.1).then_with(|| (a.2 * b.3).cmp(&(b.2 * a.3)))
+}
+
+struct Oracle<'a> {
+    tree: Tree<'a>,
+    contested: Vec<usize>,
+    mistake: Mistake,
+}
+
+/// Whom the rules choose, with the reason for each, sorted.
+#[must_use]
+pub fn choose(state: &State, settings: &Settings, mistake: Mistake) -> Vec<(String, &'static str)> {
+    let tree = Tree::new(state, mistake);
+    let contested = state.contested();
+    let potential = |kind: usize| wide(state.requests[kind]) <= tree.room(state.asks, kind, false);
+    if !state.kinds().all(|kind| state.requests[kind] == 0 || potential(kind)) {
+        return Vec::new();
+    }
+    let mut oracle = Oracle { tree, contested, mistake };
+    let found = match &settings.algorithm {
+        Algorithm::Classical => oracle.classical(),
+        Algorithm::Fair { strategies } => oracle.fair(strategies),
+    };
+    let mut found: Vec<_> =
+        found.into_iter().map(|(load, reason)| (state.running[load].id.clone(), reason)).collect();
+    found.sort();
+    found
+}
+
+impl Oracle<'_> {
+    fn state(&self) -> &State {
+        self.tree.state
+    }
+
+    fn policy(&self) -> Preemption {
+        self.state().places[self.state().asks].preemption
+    }
+
+    fn candidate(&self, load: usize) -> bool {
+        let (state, load) = (self.state(), &self.state().running[load]);
+        let uses =
+            self.mistake == Mistake::AnyKind || self.contested.iter().any(|kind| load.usage[*kind].is_some());
+        let policy = if load.at == state.asks {
+            self.policy().within_workspace
+        } else {
+            self.policy().reclaim_within_cohort
+        };
+        uses && match policy {
+            Preempt::Never => false,
+            Preempt::LowerPriority => load.priority < state.priority,
+            Preempt::LowerOrNewerEqualPriority => {
+                load.priority < state.priority
+                    || (load.priority == state.priority && load.queued_at > state.queued_at)
+            }
+            Preempt::Any => true,
+        }
+    }
+
+    fn key(&self, load: usize) -> (bool, bool, i64, i64, String) {
+        let running = &self.state().running[load];
+        let own = running.at == self.state().asks;
+        (!running.evicted, own, running.priority, -running.reserved_at, running.id.clone())
+    }
+
+    fn classical(&mut self) -> Vec<(usize, &'static str)> {
+        let state = self.tree.state;
+        let path = self.tree.path(state.asks);
+        let mut remaining: Vec<i128> = state.requests.iter().map(|amount| wide(*amount)).collect();
+        let mut levels = Vec::new();
+        let mut advantage = false;
+        for (level, at) in path.iter().enumerate() {
+            if level > 0 {
+                levels.push((*at, path[level - 1], advantage));
+            }
+            let asked = |kind: &usize| state.requests[*kind] > 0;
+            advantage |= state
+                .kinds()
+                .filter(asked)
+                .all(|kind| self.tree.usage(*at, kind) + remaining[kind] <= self.tree.subtree(*at, kind));
+            for kind in state.kinds() {
+                let kept = (self.tree.local(*at, kind) - self.tree.usage(*at, kind)).max(0);
+                remaining[kind] = (remaining[kind] - kept).max(0);
+            }
+        }
+        let (mut higher, mut priority, mut own) = (Vec::new(), Vec::new(), Vec::new());
+        for load in (0..state.running.len()).filter(|load| self.candidate(*load)) {
+            let at = state.running[load].at;
+            if at == state.asks {
+                own.push((load, at, false));
+                continue;
+            }
+            let chain = self.tree.path(at);
+            let level = levels.iter().find(|(cohort, ..)| chain.contains(cohort));
+            let Some((common, _, advantage)) = level else { continue };
+            let below = chain.iter().take_while(|node| *node != common);
+            if below.into_iter().any(|node| self.tree.within(*node, &self.contested)) {
+                continue;
+            }
+            if *advantage { &mut higher } else { &mut priority }.push((load, *common, *advantage));
+        }
+        let forbidden = self.policy().borrow_within_cohort == BorrowWithinCohort::Never;
+        let under = |kind: &usize| {
+            self.tree.usage(state.asks, *kind) < wide(self.tree.quota(state.asks, *kind).nominal)
+        };
+        let modes = if (higher.is_empty() && priority.is_empty())
+            || (forbidden && !self.contested.iter().all(under))
+        {
+            vec![true]
+        } else if (forbidden && higher.is_empty()) != (self.mistake == Mistake::SwappedAttempts) {
+            vec![false, true]
+        } else {
+            vec![true, false]
+        };
+        let mut all = Vec::new();
+        for evicted in [true, false] {
+            for list in [&mut higher, &mut priority, &mut own] {
+                list.sort_by_key(|(load, ..)| self.key(*load));
+                all.extend(list.iter().copied().filter(|(load, ..)| state.running[*load].evicted == evicted));
+            }
+        }
+        modes.into_iter().find_map(|borrowing| self.attempt(&all, borrowing)).unwrap_or_default()
+    }
+
+    fn attempt(
+        &mut self,
+        all: &[(usize, usize, bool)],
+        borrowing: bool,
+    ) -> Option<Vec<(usize, &'static str)>> {
+        let state = self.tree.state;
+        let mut taken = Vec::new();
+        self.tree.gone.clear();
+        for (load, common, advantage) in all.iter().copied() {
+            let running = &state.running[load];
+            let own = running.at == state.asks;
+            let while_borrowing = match self.policy().borrow_within_cohort {
+                BorrowWithinCohort::Never => false,
+                BorrowWithinCohort::LowerPriority { max_priority_threshold } => {
+                    running.priority < state.priority
+                        && max_priority_threshold.is_none_or(|most| running.priority <= most)
+                }
+            };
+            if !own {
+                if borrowing && !advantage && !while_borrowing {
+                    continue;
+                }
+                let chain = self.tree.path(running.at);
+                let mut below = chain.iter().take_while(|node| **node != common);
+                if below.any(|node| self.tree.within(*node, &self.contested)) {
+                    continue;
+                }
+            }
+            let reason = match (own, advantage, while_borrowing) {
+                (true, ..) => "InClusterQueue",
+                (false, false, true) => "InCohortReclaimWhileBorrowing",
+                (false, ..) => "InCohortReclamation",
+            };
+            self.tree.gone.push(load);
+            taken.push((load, reason));
+            if self.tree.fits(borrowing) {
+                return Some(self.back(taken, borrowing));
+            }
+        }
+        None
+    }
+
+    fn back(&mut self, mut taken: Vec<(usize, &'static str)>, borrowing: bool) -> Vec<(usize, &'static str)> {
+        for at in (0..taken.len() - 1).rev() {
+            let given = taken.remove(at);
+            self.tree.gone = taken.iter().map(|(load, _)| *load).collect();
+            if !self.tree.fits(borrowing) {
+                taken.insert(at, given);
+            }
+        }
+        taken
+    }
+
+    fn fair(&mut self, strategies: &[Strategy]) -> Vec<(usize, &'static str)> {
+        let state = self.tree.state;
+        let mut candidates: Vec<usize> = (0..state.running.len())
+            .filter(|load| self.candidate(*load))
+            .filter(|load| {
+                let at = state.running[*load].at;
+                at == state.asks || !self.tree.within(at, &self.contested)
+            })
+            .collect();
+        candidates.sort_by_key(|load| self.key(*load));
+        self.tree.extra = true;
+        let within = self.tree.within(state.asks, &self.contested);
+        let (mut taken, mut kept) = (Vec::new(), Vec::new());
+        let mut found = self.first(&mut candidates, strategies[0], within, &mut taken, &mut kept);
+        if !found && strategies.len() > 1 {
+            found = self.second(kept, &mut taken);
+        }
+        self.tree.extra = false;
+        if found { self.back(taken, true) } else { Vec::new() }
+    }
+
+    fn first(
+        &mut self,
+        left: &mut Vec<usize>,
+        strategy: Strategy,
+        within: bool,
+        taken: &mut Vec<(usize, &'static str)>,
+        kept: &mut Vec<usize>,
+    ) -> bool {
+        let state = self.tree.state;
+        while let Some(at) = self.turn(left) {
+            let (ours, theirs) = self.branches(at);
+            let (our_share, before) = (self.tree.share(ours), self.tree.share(theirs));
+            while let Some(place) = left.iter().position(|load| state.running[*load].at == at) {
+                let load = left.remove(place);
+                let mut after = self.tree.clone();
+                after.gone.push(load);
+                let passes = match strategy {
+                    Strategy::LessThanOrEqualToFinalShare => order(our_share, after.share(theirs)).is_le(),
+                    Strategy::LessThanInitialShare => order(our_share, before).is_lt(),
+                };
+                let reason = match (at == state.asks, within) {
+                    (true, _) => "InClusterQueue",
+                    (false, true) => "InCohortReclamation",
+                    (false, false) if passes => "InCohortFairSharing",
+                    (false, false) => {
+                        kept.push(load);
+                        continue;
+                    }
+                };
+                self.tree.gone.push(load);
+                taken.push((load, reason));
+                if self.tree.fits(true) {
+                    return true;
+                }
+                break;
+            }
+        }
+        false
+    }
+
+    fn second(&mut self, mut left: Vec<usize>, taken: &mut Vec<(usize, &'static str)>) -> bool {
+        let state = self.tree.state;
+        while let Some(at) = self.turn(&left) {
+            let (ours, theirs) = self.branches(at);
+            let here = left.iter().copied().find(|load| state.running[*load].at == at).unwrap();
+            left.retain(|load| state.running[*load].at != at);
+            if self.tree.compare(ours, theirs).is_lt() {
+                self.tree.gone.push(here);
+                taken.push((here, "InCohortFairSharing"));
+                if self.tree.fits(true) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The workspace whose turn it is, from the root down.
+    fn turn(&self, left: &[usize]) -> Option<usize> {
+        let path = self.tree.path(self.state().asks);
+        if path.len() == 1 {
+            return (!left.is_empty()).then_some(path[0]);
+        }
+        let mut at = *path.last()?;
+        while self.state().places[at].cohort {
+            let live = self.tree.children(at).into_iter().filter(|child| self.live(*child, left, &path));
+            at = live.max_by(|a, b| {
+                let share = self.tree.compare(*a, *b);
+                let cohort = |at: usize| self.state().places[at].cohort;
+                let first = |at: usize| {
+                    let here = left.iter().filter(|load| self.state().running[**load].at == at);
+                    here.map(|load| self.key(*load)).min()
+                };
+                share.then_with(|| cohort(*a).cmp(&cohort(*b))).then_with(|| {
+                    if cohort(*a) { name(*b).cmp(&name(*a)) } else { first(*b).cmp(&first(*a)) }
+                })
+            })?;
+        }
+        Some(at)
+    }
+
+    fn live(&self, at: usize, left: &[usize], path: &[usize]) -> bool {
+        let borrows = self.tree.share(at).0 || path.contains(&at);
+        let below = if self.state().places[at].cohort {
+            self.tree.children(at).into_iter().any(|child| self.live(child, left, path))
+        } else {
+            left.iter().any(|load| self.state().running[*load].at == at)
+        };
+        borrows && below
+    }
+
+    /// The branches of the demand and of the other just below the cohort that they share.
+    fn branches(&self, at: usize) -> (usize, usize) {
+        let (ours, theirs) = (self.tree.path(self.state().asks), self.tree.path(at));
+        let Some(common) =
+            theirs.iter().find(|node| self.state().places[**node].cohort && ours.contains(node))
+        else {
+            return (at, at);
+        };
+        let below = |path: &[usize]| path.iter().copied().take_while(|node| node != common).last().unwrap();
+        (below(&ours), below(&theirs))
+    }
+}
