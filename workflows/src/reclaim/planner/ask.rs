@@ -33,16 +33,18 @@ impl<'a> Ask<'a> {
         let node = snapshot
             .workspace(&demand.workspace)
             .map_err(|_| none(Why::NoWorkspace { workspace: demand.workspace.clone() }))?;
-        let requests =
-            snapshot.amounts(&demand.requests).map_err(|kind| none(Why::NeverFits { kind, most: 0 }))?;
         let sim = Sim::new(&snapshot.tree);
-        for (kind, amount) in &requests {
-            let most = sim.potential(node, *kind);
-            if *amount > most
-                && let Some(kind) = snapshot.names.get(*kind)
-            {
-                let most = u64::try_from(most).unwrap_or_default();
-                return Err(none(Why::NeverFits { kind: kind.clone(), most }));
+        let mut requests = Vec::new();
+        // In the order of the demand, so that what the snapshot once held does not show in the answer.
+        for (kind, amount) in demand.requests.iter().filter(|(_, amount)| **amount > 0) {
+            let known = snapshot.kinds.get(kind).copied();
+            let most = known.map_or(0, |known| sim.potential(node, known));
+            match known {
+                Some(known) if i128::from(*amount) <= most => requests.push((known, i128::from(*amount))),
+                Some(_) | None => {
+                    let most = u64::try_from(most).unwrap_or_default();
+                    return Err(none(Why::NeverFits { kind: kind.clone(), most }));
+                }
             }
         }
         let freed = snapshot.freeing.get(&demand.id).into_iter().flatten().copied();

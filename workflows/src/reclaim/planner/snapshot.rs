@@ -1,7 +1,7 @@
 //! Who owns and uses what, kept up change by change, so that a plan never counts anything again.
 
 use super::{
-    Amounts, Kind, Node, Preemption, Quota, Sharing, Workload,
+    Kind, Node, Preemption, Quota, Sharing, Workload,
     tree::{KindIx, NodeIx, Tree, slot},
 };
 use std::{
@@ -331,16 +331,6 @@ impl Snapshot {
             Some(Entry { role: Role::Workspace { running, .. }, .. }) => running.get(&kind),
             Some(Entry { role: Role::Cohort { .. }, .. }) | None => None,
         }
-    }
-
-    /// Amounts by the snapshot's kinds; a kind that it has never seen is the error.
-    pub(super) fn amounts(&self, amounts: &Amounts) -> Result<Vec<(KindIx, i128)>, Kind> {
-        let known = amounts.iter().filter(|(_, amount)| **amount > 0);
-        known
-            .map(|(kind, amount)| {
-                self.kinds.get(kind).map(|kind| (*kind, i128::from(*amount))).ok_or_else(|| kind.clone())
-            })
-            .collect()
     }
 
     fn intern(&mut self, kind: &Kind) -> KindIx {
