@@ -1,6 +1,6 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
-use crate::{ActionError, Class, Deed, Execution, Phase, Step, Ticket, Workflow};
+use crate::{ActionError, Class, Deed, Event, Execution, Phase, Step, Ticket, Workflow};
 use std::time::Duration;
 
 /// What the shell should do with a task that has fallen due.
@@ -19,8 +19,8 @@ pub(crate) enum Directive<P> {
     },
     /// Deliver this failure without performing anything.
     GiveUp(ActionError),
-    /// Deliver the deadline.
-    Ring,
+    /// Deliver that a deadline or a promise has passed.
+    Ring(Event),
     /// Not while the execution is paused.
     Hold,
     /// The task is of no use any more.
@@ -36,12 +36,16 @@ pub(crate) struct Limits {
 
 /// What to do about `ticket`, as the execution stands.
 pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
+    if ticket == Ticket::ALARM {
+        let open = !matches!(exec.phase, Phase::Finished { .. }) && !exec.broken;
+        return if open { Directive::Ring(Event::Overdue) } else { Directive::Drop };
+    }
     let over = matches!(exec.phase, Phase::Finished { .. } | Phase::Parked { .. });
     if ticket.visit != exec.visit || over {
         return Directive::Drop;
     }
     if ticket.slot == Ticket::TIMER {
-        return Directive::Ring;
+        return Directive::Ring(Event::DeadlinePassed { visit: ticket.visit });
     }
     let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
         return Directive::Drop;

@@ -4,6 +4,7 @@ use crate::{ActionError, PlanDigest, Vote, action::Probe};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
+use store::Timestamp;
 
 /// Names one slot of one visit to a state: carried by a task and brought back by its result, so that a result of a state
 /// that has been left is recognised.
@@ -18,6 +19,9 @@ pub struct Ticket {
 impl Ticket {
     /// The slot of a state's deadline.
     pub const TIMER: u32 = u32::MAX;
+
+    /// The alarm of an execution's promise, whatever state it is in.
+    pub const ALARM: Self = Self { visit: 0, slot: u32::MAX - 1 };
 }
 
 /// Who gave a command, and why.
@@ -69,6 +73,8 @@ pub enum Event {
         /// Which visit.
         visit: u32,
     },
+    /// The moment passed by which the execution was promised to be over.
+    Overdue,
     /// Something outside happened that the execution waits for, or will.
     Signalled {
         /// Its name.
@@ -108,6 +114,7 @@ impl Event {
             | Self::Probed { .. }
             | Self::Held { .. }
             | Self::DeadlinePassed { .. }
+            | Self::Overdue
             | Self::Signalled { .. } => "engine",
         }
     }
@@ -127,5 +134,10 @@ pub enum Effect {
     Wake {
         /// This long from now.
         after: Duration,
+    },
+    /// Deliver [`Event::Overdue`].
+    Alarm {
+        /// Not before.
+        at: Timestamp,
     },
 }

@@ -42,6 +42,12 @@ pub struct Execution<W: Workflow> {
     /// The approval under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ballot: Option<Ballot>,
+    /// When it was promised to be over, as the alarm is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<Timestamp>,
+    /// That moment has passed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub broken: bool,
     /// Signals that came before they were waited for.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub signals: BTreeSet<String>,
@@ -119,7 +125,7 @@ pub struct Unwinding {
     pub places: Vec<usize>,
 }
 
-/// Why an execution waits for an operator. `docs/operations.md` says what to do about each.
+/// Why an operator has to look at an execution. `docs/operations.md` says what to do about each.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -136,6 +142,8 @@ pub enum Reason {
     Poisoned,
     /// A bound of the engine was reached.
     LimitReached,
+    /// It is not parked, and was promised to be over by now.
+    Overdue,
 }
 
 /// The work of one slot.
@@ -269,6 +277,8 @@ impl<W: Workflow> Execution<W> {
             authorisation: None,
             asked_again: 0,
             ballot: None,
+            promised: None,
+            broken: false,
             signals: BTreeSet::new(),
             paused: None,
             cancelled: None,
@@ -299,13 +309,13 @@ impl<W: Workflow> Execution<W> {
         }
     }
 
-    /// Why it is parked, or how it finished.
+    /// Why an operator should look: why it is parked, or that it is late; or how it finished.
     #[must_use]
     pub fn reason_name(&self) -> Option<&'static str> {
         match &self.phase {
             Phase::Parked { reason, .. } => Some(reason.into()),
             Phase::Finished { outcome, .. } => Some(outcome.into()),
-            Phase::Forward | Phase::Compensating(_) => None,
+            Phase::Forward | Phase::Compensating(_) => self.broken.then(|| Reason::Overdue.into()),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     parsed::Parsed,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use store::{Document, ExecutionId, Key, Put, Read, Store, Task, Timestamp};
 
 /// A kind of document.
@@ -67,10 +67,18 @@ impl View {
     /// # Errors
     /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
     pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
+        Ok(self.shared(id)?.map(Arc::unwrap_or_clone))
+    }
+
+    /// The same, not copied: for large documents that most decisions only read.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn shared<T: Entity>(&mut self, id: &str) -> Result<Option<Arc<T>>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
-        let parse = |body: &[u8]| -> Result<T, ActionError> {
+        let parse = |body: &[u8]| -> Result<Arc<T>, ActionError> {
             let unreadable = |e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}"));
-            serde_json::from_slice(body).map_err(unreadable)
+            serde_json::from_slice(body).map(Arc::new).map_err(unreadable)
         };
         if let Some(written) = self.writes.get(&key) {
             return Ok(written.as_deref().map(parse).transpose()?);
@@ -112,7 +120,7 @@ impl View {
     /// [`Undecided::Needs`]: a write is conditional on what it replaces, so that must have been fetched.
     pub fn put<T: Entity>(&mut self, entity: &T) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, entity.id());
-        self.read(&key)?;
+        self.expect(&key)?;
         let body = serde_json::to_vec(entity).map_err(|e| ActionError::permanent("ledger.encode", e))?;
         self.writes.insert(key, Some(body));
         Ok(())
@@ -124,7 +132,7 @@ impl View {
     /// As [`View::put`].
     pub fn delete<T: Entity>(&mut self, id: &str) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, id);
-        if self.read(&key)?.is_some() || self.writes.contains_key(&key) {
+        if self.expect(&key)? || self.writes.contains_key(&key) {
             self.writes.insert(key, None);
         }
         Ok(())
@@ -158,10 +166,11 @@ impl View {
         Ok(())
     }
 
-    fn read(&mut self, key: &Key) -> Result<Option<Vec<u8>>, Undecided> {
+    /// Whether there is such a document; a write of it rests on that.
+    fn expect(&mut self, key: &Key) -> Result<bool, Undecided> {
         let Some(found) = self.known.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
-        Ok(found.as_ref().map(|document| document.body.clone()))
+        Ok(found.is_some())
     }
 
     /// What the decision rests on, and what it writes.

@@ -259,6 +259,7 @@ fn step_on<W: Workflow>(
     at: Timestamp,
 ) -> Result<Next, Error> {
     let (from, from_phase) = (before.state_name(), before.phase_name());
+    let promised = before.promised.is_some();
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
     let was_parked = matches!(before.phase, Phase::Parked { .. });
     let actor =
@@ -286,7 +287,10 @@ fn step_on<W: Workflow>(
     let left = left_behind(&execution);
     let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left));
     let schedule = schedule(&next, &execution, effects, at);
-    let retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
+    let mut retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
+    if promised && execution.promised.is_none() {
+        retire.push(alarm_of(record.id));
+    }
     let documents = approval_documents(&next, &execution, closed, from, at);
     Ok(Next {
         parked: execution
@@ -374,8 +378,13 @@ fn schedule<W: Workflow>(
     let tasks = effects.into_iter().map(|effect| match effect {
         Effect::Perform { slot, after } => task(slot, after),
         Effect::Wake { after } => task(Ticket::TIMER, after),
+        Effect::Alarm { at } => Task { id: alarm_of(next.id), due: at, body: Vec::new() },
     });
     tasks.collect()
+}
+
+fn alarm_of(execution: ExecutionId) -> TaskId {
+    TaskId { execution, visit: Ticket::ALARM.visit, slot: Ticket::ALARM.slot }
 }
 
 fn tickets_of(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {

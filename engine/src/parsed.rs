@@ -24,7 +24,7 @@ pub(crate) struct Parsed(Arc<Mutex<HashMap<Key, (Sequence, Value)>>>);
 
 impl Parsed {
     /// The value of a document, if this very version of it was parsed as a `T`.
-    pub(crate) fn get<T: Clone + 'static>(&self, document: &Document) -> Option<T> {
+    pub(crate) fn get<T: Send + Sync + 'static>(&self, document: &Document) -> Option<Arc<T>> {
         if document.body.len() < SMALLEST {
             return None;
         }
@@ -32,15 +32,15 @@ impl Parsed {
         let (version, value) = kept.get(&document.key)?;
         let value = (*version == document.version).then(|| value.clone())?;
         drop(kept);
-        value.downcast_ref::<T>().cloned()
+        value.downcast::<T>().ok()
     }
 
     /// Keeps the value of a document.
-    pub(crate) fn keep<T: Clone + Send + Sync + 'static>(&self, document: &Document, value: &T) {
+    pub(crate) fn keep<T: Send + Sync + 'static>(&self, document: &Document, value: &Arc<T>) {
         if document.body.len() < SMALLEST {
             return;
         }
-        let value: Value = Arc::new(value.clone());
+        let value: Value = Arc::<T>::clone(value);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {
             kept.clear();
@@ -68,9 +68,9 @@ mod tests {
             version: Sequence(version),
             body: body.clone(),
         };
-        parsed.keep(&document(1), &"one".to_owned());
+        parsed.keep(&document(1), &Arc::new("one".to_owned()));
 
-        assert_eq!(parsed.get::<String>(&document(1)).as_deref(), Some("one"));
+        assert_eq!(parsed.get::<String>(&document(1)).as_deref().map(String::as_str), Some("one"));
         assert_eq!(parsed.get::<String>(&document(2)), None);
         assert_eq!(parsed.get::<u64>(&document(1)), None, "as another kind it is parsed anew");
     }

@@ -1,10 +1,10 @@
-//! The core's treatment of votes, deadlines and signals. Pure, a part of [`transition`](crate::transition).
+//! The core's treatment of votes, deadlines, promises and signals. Pure, a part of [`transition`](crate::transition).
 //!
 //! A pause holds the consequence back, never the event: what came first while paused is what counts when it is lifted.
 
 use crate::{
-    Approval, Authoriser, Ballot, PlanDigest, Refusal, Ruling, Step, Verdict, Vote, Wait, Workflow,
-    transition::Turn,
+    Approval, Authoriser, Ballot, Effect, Phase, PlanDigest, Refusal, Ruling, Step, Verdict, Vote, Wait,
+    Workflow, transition::Turn,
 };
 
 impl<W: Workflow> Turn<W> {
@@ -76,6 +76,25 @@ impl<W: Workflow> Turn<W> {
         if self.exec.overdue && self.exec.paused.is_none() {
             self.enter(wait.expired, Some(wait.deadline_label()));
         }
+    }
+
+    pub(crate) fn overdue(&mut self) -> Result<(), Refusal> {
+        match self.exec.promised {
+            Some(promised) if promised <= self.at && !self.exec.broken => self.exec.broken = true,
+            Some(_) | None => return Err(Refusal::Stale),
+        }
+        Ok(())
+    }
+
+    /// Sets the alarm for what is promised now.
+    pub(crate) fn keep_promise(&mut self) {
+        let open = !matches!(self.exec.phase, Phase::Finished { .. });
+        let promised = self.exec.data.promised().filter(|_| open);
+        if promised == self.exec.promised {
+            return;
+        }
+        (self.exec.promised, self.exec.broken) = (promised, promised.is_some_and(|by| by <= self.at));
+        self.effects.extend(promised.filter(|by| *by > self.at).map(|at| Effect::Alarm { at }));
     }
 
     pub(crate) fn signalled(&mut self, name: String) {

@@ -5,11 +5,14 @@
 //! commit that claims it: so it is fired once, whoever else looks at the same schedule, and it is on record.
 
 use crate::{Engine, Error};
-use chrono::{DateTime, Duration as Span, LocalResult, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, Duration as Span, LocalResult, NaiveDateTime, Offset as _, TimeZone, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, str::FromStr};
 use store::{Commit, Key, Put, Read, Timestamp};
+
+/// Clocks change by no more than this.
+const MARGIN: Span = Span::hours(3);
 
 /// What to do with a wall-clock time that does not exist on a day, since clocks go forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,9 +131,26 @@ impl Schedule {
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = DateTime::<Utc>::from_timestamp_millis(i64::try_from(after.0).ok()?)?;
-        // Wall-clock order is not the order of instants around a change of clocks, so look a little back and ahead.
-        let margin = Span::hours(3);
-        let from = after.with_timezone(&self.zone).naive_local() - margin;
+        let found = self.next_on_steady_clocks(after).or_else(|| self.next_around_a_change(after))?;
+        u64::try_from(found.timestamp_millis()).ok().map(Timestamp)
+    }
+
+    /// The next occurrence, where clocks change neither around `after` nor around it.
+    fn next_on_steady_clocks(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let local = after.with_timezone(&self.zone).naive_local();
+        let wall = self.times.after(&local.and_utc()).next()?.naive_utc();
+        let [found] = self.instants(wall)[..] else { return None };
+        let steady = |at: DateTime<Utc>| {
+            let offset = |at: DateTime<Utc>| self.zone.offset_from_utc_datetime(&at.naive_utc()).fix();
+            offset(at - MARGIN) == offset(at) && offset(at) == offset(at + MARGIN)
+        };
+        (steady(after) && steady(found)).then_some(found)
+    }
+
+    /// The next occurrence, whatever clocks do: wall-clock order is not the order of instants around a change, so this looks a
+    /// little back and ahead.
+    fn next_around_a_change(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let from = after.with_timezone(&self.zone).naive_local() - MARGIN;
         let mut best: Option<DateTime<Utc>> = None;
         let mut until: Option<NaiveDateTime> = None;
         for wall in self.times.after(&from.and_utc()).map(|at| at.naive_utc()) {
@@ -140,10 +160,10 @@ impl Schedule {
             let found = self.instants(wall).into_iter().filter(|at| *at > after).min();
             if let Some(found) = found {
                 best = Some(best.map_or(found, |best| best.min(found)));
-                until.get_or_insert(wall + margin);
+                until.get_or_insert(wall + MARGIN);
             }
         }
-        u64::try_from(best?.timestamp_millis()).ok().map(Timestamp)
+        best
     }
 
     /// The instants that a wall-clock time means.
@@ -281,6 +301,30 @@ mod tests {
         assert_eq!(shift.next_after(at("2026-03-08T05:00:00Z")), Some(at("2026-03-08T07:00:00Z")));
         let skip = new_york("30 2 * * *", Gap::Skip, Overlap::First);
         assert_eq!(skip.next_after(at("2026-03-08T05:00:00Z")), Some(at("2026-03-09T06:30:00Z")));
+    }
+
+    #[test]
+    fn the_short_way_over_steady_clocks_finds_what_the_long_way_does() {
+        let hour = 3_600_000;
+        for expression in ["* * * * *", "30 2 * * *", "0 */3 * * 1-5", "15 1 8 3 *"] {
+            for (gap, overlap) in [(Gap::Shift, Overlap::First), (Gap::Skip, Overlap::Both)] {
+                let schedule = new_york(expression, gap, overlap);
+                let mut after = at("2026-03-06T00:00:00Z").0;
+                for step in 0..400 {
+                    // From around one change of clocks to around the other.
+                    after = if step == 200 { at("2026-10-30T00:00:00Z").0 } else { after };
+                    after += (step % 3) * hour / 2 + 61_001;
+                    let moment =
+                        DateTime::<Utc>::from_timestamp_millis(i64::try_from(after).unwrap()).unwrap();
+                    let long = schedule.next_around_a_change(moment);
+                    assert_eq!(
+                        schedule.next_after(Timestamp(after)).map(|at| at.0),
+                        long.map(|at| u64::try_from(at.timestamp_millis()).unwrap()),
+                        "{expression} after {moment}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn transition<W: Workflow>(
 ) -> Result<Transition<W>, Refusal> {
     let mut turn = Turn { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
     turn.take(event)?;
+    turn.keep_promise();
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })
 }
 
@@ -65,6 +66,7 @@ impl<W: Workflow> Turn<W> {
             Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,
             Event::DeadlinePassed { visit } => self.deadline_passed(visit)?,
+            Event::Overdue => self.overdue()?,
             Event::Signalled { name } => self.signalled(name),
             Event::CancelRequested(order) => self.cancel(&order)?,
             Event::PauseRequested(order) => self.pause(order)?,

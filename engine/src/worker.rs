@@ -182,7 +182,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Ok(());
             }
             Directive::Hold => Event::Held { ticket, doubt: lease.deliveries > 1 },
-            Directive::Ring => Event::DeadlinePassed { visit: ticket.visit },
+            Directive::Ring(event) => event,
             // It is too late, and an earlier worker may have done it.
             Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => {
                 Event::Settled { ticket, result: Err(ActionError { class: Class::Unknown, ..error }) }

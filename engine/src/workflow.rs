@@ -4,6 +4,7 @@ use crate::{Plan, Step};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt::Debug;
+use store::Timestamp;
 use strum::VariantArray;
 
 /// The states of a workflow: a plain enum that derives `IntoStaticStr` and `VariantArray`. Persisted by name.
@@ -58,6 +59,13 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
 
     /// What will be done, for those who decide on it.
     fn plan(&self) -> Plan;
+
+    /// When it should be over, where somebody was promised that. One that is still open then goes on as before and is on the
+    /// list of what is stuck as [`overdue`](crate::Reason::Overdue), until it ends or the promise is moved. Read after every
+    /// event; a moment in the past counts at once.
+    fn promised(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// Values that between them show every action of [`Workflow::step`], for the static check, the diagram and the sweeps.
     fn examples() -> Vec<Self>;

@@ -10,5 +10,6 @@ mod ledger;
 mod messages;
 mod ownership;
 mod people;
+mod promises;
 mod steps;
 mod unsound;

@@ -1,0 +1,133 @@
+//! An execution that was promised to be over by some time, and is not.
+
+use super::job::Stage;
+use engine::{
+    DAY, Engine, HOUR, ManualClock, Order, Outcome, Person, Plan, Request, Step, Subject, Workflow,
+    await_signal, end,
+};
+use serde::{Deserialize, Serialize};
+use std::{sync::Arc, time::Duration};
+use store::{ExecutionId, Filter, Memory, Timestamp};
+
+const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
+
+/// Waits to be told, and promises that it will be by then.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Errand {
+    by: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+enum At {
+    Waiting,
+    Done,
+}
+
+impl Workflow for Errand {
+    const NAME: &'static str = "errand";
+    const SCHEMA: u32 = 1;
+    const INITIAL: At = At::Waiting;
+    type State = At;
+    type Platform = Stage;
+
+    fn step(&self, state: At) -> Step<Self> {
+        match state {
+            At::Waiting => await_signal("done").within(30 * DAY).then(At::Done).expired(At::Done),
+            At::Done => end(Outcome::Completed),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { name: "errand".into(), ..Subject::default() }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::default()
+    }
+
+    fn promised(&self) -> Option<Timestamp> {
+        self.by
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self { by: None }]
+    }
+}
+
+struct Bench {
+    engine: Engine<Stage>,
+    clock: Arc<ManualClock>,
+}
+
+impl Bench {
+    async fn with(by: Option<Duration>) -> (Self, ExecutionId) {
+        let clock = Arc::new(ManualClock::at(BEGIN));
+        let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), Stage::default());
+        let bench = Self { engine: engine.with::<Errand>().unwrap(), clock };
+        let errand = Errand { by: by.map(|by| BEGIN.after(by)) };
+        let asked = Request::by(&Person::new("rita", ["clerk"]));
+        let id = bench.engine.start(errand, asked).await.unwrap().id;
+        bench.pass(Duration::ZERO).await;
+        (bench, id)
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+        self.engine.run_until_idle().await.unwrap();
+    }
+
+    async fn late(&self) -> Vec<ExecutionId> {
+        let filter = Filter { reason: Some("overdue".into()), ..Filter::default() };
+        let page = self.engine.list(&filter, None, 10).await.unwrap();
+        page.items.into_iter().map(|record| record.id).collect()
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_not_over_when_it_was_promised_is_on_the_list_at_that_moment_and_until_it_ends() {
+    let (bench, id) = Bench::with(Some(HOUR)).await;
+    bench.pass(HOUR - Duration::from_millis(1)).await;
+    assert_eq!(bench.late().await, []);
+
+    bench.pass(Duration::from_millis(1)).await;
+
+    assert_eq!(bench.late().await, [id]);
+    let record = bench.engine.record(id).await.unwrap();
+    assert_eq!(
+        (record.phase.as_str(), record.state.as_str()),
+        ("forward", "Waiting"),
+        "it goes on as before"
+    );
+    let journal = bench.engine.journal(id).await.unwrap();
+    assert!(journal.iter().any(|entry| entry.event == "overdue"), "and its history says when");
+
+    bench.engine.signal(id, "done").await.unwrap();
+    bench.pass(HOUR).await;
+    let record = bench.engine.record(id).await.unwrap();
+    assert_eq!((record.phase.as_str(), record.reason.as_deref()), ("finished", Some("completed")));
+    assert_eq!(bench.late().await, []);
+}
+
+#[tokio::test]
+async fn a_promise_that_was_kept_or_never_made_rings_for_nobody() {
+    for by in [Some(HOUR), None] {
+        let (bench, id) = Bench::with(by).await;
+        bench.engine.signal(id, "done").await.unwrap();
+        bench.pass(2 * HOUR).await;
+        assert_eq!(bench.late().await, []);
+        let next = bench.engine.store().next_due().await.unwrap();
+        assert_eq!(next, None, "the alarm is not left behind");
+    }
+}
+
+#[tokio::test]
+async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_too() {
+    let (bench, id) = Bench::with(Some(Duration::ZERO)).await;
+    assert_eq!(bench.late().await, [id]);
+
+    let (bench, id) = Bench::with(Some(HOUR)).await;
+    let order = Order { by: "olga".into(), reason: "wait".into() };
+    bench.engine.deliver(id, engine::Event::PauseRequested(order)).await.unwrap();
+    bench.pass(HOUR).await;
+    assert_eq!(bench.late().await, [id]);
+}
