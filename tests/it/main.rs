@@ -28,6 +28,7 @@ mod requirements;
 mod served;
 mod simulate;
 mod sla_change;
+mod sweeps;
 mod tenancy;
 mod workloads;
 mod world;

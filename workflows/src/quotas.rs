@@ -14,7 +14,7 @@ mod terms;
 pub(crate) use evaluate::shown;
 pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Stand, Standing, evaluate};
 pub(crate) use request::instant;
-pub use request::{Change, Direction, QuotaRequest};
+pub use request::{Change, Direction, QuotaRequest, subject};
 pub(crate) use steps::{Steps, Waits};
 pub use terms::{ChangeTerms, names};
 pub(crate) use terms::{example_terms, layers};

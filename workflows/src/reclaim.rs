@@ -29,6 +29,7 @@ use ledger::{AssessReclaim, Assessed, CloseReclaim, FenceVictims, Grant, GrantDe
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use store::Timestamp;
 
 /// The signal that a workload which held GPUs back has let go of them.
 pub const VICTIM_FREED: &str = "reclaim.victim_freed";
@@ -244,6 +245,11 @@ impl Workflow for Reclaim {
             }),
             placement: json!({ "explanation": self.planned.as_ref().map(|planned| &planned.explanation) }),
         }
+    }
+
+    fn promised(&self) -> Option<Timestamp> {
+        let served = self.grant.is_some() || self.withdrawn();
+        self.terms().filter(|_| self.demands() && !served).map(|terms| terms.deadline)
     }
 
     fn examples() -> Vec<Self> {

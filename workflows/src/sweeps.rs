@@ -4,11 +4,14 @@
 //! a quota or a contract that ends, a line that grew old, a platform that differs from the books. Each occurrence is
 //! claimed by one engine and kept on record, with what it found; one that is repeated finds nothing new to start.
 
+mod contracts;
+mod drift;
 mod keys;
 mod loans;
 mod promises;
 mod quotas;
 mod run;
 
+pub use contracts::ContractEnded;
 pub use promises::{Missed, missed};
 pub use run::{Swept, run, run_due, schedules};

@@ -11,6 +11,7 @@ use tests::{
 use workflows::{
     admission::{self, Observation, Seen},
     backends::simulated::{LocalWorld, World},
+    offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
     policy::Request,
@@ -54,6 +55,7 @@ impl Stage {
         let engine = Engine::new(store.clone(), clock.clone(), Platform::simulated(world));
         let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
         let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
+        let engine = engine.with::<Offboarding>().unwrap();
         let stage = Self { engine, store, clock };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \

@@ -62,14 +62,21 @@ impl Action for ReadLimits {
     type Output = Limits;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Limits, ActionError> {
-        let stamp = Stamp::of(self, call);
-        let mut limits = Limits::default();
-        for line in Line::all(&self.of)? {
-            let found = line.found(on, &self.of.tenant, &stamp).await?;
-            limits.note(&line, &self.of, line.of(&found.spec))?;
-        }
-        Ok(limits)
+        read_limits(on, &self.of, &Stamp::of(self, call)).await
     }
+}
+
+/// What every layer says of one resource.
+///
+/// # Errors
+/// `object.missing` and the like of the layer that cannot be read.
+pub async fn read_limits(on: &Platform, of: &LimitNames, stamp: &Stamp) -> Result<Limits, ActionError> {
+    let mut limits = Limits::default();
+    for line in Line::all(of)? {
+        let found = line.found(on, &of.tenant, stamp).await?;
+        limits.note(&line, of, line.of(&found.spec))?;
+    }
+    Ok(limits)
 }
 
 /// Makes sure that every layer says what it was set to, and sets again what does not.

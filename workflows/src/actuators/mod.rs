@@ -44,7 +44,7 @@ pub use leaving::{
 pub use limits::{
     ChangeAssociationLimit, ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota,
     KeepLimits, LimitKept, LimitNames, Limits, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota,
-    RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored,
+    RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored, read_limits,
 };
 pub use machines::{
     Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples, SanitiseLog,

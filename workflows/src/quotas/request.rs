@@ -74,6 +74,12 @@ const FIELDS: [&str; 10] = [
 /// The largest amount of anything.
 const MOST: u64 = 1 << 50;
 
+/// What a change of a quota is about, and its guard: `quota/acme/research/gpu/H100`.
+#[must_use]
+pub fn subject(tenant: &TenantId, workspace: &WorkspaceName, resource: &Resource) -> String {
+    format!("quota/{tenant}/{workspace}/{resource}")
+}
+
 impl QuotaRequest {
     /// The request in a YAML document.
     ///
@@ -106,7 +112,7 @@ impl QuotaRequest {
     /// What a change of it is about: `quota/acme/research/gpu/H100`.
     #[must_use]
     pub fn subject(&self) -> String {
-        format!("quota/{}/{}/{}", self.tenant, self.workspace, self.resource)
+        subject(&self.tenant, &self.workspace, &self.resource)
     }
 
     /// What the allowance `before` becomes; `None` when that is less than nothing.

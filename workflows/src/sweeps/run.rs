@@ -1,6 +1,6 @@
 //! One sweep, and all that are due.
 
-use super::{keys, loans, promises, quotas};
+use super::{contracts, drift, keys, loans, promises, quotas};
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
@@ -120,11 +120,8 @@ pub async fn run(
         Sweep::LoanExpiry => loans::sweep(engine, &mut swept).await,
         Sweep::KeyRotation => keys::sweep(engine, &mut swept).await,
         Sweep::QuotaExpiry => quotas::sweep(engine, &mut swept).await,
-        // Said at every occurrence, so that nobody takes silence for a sweep that found nothing.
-        Sweep::ContractEnd => Err(unserved("look at `tenure tenants list`, and offboard who has left")),
-        Sweep::Drift => {
-            Err(unserved("compare the platform with `tenure quotas list` and `tenure nodes list`"))
-        }
+        Sweep::ContractEnd => contracts::sweep(engine, &mut swept).await,
+        Sweep::Drift => drift::sweep(engine, &mut swept).await,
         Sweep::LineAgeing => promises::wake_all(engine, &mut swept).await,
     };
     if let Err(error) = done {
@@ -133,12 +130,6 @@ pub async fn run(
     }
     engine.ledger(true, |view| view.put(&swept)).await?;
     Ok(swept)
-}
-
-/// A sweep that policy schedules and this version cannot do.
-fn unserved(instead: &str) -> Error {
-    let problem = format!("this version does nothing here: {instead}");
-    Error::Undecided(engine::ActionError::permanent("sweep.unserved", problem))
 }
 
 /// All documents of a kind; one that cannot be read is a finding, and the others are read.

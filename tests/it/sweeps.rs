@@ -1,0 +1,104 @@
+//! Sweeps that look after contracts, and after platforms that differ from the books.
+
+use crate::quota::stage::{BEGIN, Stage, gpu};
+use engine::{Action as _, DAY, Person, Verdict};
+use store::Filter;
+use tests::calls::Calls;
+use workflows::{
+    actuators::ChangeResourceQuota,
+    admission::{self, Observation, Seen},
+    policy::Sweep,
+    quotas,
+    sweeps::{self, Swept},
+    tenancy::{Cluster, ClusterKind, Entitlement, Occupancy, TenantId},
+};
+
+async fn swept(stage: &Stage, sweep: Sweep) -> Swept {
+    let swept = sweeps::run(&stage.engine, sweep, None, "olga").await.unwrap();
+    assert_eq!(swept.failed, None);
+    stage.engine.run_until_idle().await.unwrap();
+    swept
+}
+
+async fn offboarding(stage: &Stage) -> store::Record {
+    let filter = Filter { workflow: Some("offboarding".into()), ..Filter::default() };
+    stage.engine.list(&filter, None, 10).await.unwrap().items.remove(0)
+}
+
+#[tokio::test]
+async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
+    let stage = Stage::with_tenant("H100").await;
+    let to = Some("2026-01-31".to_owned());
+    let end = |view: &mut engine::View| {
+        let bought = view.need::<Entitlement>("acme")?;
+        view.put(&Entitlement { to: to.clone(), ..bought })
+    };
+    stage.engine.ledger(true, end).await.unwrap();
+    stage.pass(29 * DAY).await;
+    assert_eq!(
+        swept(&stage, Sweep::ContractEnd).await.started,
+        Vec::<String>::new(),
+        "its last day is to come"
+    );
+
+    stage.pass(DAY).await;
+    assert_eq!(swept(&stage, Sweep::ContractEnd).await.started, ["offboarding of acme"]);
+    let leaving = offboarding(&stage).await;
+    assert_eq!(leaving.state, "AwaitingApproval");
+    let again = swept(&stage, Sweep::ContractEnd).await;
+    assert_eq!(again.started, Vec::<String>::new());
+    assert!(again.found[0].contains(&leaving.id.to_string()), "{:?}", again.found);
+
+    let case = stage.engine.approval(leaving.id).await.unwrap().unwrap();
+    let boss = Person::new("paula", case.seats[0].any_of.clone());
+    stage.engine.vote(leaving.id, &boss, Verdict::Refuse, &case.digest, "it was renewed").await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+    let later = swept(&stage, Sweep::ContractEnd).await;
+    assert_eq!(later.started, Vec::<String>::new(), "people have said no, and are not asked every night");
+    assert_eq!(later.found, ["the contract of acme has ended (2026-01-31), and it is still served"]);
+}
+
+#[tokio::test]
+async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone() {
+    for (model, kind) in [("H100", ClusterKind::Kubernetes), ("A100", ClusterKind::Slurm)] {
+        let stage = Stage::with_tenant(model).await;
+        assert_eq!(
+            swept(&stage, Sweep::Drift).await.found,
+            Vec::<String>::new(),
+            "{kind:?}: all is as it was made"
+        );
+    }
+
+    let stage = Stage::with_tenant("H100").await;
+    let cluster: Cluster = stage.find("west-1").await.unwrap();
+    let (tenant, research): (TenantId, _) = ("acme".parse().unwrap(), "research".parse().unwrap());
+    let of = quotas::names(&cluster.id, cluster.kind, &tenant, &research, &gpu("H100"));
+    let change = ChangeResourceQuota { of, from: Some(3), to: Some(7) };
+    let call = Calls::new().await.at("Meddling", false, 1);
+    change.run(stage.engine.platform(), &call).await.unwrap();
+
+    let found = swept(&stage, Sweep::Drift).await.found;
+    assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota says 7, and the books 3"]);
+    let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "whoever set it is asked first");
+}
+
+#[tokio::test]
+async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
+    let stage = Stage::with_tenant("H100").await;
+    let tenant: TenantId = "acme".parse().unwrap();
+    let occupancy: Occupancy = stage.find("acme").await.unwrap();
+    let seen = |busy: u64| {
+        let nodes = occupancy.nodes.iter().map(|(node, kinds)| {
+            let seen = kinds.iter().map(|(kind, room)| (kind.clone(), Seen { usable: room.capacity, busy }));
+            (node.clone(), seen.collect())
+        });
+        Observation { at: BEGIN.after(DAY), nodes: nodes.collect() }
+    };
+    stage.pass(2 * DAY).await;
+    stage.engine.ledger(true, |view| admission::observe(view, &tenant, &seen(3))).await.unwrap();
+
+    let found = swept(&stage, Sweep::Drift).await.found;
+
+    assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
+}

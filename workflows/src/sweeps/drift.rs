@@ -1,0 +1,96 @@
+//! Where a platform says otherwise than the books.
+//!
+//! It is found here and put right by people or by the next change, which compares before it writes: a sweep that set
+//! things back by itself would fight whoever changed them, and would do so with nobody's approval.
+
+use super::run::{Swept, all, holder};
+use crate::{
+    actuators::{ANSWER_WITHIN, FlavorQuota, Limits, Stamp, read_limits},
+    platform::Platform,
+    quotas,
+    tenancy::{Cluster, Entitlement, Gpus, Occupancy, Quota, Tenant, TenantState},
+};
+use engine::{Engine, Error};
+use store::Epoch;
+
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    for quota in all::<Quota>(engine, swept).await? {
+        let tenant = quota.tenant.as_str();
+        let read = |view: &mut engine::View| {
+            let tenant = view.get::<Tenant>(tenant)?.filter(|tenant| tenant.state == TenantState::Active);
+            let bought = view.get::<Entitlement>(quota.tenant.as_str())?;
+            let cluster = match tenant.and_then(|tenant| tenant.cluster) {
+                Some(cluster) => view.get::<Cluster>(cluster.as_str())?,
+                None => None,
+            };
+            Ok(cluster.zip(Some(bought.map_or(Gpus::ZERO, |bought| bought.gpus))))
+        };
+        let Some((cluster, bought)) = engine.ledger(false, read).await? else { continue };
+        check(engine, swept, &quota, &cluster, bought).await?;
+    }
+    for occupancy in all::<Occupancy>(engine, swept).await? {
+        for (node, kinds) in &occupancy.nodes {
+            for (kind, room) in kinds.iter().filter(|(_, room)| room.astray > 0) {
+                swept.find(format!(
+                    "{} of {kind} on {node} are free in the books and in use, or gone",
+                    room.astray
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares every layer's limits with one workspace's quota. What is being changed is not judged.
+async fn check(
+    engine: &Engine<Platform>,
+    swept: &mut Swept,
+    quota: &Quota,
+    cluster: &Cluster,
+    bought: Gpus,
+) -> Result<(), Error> {
+    let now = engine.clock().now();
+    for (resource, allowance) in &quota.allowances {
+        let subject = quotas::subject(&quota.tenant, &quota.workspace, resource);
+        if holder(engine, &subject).await?.is_some() {
+            continue;
+        }
+        let of = quotas::names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
+        let wanted = quotas::layers(cluster.kind, resource, allowance, bought);
+        let key = format!("drift/{subject}/{}", now.0);
+        let stamp = Stamp {
+            action: "ReadLimits",
+            step: key.clone(),
+            key,
+            epoch: Epoch(0),
+            undo: false,
+            deadline: ANSWER_WITHIN,
+        };
+        match read_limits(engine.platform(), &of, &stamp).await {
+            Ok(found) => differences(&wanted, &found).into_iter().for_each(|what| {
+                swept.find(format!("{subject} in {}: {what}", cluster.id));
+            }),
+            Err(error) => swept.find(format!("{subject} in {} cannot be read: {error}", cluster.id)),
+        }
+    }
+    Ok(())
+}
+
+/// What each layer says otherwise, a sentence each.
+fn differences(wanted: &Limits, found: &Limits) -> Vec<String> {
+    let queue = |queue: &Option<FlavorQuota>| queue.as_ref().map(|queue| queue.nominal);
+    let limits = |limits: &Limits| [limits.cohort, queue(&limits.queue), limits.hard, limits.association];
+    let show = |limit: Option<u64>| limit.map_or_else(|| "nothing".to_owned(), |limit| limit.to_string());
+    let layers = ["the cohort", "the queue", "the resource quota", "the association"];
+    let mut differ = Vec::new();
+    for ((layer, wanted), found) in layers.iter().zip(limits(wanted)).zip(limits(found)) {
+        if wanted != found {
+            differ.push(format!("{layer} says {}, and the books {}", show(found), show(wanted)));
+        }
+    }
+    let terms = |limits: &Limits| limits.queue.as_ref().map(|q| (q.borrowing_limit, q.lending_limit));
+    if queue(&wanted.queue) == queue(&found.queue) && terms(wanted) != terms(found) {
+        differ.push("the queue has another borrowing or lending limit than the books".to_owned());
+    }
+    differ
+}
