@@ -13,7 +13,7 @@ use workflows::{
     actuators::{ANSWER_WITHIN, Stamp},
     admission::{self, Observation, Seen},
     reclaim::ledger::announce,
-    tenancy::{Cluster, NodeId, NodeUse, Occupancy},
+    tenancy::{Cluster, NodeId, NodeUse, Occupancy, Sighting},
 };
 
 /// Tenants read in one go.
@@ -55,7 +55,9 @@ async fn look(app: &App) -> Result<(), String> {
                 .map_err(|e| format!("{} cannot be read: {e}", document.key))?;
             let now = app.engine.clock().now();
             let recent = |at: Timestamp| now.since(at) < EVERY;
-            if !occupancy.observed_at.is_some_and(recent) && simulated(app, &occupancy).await? {
+            let seen = app.engine.ledger(false, |view| view.get::<Sighting>(occupancy.tenant.as_str())).await;
+            let seen = seen.map_err(|e| e.to_string())?.map(|sighting| sighting.at);
+            if !seen.is_some_and(recent) && simulated(app, &occupancy).await? {
                 observe(app, &occupancy, now).await?;
             }
         }

@@ -52,7 +52,7 @@ pub fn set_allowances(
 ) -> Result<News, Undecided> {
     let mut desk = Desk::open(view, tenant, [])?;
     for (workspace, (class, allowances)) in allowances {
-        desk.cohort = desk.cohort.clone().with_allowances(workspace, *class, allowances);
+        desk.cohort.change(|cohort| cohort.with_allowances(workspace, *class, allowances));
     }
     desk.limit_cohort()?;
     desk.settle_all(view)?;
@@ -72,7 +72,7 @@ pub fn clear_allowances(
     let mut desk = Desk::open(view, tenant, [])?;
     for workspace in workspaces {
         let Some(class) = desk.cohort.accounts.get(workspace).map(|account| account.class) else { continue };
-        desk.cohort = desk.cohort.clone().with_allowances(workspace, class, &Allowances::new());
+        desk.cohort.change(|cohort| cohort.with_allowances(workspace, class, &Allowances::new()));
     }
     desk.settle_all(view)?;
     desk.wake(view)?;
@@ -146,7 +146,7 @@ impl Desk {
     /// Refuses an account that could outgrow its document.
     fn limit_cohort(&self) -> Result<(), Undecided> {
         let encode = |e| ActionError::permanent("ledger.encode", e);
-        let length = serde_json::to_vec(&self.cohort).map_err(encode)?.len();
+        let length = serde_json::to_vec::<Cohort>(&self.cohort).map_err(encode)?.len();
         if length > Cohort::LONGEST {
             let (most, count) = (Cohort::LONGEST, self.cohort.accounts.len());
             let problem = format!(

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     policy::sha256,
     tenancy::{
-        Admission, Ground, Grounds, InLine, Resource, Room, Roster, Running, Workload, WorkloadState,
-        WorkspaceName,
+        Admission, Ground, Grounds, InLine, Line, Resource, Room, Roster, Running, Workload, WorkloadState,
+        WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -94,7 +94,7 @@ impl Desk {
         let part = Roster::part_of(&workload.name);
         let listable = self.roster(view, &workload.workspace, part)?.running.len() < Roster::MOST;
         let account = self.account(&workload.workspace)?;
-        let occupancy = self.occupancy.as_ref();
+        let occupancy = self.occupancy.as_deref();
         let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
         Ok(Grounds {
             requests: workload.requests.clone(),
@@ -108,7 +108,7 @@ impl Desk {
             cooling: cooling_until.is_some_and(|until| self.now < until),
             place: occupancy.map(|nodes| (nodes.region.clone(), nodes.cluster.clone())),
             listable,
-            seen: occupancy.and_then(|nodes| nodes.observed_at).map(|at| self.now.since(at)),
+            seen: self.seen_at.map(|at| self.now.since(at)),
             resources,
         })
     }
@@ -183,38 +183,50 @@ impl Desk {
             counts && account.oldest.is_some_and(|since| overdue(since, &self.rules))
         });
         let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
-        let mut ahead: Option<(Timestamp, String)> = None;
-        for workspace in old {
-            let place = (workload.submitted_at, workload.name.clone());
-            let waiting = self.line(view, &workspace)?.waiting.clone();
-            for waits in waiting {
-                let older = (waits.since, waits.workload.clone());
-                let before = older < place && ahead.as_ref().is_none_or(|ahead| older < *ahead);
-                if before
-                    && overdue(waits.entered_at, &self.rules)
-                    && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
-                    && self.could_ever(&workspace, &waits)?
-                {
-                    ahead = Some(older);
-                }
-            }
+        view.want::<Line>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
+        for workspace in &old {
+            self.line(view, workspace)?;
         }
-        Ok(ahead.map(|(_, name)| name))
+        let place = (workload.submitted_at, workload.name.as_str());
+        let before = |waits: &&InLine| {
+            (waits.since, waits.workload.as_str()) < place
+                && overdue(waits.entered_at, &self.rules)
+                && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
+        };
+        let older = old.iter().flat_map(|name| self.kept_line(name).iter().map(move |waits| (name, waits)));
+        let mut older: Vec<_> = older.filter(|(_, waits)| before(waits)).collect();
+        older.sort_by_key(|(_, waits)| (waits.since, &waits.workload));
+        // What serves one of a workspace serves all that ask for the same.
+        let mut known = BTreeMap::new();
+        for (workspace, waits) in older {
+            let like = (workspace, &waits.requests, waits.together, waits.preemptible);
+            let serves = match known.get(&like) {
+                Some(serves) => *serves,
+                None => self.serves(workspace, waits, *workspace == workload.workspace)?,
+            };
+            if serves {
+                return Ok(Some(waits.workload.clone()));
+            }
+            known.insert(like, serves);
+        }
+        Ok(None)
     }
 
-    /// Whether one who waits could be admitted if nobody used anything, so that it is worth waiting behind it.
-    fn could_ever(&self, workspace: &WorkspaceName, waits: &InLine) -> Result<bool, Undecided> {
+    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. What its
+    /// own workspace uses counts for others (they cannot make room in there), and not in its own line.
+    fn serves(&self, workspace: &WorkspaceName, waits: &InLine, own: bool) -> Result<bool, Undecided> {
         let account = self.account(workspace)?;
         let borrows = waits.preemptible && self.tenant.allow_preemption;
         let fits = |(resource, amount): (&Resource, &u64)| {
-            let allowance = account.balance(resource).allowance;
+            let balance = account.balance(resource);
+            let (allowance, taken) = (balance.allowance, if own { 0 } else { balance.taken() });
             let most = if borrows { self.cohort.potential(&allowance, resource) } else { allowance.nominal };
             let there = resource.gpu().is_none_or(|kind| {
                 let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
-                let rooms = nodes.filter_map(|(id, kinds)| Some((id.clone(), kinds.get(kind)?.capacity)));
-                place::choose(rooms.collect(), *amount, waits.together).is_some()
+                let rooms = nodes.filter_map(|(id, kinds)| Some((id, kinds.get(kind)?.capacity)));
+                place::choose(rooms, *amount, waits.together).is_some()
             });
-            *amount <= most && there
+            taken.saturating_add(*amount) <= most && there
         };
         Ok(account.admitting == crate::tenancy::Admitting::Open && waits.requests.iter().all(fits))
     }

@@ -1,15 +1,16 @@
 //! A tenant's admission documents while one decision changes them: read once, changed in memory, written at the end.
 
-use super::{News, Rules, codes, spend};
+use super::{News, Rules, books::Books, codes};
 use crate::{
     policy::PolicyInForce,
     tenancy::{
         Account, Admission, Balance, Cohort, InLine, Line, Loan, LoanState, NodeId, NodeUse, Occupancy,
-        OpenLoans, Resource, Roster, Spent, Tenant, TenantId, Usage, Workload, WorkspaceName, workspace_key,
+        OpenLoans, Resource, Roster, Sighting, Spent, Tenant, TenantId, Usage, Workload, WorkspaceName,
+        workspace_key,
     },
 };
 use engine::{ActionError, Entity, Undecided, View};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use store::Timestamp;
 
 /// A document, and whether it is to be written.
@@ -47,9 +48,11 @@ pub(crate) struct Desk {
     pub(super) now: Timestamp,
     pub(super) tenant: Tenant,
     pub(super) rules: Rules,
-    pub(super) cohort: Cohort,
-    pub(super) occupancy: Option<Occupancy>,
+    pub(super) cohort: Books,
+    pub(super) occupancy: Option<Arc<Occupancy>>,
     pub(super) occupancy_changed: bool,
+    /// When the platform last said what is really free.
+    pub(super) seen_at: Option<Timestamp>,
     pub(super) edits: BTreeMap<u64, LoanEdit>,
     pub(super) decisions: Vec<Admission>,
     pub(super) news: News,
@@ -92,17 +95,20 @@ impl Desk {
             view.want::<Tenant>([id]),
             view.want::<Cohort>([id]),
             view.want::<Occupancy>([id]),
+            view.want::<Sighting>([id]),
             view.want::<PolicyInForce>([policy]),
         ];
         together(own.into_iter().chain(wants))?;
         let now = view.now();
-        let mut cohort = view.get::<Cohort>(id)?.unwrap_or_else(|| Cohort::new(tenant.clone(), now));
-        let usages = spend::count(&mut cohort, now);
+        let cohort = view.shared::<Cohort>(id)?;
+        let cohort = cohort.unwrap_or_else(|| Arc::new(Cohort::new(tenant.clone(), now)));
+        let (cohort, usages) = Books::open(cohort, now);
         Ok(Self {
             now,
             tenant: view.need::<Tenant>(id)?,
             rules: Rules::in_force(view)?,
-            occupancy: view.get::<Occupancy>(id)?,
+            occupancy: view.shared::<Occupancy>(id)?,
+            seen_at: view.get::<Sighting>(id)?.map(|sighting| sighting.at),
             cohort,
             occupancy_changed: false,
             edits: BTreeMap::new(),
@@ -301,8 +307,10 @@ impl Desk {
                 None => view.delete::<NodeUse>(id.as_str())?,
             }
         }
-        put(view, self.occupancy.iter().filter(|_| self.occupancy_changed))?;
-        view.put(&self.cohort)?;
+        put(view, self.occupancy.iter().map(Arc::as_ref).filter(|_| self.occupancy_changed))?;
+        if self.cohort.changed() {
+            view.put::<Cohort>(&self.cohort)?;
+        }
         Ok(self.news)
     }
 
@@ -331,17 +339,19 @@ impl Desk {
         if soft.is_empty() {
             return;
         }
-        for (workspace, account) in &mut self.cohort.accounts {
-            for (resource, balance) in &mut account.balances {
+        let mut flags = Vec::new();
+        for (workspace, account) in &self.cohort.accounts {
+            for (resource, balance) in &account.balances {
                 let (used, nominal) = (balance.taken(), balance.allowance.nominal);
                 let reaches =
                     |share: u64| u128::from(used) * 1_000 >= u128::from(nominal) * u128::from(share);
+                let mut warned = balance.warned;
                 for (bit, soft) in &soft {
-                    let told = balance.warned & bit != 0;
+                    let told = warned & bit != 0;
                     if told && !reaches(soft.clear) {
-                        balance.warned &= !bit;
+                        warned &= !bit;
                     } else if !told && nominal > 0 && reaches(soft.at) {
-                        balance.warned |= bit;
+                        warned |= bit;
                         self.news.crossings.push(super::Crossing {
                             tenant: self.tenant.id.clone(),
                             workspace: workspace.clone(),
@@ -352,6 +362,15 @@ impl Desk {
                         });
                     }
                 }
+                if warned != balance.warned {
+                    flags.push((workspace.clone(), resource.clone(), warned));
+                }
+            }
+        }
+        for (workspace, resource, warned) in flags {
+            let account = self.cohort.accounts.get_mut(&workspace);
+            if let Some(balance) = account.and_then(|account| account.balances.get_mut(&resource)) {
+                balance.warned = warned;
             }
         }
     }

@@ -20,7 +20,8 @@ impl Desk {
         let mut nodes = BTreeSet::new();
         for (kind, amount) in kinds(workload) {
             let rooms = self.occupancy.iter().map(|occupancy| place::rooms(occupancy, kind));
-            let chosen = rooms.filter_map(|rooms| place::choose(rooms, amount, workload.together));
+            let chosen =
+                rooms.filter_map(|rooms| place::choose(place::each(&rooms), amount, workload.together));
             nodes.extend(chosen.flat_map(|chosen| chosen.into_keys().map(|node| node.to_string())));
         }
         together([

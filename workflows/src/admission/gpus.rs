@@ -8,7 +8,7 @@ use crate::tenancy::{
     GpuKind, NodeId, NodeUse, OpenLoan, Placed, Resource, Room, Stock, User, Workload, WorkspaceName,
 };
 use engine::{Undecided, View};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Which GPUs, by node and kind.
 pub(super) type Choice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
@@ -66,7 +66,9 @@ impl Desk {
         let mut choice = Choice::new();
         for (kind, amount) in kinds(workload) {
             let rooms = self.rooms(view, kind, &workload.workspace)?;
-            let Some(chosen) = place::choose(rooms, amount, workload.together) else { return Ok(None) };
+            let Some(chosen) = place::choose(place::each(&rooms), amount, workload.together) else {
+                return Ok(None);
+            };
             choice.insert(kind.clone(), chosen);
         }
         Ok(Some(choice))
@@ -133,7 +135,7 @@ impl Desk {
 
     /// Lists the room on a node, or that it takes no new work.
     pub(super) fn list(&mut self, node: &NodeUse) {
-        let Some(occupancy) = &mut self.occupancy else { return };
+        let Some(occupancy) = self.occupancy.as_mut().map(Arc::make_mut) else { return };
         self.occupancy_changed = true;
         let mut rooms = node.rooms();
         let before = occupancy.nodes.remove(&node.node).unwrap_or_default();

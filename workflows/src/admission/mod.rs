@@ -11,6 +11,7 @@
 mod allow;
 mod arithmetic;
 pub mod audit;
+mod books;
 pub mod codes;
 mod decide;
 mod desk;

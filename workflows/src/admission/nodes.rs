@@ -6,11 +6,14 @@ use super::{
     loans::Cause,
 };
 use crate::tenancy::{
-    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload, WorkloadState,
+    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Sighting, TenantId, Workload, WorkloadState,
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use store::Timestamp;
 
 /// Takes nodes of the tenant into service: their GPUs may be given away. Safe to call again; a node that rested serves again
@@ -26,13 +29,14 @@ pub fn serve_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Resu
         if node.owner.as_ref() != Some(tenant) {
             return Err(differ(format!("node {id} is not tenant {tenant}'s")));
         }
-        desk.occupancy.get_or_insert_with(|| Occupancy {
-            tenant: tenant.clone(),
-            cluster: node.cluster.clone(),
-            region: node.region.clone(),
-            nodes: BTreeMap::new(),
-            observed_at: None,
-            drifts: 0,
+        desk.occupancy.get_or_insert_with(|| {
+            Arc::new(Occupancy {
+                tenant: tenant.clone(),
+                cluster: node.cluster.clone(),
+                region: node.region.clone(),
+                nodes: BTreeMap::new(),
+                drifts: 0,
+            })
         });
         let left = view.get::<NodeUse>(id.as_str())?.filter(|left| left.epoch != node.owner_epoch);
         if let Some(workload) =
@@ -249,9 +253,9 @@ pub struct Observed {
 /// What the view lacks.
 pub fn observe(view: &mut View, tenant: &TenantId, seen: &Observation) -> Result<Observed, Undecided> {
     let mut desk = Desk::open(view, tenant, [])?;
-    let Some(occupancy) = &desk.occupancy else { return Ok(Observed::default()) };
+    let Some(occupancy) = desk.occupancy.clone() else { return Ok(Observed::default()) };
     let at = seen.at.min(desk.now);
-    if occupancy.observed_at.is_some_and(|before| at < before) {
+    if desk.seen_at.is_some_and(|before| at < before) {
         return Ok(Observed::default());
     }
     let mut changes = Vec::new();
@@ -272,20 +276,19 @@ pub fn observe(view: &mut View, tenant: &TenantId, seen: &Observation) -> Result
     let mut drift = Vec::new();
     for (node, kind, astray) in changes {
         let changed_at = desk.node(view, &node)?.map(|node| node.changed_at);
-        let Some(occupancy) = &mut desk.occupancy else { continue };
+        let Some(occupancy) = desk.occupancy.as_mut().map(Arc::make_mut) else { continue };
         let room = occupancy.nodes.get_mut(&node).and_then(|kinds| kinds.get_mut(&kind));
         let Some(room) = room.filter(|_| changed_at.is_some_and(|changed| changed <= at)) else { continue };
         let more = astray > room.astray;
         room.astray = astray;
+        desk.occupancy_changed = true;
         if more {
             occupancy.drifts = occupancy.drifts.saturating_add(1);
             drift.push(Drift { node, kind, astray });
         }
     }
-    if let Some(occupancy) = &mut desk.occupancy {
-        occupancy.observed_at = Some(at);
-        desk.occupancy_changed = true;
-    }
+    view.put(&Sighting { tenant: tenant.clone(), at })?;
+    desk.seen_at = Some(at);
     desk.wake(view)?;
     Ok(Observed { drift, news: desk.save(view)? })
 }

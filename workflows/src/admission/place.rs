@@ -1,44 +1,57 @@
 //! Which nodes and GPUs a workload gets: best fit, so that whole nodes stay free for those who need whole nodes (S-55).
 
 use crate::tenancy::{GpuKind, GpuUse, NodeId, NodeUse, Occupancy, Placed, Room, User, WorkspaceName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes by their free room.
+type Rooms<'a> = BTreeMap<u64, BTreeSet<&'a NodeId>>;
 
 /// How many of `kind` on each node: groups of `together` on one node each, the rest anywhere. `room` says how much of a
 /// node's free room may be used. `None` if there is no way.
-pub(crate) fn choose(
-    mut room: BTreeMap<NodeId, u64>,
+pub(crate) fn choose<'a>(
+    room: impl IntoIterator<Item = (&'a NodeId, u64)>,
     amount: u64,
     together: u64,
 ) -> Option<BTreeMap<NodeId, u64>> {
-    room.retain(|_, free| *free > 0);
+    let mut rooms = Rooms::new();
+    for (node, free) in room.into_iter().filter(|(_, free)| *free > 0) {
+        rooms.entry(free).or_default().insert(node);
+    }
     let mut chosen: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mut rest = amount;
-    let mut take = |room: &mut BTreeMap<NodeId, u64>, node: &NodeId, count: u64| {
-        if let Some(free) = room.get_mut(node) {
-            *free = free.saturating_sub(count);
+    let mut take = |rooms: &mut Rooms<'a>, (free, node): (u64, &'a NodeId), count: u64| {
+        if let Some(nodes) = rooms.get_mut(&free) {
+            nodes.remove(node);
+        }
+        if free > count {
+            rooms.entry(free - count).or_default().insert(node);
         }
         *chosen.entry(node.clone()).or_default() += count;
     };
     while together > 1 && rest > 0 {
         let group = together.min(rest);
-        let node = tightest(&room, group)?;
-        take(&mut room, &node, group);
+        let node = tightest(&rooms, group)?;
+        take(&mut rooms, node, group);
         rest -= group;
     }
     while rest > 0 {
         // All of the rest on one node if it fits, else what is left of the fullest nodes first.
-        let node = tightest(&room, rest).or_else(|| tightest(&room, 1))?;
-        let count = rest.min(room.get(&node).copied().unwrap_or(0));
-        take(&mut room, &node, count);
+        let node = tightest(&rooms, rest).or_else(|| tightest(&rooms, 1))?;
+        let count = rest.min(node.0);
+        take(&mut rooms, node, count);
         rest -= count;
     }
     Some(chosen)
 }
 
 /// The node with the least free room that is at least `count`; the first by name among equals.
-fn tightest(room: &BTreeMap<NodeId, u64>, count: u64) -> Option<NodeId> {
-    let fits = room.iter().filter(|(_, free)| **free >= count);
-    fits.min_by_key(|(node, free)| (**free, *node)).map(|(node, _)| node.clone())
+fn tightest<'a>(rooms: &Rooms<'a>, count: u64) -> Option<(u64, &'a NodeId)> {
+    rooms.range(count..).find_map(|(free, nodes)| Some((*free, *nodes.first()?)))
+}
+
+/// The room on each node, for [`choose`].
+pub(crate) fn each(rooms: &BTreeMap<NodeId, u64>) -> impl Iterator<Item = (&NodeId, u64)> {
+    rooms.iter().map(|(node, free)| (node, *free))
 }
 
 /// What is free of `kind` on each node of a tenant.

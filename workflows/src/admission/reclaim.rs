@@ -420,7 +420,7 @@ impl Desk {
             rooms.into_iter().partition(|(node, _)| near.contains(node));
         for rooms in [first, others] {
             let some = rest.min(rooms.values().copied().fold(0, u64::saturating_add));
-            let Some(chosen) = place::choose(rooms, some, 0) else { continue };
+            let Some(chosen) = place::choose(place::each(&rooms), some, 0) else { continue };
             rest -= some;
             if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
                 reclaim.nodes.extend(chosen.keys().cloned());

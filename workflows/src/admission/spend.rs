@@ -66,6 +66,11 @@ fn count_to(cohort: &mut Cohort, to: Timestamp) {
     cohort.counted = to;
 }
 
+/// Whether a month has ended that the account is still in.
+pub(super) fn month_ended(cohort: &Cohort, now: Timestamp) -> bool {
+    month(cohort.since).is_some_and(|(_, end)| end <= now)
+}
+
 /// Counts up to `now`, closing every month that ended; answers the closed months of workspaces that used something.
 pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<Usage> {
     let mut closed = Vec::new();

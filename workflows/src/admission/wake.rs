@@ -5,7 +5,8 @@
 
 use super::{Demand, News, decide, desk::Desk, weigh::may_borrow_at_all};
 use crate::tenancy::{
-    Account, Answer, Balance, InLine, Line, Resource, TenantId, WorkspaceName, workspace_key,
+    Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
+    workspace_key,
 };
 use engine::{Undecided, View};
 use std::{
@@ -22,7 +23,81 @@ pub const MOST_WOKEN: usize = 32;
 const AHEAD: u128 = 10 * 60 * 1_000;
 
 /// Who comes first: own before borrowed; then what was borrowed, then priority by age, then the oldest.
-type Turn = (bool, u128, Reverse<i64>, Timestamp, String);
+type Turn<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
+
+/// What a decision says of everybody who asks for the same in the same workspace.
+type Shape = (WorkspaceName, Amounts, u64, bool);
+
+/// Refusals that hold for a whole [`Shape`]; the others depend on more of a workload.
+const OF_A_SHAPE: [&str; 9] = [
+    "quota.used_up",
+    "reservation.lent",
+    "borrow.too_many",
+    "borrow.none_idle",
+    "nodes.too_few",
+    "gpus.busy",
+    "gpus.fragmented",
+    "facts.stale",
+    "workspace.frozen",
+];
+
+/// Refused for somebody who has waited too long, and so would be everybody behind.
+const AHEAD_OF_IT: &str = "line.ahead";
+
+/// Whom this wake need not try again.
+#[derive(Default)]
+struct Passed {
+    workloads: BTreeSet<String>,
+    shapes: BTreeSet<Shape>,
+    /// Who waits behind somebody overdue, by what they ask for: the first of those who borrow, or of one workspace.
+    behind: BTreeMap<(Option<WorkspaceName>, Resource), (Timestamp, String)>,
+}
+
+impl Passed {
+    fn over(&self, workspace: &WorkspaceName, waits: &InLine, borrows: bool) -> bool {
+        let place = (waits.since, waits.workload.as_str());
+        let behind = |resource: &Resource| {
+            let whose = (!borrows).then(|| workspace.clone());
+            let first = self.behind.get(&(whose, resource.clone()));
+            first.is_some_and(|(since, name)| (*since, name.as_str()) <= place)
+        };
+        self.workloads.contains(&waits.workload)
+            || !self.shapes.is_empty() && self.shapes.contains(&shape(workspace, waits))
+            || !self.behind.is_empty() && asked(waits).any(behind)
+    }
+
+    fn refused(&mut self, workspace: &WorkspaceName, waits: InLine, borrows: bool, weighed: &[Weighed]) {
+        for finding in weighed.iter().filter(|finding| finding.answer != Answer::Admit) {
+            if OF_A_SHAPE.contains(&finding.code.as_str()) {
+                self.shapes.insert(shape(workspace, &waits));
+            }
+            if let (AHEAD_OF_IT, Some(resource)) = (finding.code.as_str(), &finding.resource) {
+                let whose = (!borrows).then(|| workspace.clone());
+                let place = (waits.since, waits.workload.clone());
+                let first = self.behind.entry((whose, resource.clone())).or_insert_with(|| place.clone());
+                *first = place.min(first.clone());
+            }
+        }
+        self.workloads.insert(waits.workload);
+    }
+
+    /// Others may have been refused because of one that was admitted since.
+    fn admitted(&mut self) {
+        self.shapes.clear();
+        self.behind.clear();
+    }
+}
+
+fn asked(waits: &InLine) -> impl Iterator<Item = &Resource> {
+    waits.requests.iter().filter(|(_, amount)| **amount > 0).map(|(resource, _)| resource)
+}
+
+fn shape(workspace: &WorkspaceName, waits: &InLine) -> Shape {
+    (workspace.clone(), waits.requests.clone(), waits.together, waits.preemptible)
+}
+
+/// A workspace of which somebody could be admitted by what is counted, with what it could use.
+type Hope = (WorkspaceName, BTreeMap<Resource, u64>);
 
 /// Admits everybody whose turn it is: after [`News::more`], by sweeps when a cool-down has ended, and after the platform was
 /// seen again.
@@ -49,14 +124,25 @@ impl Desk {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
         self.top_up(view)?;
-        let mut tried = BTreeSet::new();
+        let mut passed = Passed::default();
+        let mut hopes = self.hopes(view)?;
+        let mut turns = self.in_turn(&hopes, &passed)?;
+        self.foresee_woken(view, &turns)?;
+        turns.reverse();
         let mut woken = 0;
-        let mut first = self.candidates(view, &tried)?;
-        first.sort_by(|(a, _, _), (b, _, _)| a.cmp(b));
-        first.truncate(MOST_WOKEN);
-        let first: Vec<_> = first.into_iter().map(|(_, workspace, waits)| (workspace, waits)).collect();
-        self.foresee_woken(view, &first)?;
-        while let Some((workspace, waits)) = self.next(view, &tried)? {
+        loop {
+            let Some((workspace, waits)) = turns.pop() else {
+                turns = self.in_turn(&hopes, &passed)?;
+                turns.reverse();
+                if turns.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            let borrows = borrows(self.account(&workspace)?, &waits);
+            if passed.over(&workspace, &waits, borrows) {
+                continue;
+            }
             if woken == MOST_WOKEN {
                 self.news.more = true;
                 break;
@@ -71,61 +157,60 @@ impl Desk {
                 let admission = self.admit(view, workload, decided)?;
                 self.news.admitted.push(admission);
                 woken += 1;
+                passed.admitted();
+                turns.clear();
+                hopes = self.hopes(view)?;
             } else {
-                tried.insert(waits.workload);
+                passed.refused(&workspace, waits, borrows, &decided.admission.weighed);
             }
         }
         self.demands(view)
     }
 
-    /// Who comes next of those that could be admitted by what is counted, and have not been tried.
-    fn next(
-        &mut self,
-        view: &mut View,
-        tried: &BTreeSet<String>,
-    ) -> Result<Option<(WorkspaceName, InLine)>, Undecided> {
-        let all = self.candidates(view, tried)?.into_iter();
-        let first = all.min_by(|(a, _, _), (b, _, _)| a.cmp(b));
-        Ok(first.map(|(_, workspace, waits)| (workspace, waits)))
-    }
-
-    /// Those that could be admitted by what is counted, and have not been tried.
-    fn candidates(
-        &mut self,
-        view: &mut View,
-        tried: &BTreeSet<String>,
-    ) -> Result<Vec<(Turn, WorkspaceName, InLine)>, Undecided> {
-        let mut hopeful = Vec::new();
+    /// The workspaces of which somebody could be admitted by what is counted, their lines read.
+    fn hopes(&mut self, view: &mut View) -> Result<Vec<Hope>, Undecided> {
+        let mut hopes: Vec<Hope> = Vec::new();
         for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
             let there = self.there(name, account.least.keys());
             if enough(&there, &account.least) {
-                hopeful.push((name.clone(), there));
+                hopes.push((name.clone(), there));
             }
         }
-        view.want::<Line>(hopeful.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        view.want::<Line>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        for (workspace, there) in &mut hopes {
+            self.line(view, workspace)?;
+            let waiting = self.kept_line(workspace).iter();
+            let asked: BTreeSet<_> = waiting.flat_map(|waits| waits.requests.keys()).collect();
+            let more = self.there(workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked)));
+            there.extend(more);
+        }
+        Ok(hopes)
+    }
+
+    /// Those that could be admitted by what is counted and have not been passed over, in their turn.
+    fn in_turn(&self, hopes: &[Hope], passed: &Passed) -> Result<Vec<(WorkspaceName, InLine)>, Undecided> {
         // What a reclaim serves has GPUs set aside already, and is admitted by its grant alone: never to as many again.
-        let served: BTreeSet<String> =
-            self.cohort.reclaims.values().filter_map(|reclaim| reclaim.workload.clone()).collect();
+        let served: BTreeSet<&str> =
+            self.cohort.reclaims.values().filter_map(|reclaim| reclaim.workload.as_deref()).collect();
         let mut candidates = Vec::new();
-        for (workspace, mut there) in hopeful {
-            self.line(view, &workspace)?;
-            let account = self.account(&workspace)?;
-            let waiting = self.kept_line(&workspace);
-            let asked: BTreeSet<_> = waiting.iter().flat_map(|waits| waits.requests.keys()).collect();
-            there.extend(
-                self.there(&workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked))),
-            );
+        for (workspace, there) in hopes {
+            let account = self.account(workspace)?;
             let at_all = may_borrow_at_all(&self.tenant, account, &self.rules);
-            for waits in waiting.iter().filter(|waits| enough(&there, &waits.requests)) {
+            for waits in self.kept_line(workspace).iter().filter(|waits| enough(there, &waits.requests)) {
                 let borrows = borrows(account, waits);
                 let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
                 let barred = borrows && (cooling || !waits.preemptible || !at_all);
-                if !barred && !tried.contains(&waits.workload) && !served.contains(&waits.workload) {
-                    candidates.push((self.turn(account, waits, borrows), workspace.clone(), waits.clone()));
+                if !barred
+                    && !served.contains(waits.workload.as_str())
+                    && !passed.over(workspace, waits, borrows)
+                {
+                    candidates.push((self.turn(account, waits, borrows), workspace, waits));
                 }
             }
         }
-        Ok(candidates)
+        candidates.sort_by_key(|(turn, _, _)| *turn);
+        candidates.truncate(MOST_WOKEN);
+        Ok(candidates.into_iter().map(|(_, workspace, waits)| (workspace.clone(), waits.clone())).collect())
     }
 
     /// What a workspace could use of each resource, and of GPUs no more than is free.
@@ -142,15 +227,15 @@ impl Desk {
         resources.map(|resource| (resource.clone(), there(resource))).collect()
     }
 
-    fn turn(&self, account: &Account, waits: &InLine, borrows: bool) -> Turn {
+    fn turn<'a>(&self, account: &Account, waits: &'a InLine, borrows: bool) -> Turn<'a> {
         let gpus = account.balances.iter().filter(|(resource, _)| resource.gpu().is_some());
         let had = |(_, balance): (&Resource, &Balance)| {
-            u128::from(balance.spent.borrowed) + u128::from(balance.borrowed) * AHEAD
+            self.cohort.borrowed(balance) + u128::from(balance.borrowed) * AHEAD
         };
         let had = if borrows { gpus.map(had).sum() } else { 0 };
         let raised = self.rules.raised(self.now.since(waits.entered_at)).0;
         let priority = i64::from(waits.priority) + i64::from(raised);
-        (borrows, had, Reverse(priority), waits.since, waits.workload.clone())
+        (borrows, had, Reverse(priority), waits.since, waits.workload.as_str())
     }
 
     /// The first of each line inside its own quota whose kind is not being reclaimed, where somebody else uses more than

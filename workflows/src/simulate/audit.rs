@@ -179,7 +179,7 @@ impl Replay<'_> {
             let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
             for waits in &line.waiting {
                 self.check_deadline(&workspace, waits).await?;
-                idle |= self.could_borrow(&workspace, waits);
+                idle = idle || self.could_borrow(&workspace, waits);
             }
         }
         let now = self.stage.now();

@@ -3,6 +3,7 @@
 use super::{
     life::Stage as At,
     replay::{Happening, Replay, ReplayError},
+    scene::Scene,
     story,
     trace::Demand,
 };
@@ -201,30 +202,26 @@ impl Replay<'_> {
     fn occupy(&mut self, demand: &Demand, placed: &[Placed], more: bool) {
         for part in placed {
             let pieces: u64 = part.gpus.values().map(|slices| u64::from(*slices)).sum();
-            let busy =
-                self.busy.entry(part.node.clone()).or_default().entry(demand.kind.clone()).or_default();
-            *busy = if more { *busy + pieces } else { busy.saturating_sub(pieces) };
+            let kinds = self.platform.get_mut(&part.node);
+            if let Some(seen) = kinds.and_then(|kinds| kinds.get_mut(&demand.kind)) {
+                seen.busy = if more { seen.busy + pieces } else { seen.busy.saturating_sub(pieces) };
+            }
         }
     }
+}
 
-    /// The cluster as its agents see it.
-    pub(super) fn seen_nodes(&self) -> BTreeMap<NodeId, BTreeMap<GpuKind, Seen>> {
-        let machines = self.scene.machines.iter().map(|machine| {
-            let mut kinds: BTreeMap<GpuKind, Seen> = BTreeMap::new();
-            for profile in &machine.gpus {
-                let kind = GpuKind { model: self.scene.model.clone(), profile: profile.clone() };
-                let pieces = profile.as_ref().map_or(1, |p| u64::from(super::openb::per_gpu(p.as_str())));
-                kinds.entry(kind).or_insert(Seen { usable: 0, busy: 0 }).usable += pieces;
-            }
-            for (kind, busy) in self.busy.get(&machine.node).into_iter().flatten() {
-                if let Some(seen) = kinds.get_mut(kind) {
-                    seen.busy = *busy;
-                }
-            }
-            (machine.node.clone(), kinds)
-        });
-        machines.collect()
-    }
+/// The cluster as its agents see it while nothing runs.
+pub(super) fn idle(scene: &Scene) -> BTreeMap<NodeId, BTreeMap<GpuKind, Seen>> {
+    let machines = scene.machines.iter().map(|machine| {
+        let mut kinds: BTreeMap<GpuKind, Seen> = BTreeMap::new();
+        for profile in &machine.gpus {
+            let kind = GpuKind { model: scene.model.clone(), profile: profile.clone() };
+            let pieces = profile.as_ref().map_or(1, |p| u64::from(super::openb::per_gpu(p.as_str())));
+            kinds.entry(kind).or_insert(Seen { usable: 0, busy: 0 }).usable += pieces;
+        }
+        (machine.node.clone(), kinds)
+    });
+    machines.collect()
 }
 
 fn gpu_set(placed: &[Placed]) -> GpuSet {

@@ -16,9 +16,9 @@ use super::{
     trace::{Demand, Standing},
 };
 use crate::{
-    admission::{self, News, Observation, Request},
+    admission::{self, News, Observation, Request, Seen},
     reclaim::ledger::announce,
-    tenancy::{Amounts, Cohort, Resource, WorkloadClass},
+    tenancy::{Amounts, Cohort, GpuKind, NodeId, Resource, WorkloadClass},
 };
 use engine::{Stopwatch, Unsound};
 use serde::Serialize;
@@ -109,6 +109,9 @@ impl Settings {
     }
 }
 
+/// After so many sweeps all who wait are looked at: a promise that is broken stays so until it is served.
+const PROMISES_EVERY: u64 = 5;
+
 pub(super) struct Replay<'a> {
     pub(super) scene: &'a Scene,
     pub(super) baseline: Baseline,
@@ -122,7 +125,7 @@ pub(super) struct Replay<'a> {
     pub(super) called: BTreeSet<usize>,
     pub(super) open: BTreeMap<ExecutionId, reclaimer::Open>,
     pub(super) polled: BTreeSet<String>,
-    pub(super) busy: BTreeMap<crate::tenancy::NodeId, BTreeMap<crate::tenancy::GpuKind, u64>>,
+    pub(super) platform: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
     pub(super) gauge: Gauge,
     pub(super) checks: Checks,
     pub(super) story: Story,
@@ -131,6 +134,7 @@ pub(super) struct Replay<'a> {
     pub(super) idle: bool,
     pub(super) single: bool,
     steps: u64,
+    sweeps: u64,
     ends: Timestamp,
 }
 
@@ -178,7 +182,7 @@ impl<'a> Replay<'a> {
             called: BTreeSet::new(),
             open: BTreeMap::new(),
             polled: BTreeSet::new(),
-            busy: BTreeMap::new(),
+            platform: super::feed::idle(scene),
             gauge: Gauge::new(scene),
             story: Story::new(settings.told),
             loans_ended: BTreeMap::new(),
@@ -186,6 +190,7 @@ impl<'a> Replay<'a> {
             idle: false,
             single: scene.demands.iter().all(|demand| demand.gpus == 1),
             steps: 0,
+            sweeps: 0,
             ends: scene.starts.after(scene.ends),
             stage,
         })
@@ -334,7 +339,7 @@ impl<'a> Replay<'a> {
         if next <= self.ends {
             self.plan(next, Happening::Sweep);
         }
-        let seen = Observation { at: now, nodes: self.seen_nodes() };
+        let seen = Observation { at: now, nodes: std::mem::take(&mut self.platform) };
         let tenant = &self.scene.tenant;
         let observed = self
             .stage
@@ -344,7 +349,9 @@ impl<'a> Replay<'a> {
                 announce(view, &observed.news)?;
                 Ok(observed)
             })
-            .await?;
+            .await;
+        self.platform = seen.nodes;
+        let observed = observed?;
         for drift in &observed.drift {
             self.checks.note(
                 now,
@@ -356,7 +363,8 @@ impl<'a> Replay<'a> {
         crate::sweeps::run_due(&self.stage.engine).await?;
         self.catch_up().await?;
         self.gauge.sample(now);
-        self.check_promises().await
+        self.sweeps += 1;
+        if self.sweeps.is_multiple_of(PROMISES_EVERY) { self.check_promises().await } else { Ok(()) }
     }
 
     /// Acts on what a change of the account came to.

@@ -46,7 +46,7 @@ pub use name::{
     OfWorkspace, RegionId, TenantId, WorkspaceName,
 };
 pub use node::{Node, NodeError, NodeState};
-pub use occupancy::{GpuUse, NodeUse, Occupancy, Room, User};
+pub use occupancy::{GpuUse, NodeUse, Occupancy, Room, Sighting, User};
 pub use pool::{Chunk, ChunkCount, Pool};
 pub use quantity::{Cents, Gpus, OwnerEpoch};
 pub use quota::{Allowance, Limits, Quota, QuotaEnd};

@@ -42,8 +42,6 @@ pub struct Occupancy {
     pub region: RegionId,
     /// By node and kind. A node that takes no new work is not listed.
     pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Room>>,
-    /// When the platform last said what is really free; admission does not go by older words than policy allows.
-    pub observed_at: Option<Timestamp>,
     /// Counts how often a node was seen otherwise than the ledger has it.
     pub drifts: u64,
 }
@@ -55,6 +53,24 @@ impl Occupancy {
 
 impl Entity for Occupancy {
     const COLLECTION: &'static str = "occupancies";
+
+    fn id(&self) -> String {
+        self.tenant.to_string()
+    }
+}
+
+/// When the platform last said what is really free in a tenant's nodes; admission does not go by older words than policy
+/// allows. Apart from the [`Occupancy`], which few looks change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Whose nodes.
+    pub tenant: TenantId,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Entity for Sighting {
+    const COLLECTION: &'static str = "sightings";
 
     fn id(&self) -> String {
         self.tenant.to_string()
