@@ -86,8 +86,7 @@ fn nobody_is_waited_for_who_was_not_asked_to_end() {
 /// A hold is named for its incident, and one whose name was too long was refused, without anybody being told.
 #[tokio::test]
 async fn evidence_is_held_however_long_the_name_of_the_incident() {
-    let tenants =
-        ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());
+    let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());
     let happening = Happening::IsolationBreach { tenants: tenants.to_vec() };
     let incident = IncidentResponse::new(happening, "audit".into(), "a packet that should not be".into());
 

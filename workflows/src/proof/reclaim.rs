@@ -62,8 +62,8 @@ struct Case {
     cause: fn() -> Option<Cause>,
     policy: Vec<(&'static str, &'static str)>,
     fault: Option<Fault>,
-    /// Whether the demand is withdrawn while GPUs are called back for it.
-    withdrawn: bool,
+    /// After how many commits the demand is withdrawn, if it is.
+    withdrawn: Option<usize>,
     /// Whether everything is made to go wrong.
     thorough: bool,
 }
@@ -86,14 +86,20 @@ fn cases() -> Vec<Case> {
         cause: for_demand,
         policy: Vec::new(),
         fault: None,
-        withdrawn: false,
+        withdrawn: None,
         thorough: true,
     };
     let glance = || Case { thorough: false, ..usual() };
     vec![
         Case { name: "nothing has to be freed", demand: 0, ..usual() },
         Case { name: "nobody can give way", cause: for_excess::<5>, ..usual() },
-        Case { name: "the demand is withdrawn meanwhile", withdrawn: true, ..glance() },
+        Case {
+            name: "the demand is withdrawn before the fence, and it is planned only once",
+            withdrawn: Some(2),
+            policy: vec![("replans: 3", "replans: 0")],
+            ..glance()
+        },
+        Case { name: "the demand is withdrawn meanwhile", withdrawn: Some(6), ..glance() },
         Case {
             name: "somebody unknown has its GPUs open",
             fault: Some(Fault::on("ListGpuClients", What::HandleLeaked).times(0)),
@@ -109,7 +115,7 @@ fn cases() -> Vec<Case> {
             fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
             ..glance()
         },
-        // In this and the last, what waits is more than its own quota covers, so no other reclaim begins for it.
+        // In this and the last, what waits would have to borrow, so no other reclaim begins for it.
         Case {
             name: "a service gives way, for its workspace has too much",
             victim: (WorkloadClass::Service, Checkpoint::None),
@@ -123,7 +129,7 @@ fn cases() -> Vec<Case> {
             victim: (WorkloadClass::Batch, Checkpoint::Api),
             ..usual()
         },
-        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..usual() },
+        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
         Case { name: "a batch job gives way", ..usual() },
         Case { name: OVERDUE, demand: 3, cause: || Some(Cause::Overdue), ..usual() },
     ]
@@ -155,7 +161,8 @@ impl Case {
             ("lent", "research", 2, class, checkpoint),
         ];
         // One that asks for nothing more was there first, and has what it needs.
-        let serve = ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None);
+        let asks = if self.demand > 2 { WorkloadClass::Batch } else { WorkloadClass::Service };
+        let serve = ("serve", "production", self.demand.max(1), asks, Checkpoint::None);
         jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
         // One look is as good as three where nothing but the number of commits differs, and so is a short wait as a long one. A
         // victim may be all that a workspace has: only where people decide are they asked.
@@ -208,7 +215,7 @@ impl Scene<Reclaim> for Play {
             key.id.ends_with("/serve")
                 || [Line::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
         };
-        let ours = documents.iter().filter(|(key, _)| !(self.case.withdrawn && of_demand(key)));
+        let ours = documents.iter().filter(|(key, _)| !(self.case.withdrawn.is_some() && of_demand(key)));
         all.extend(ours.filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))));
         all
     }
@@ -219,7 +226,7 @@ impl Scene<Reclaim> for Play {
 
     fn meanwhile(&self) -> Option<Meanwhile> {
         let decide = |view: &mut View| admission::finish(view, &tenant()?, "serve").map(drop);
-        self.case.withdrawn.then_some(Meanwhile { after: 6, decide })
+        self.case.withdrawn.map(|after| Meanwhile { after, decide })
     }
 
     fn complaints(&self, platform: &Platform) -> Vec<String> {
