@@ -59,6 +59,8 @@ struct Case {
     victim: (WorkloadClass, Checkpoint),
     /// What is asked for, of two that are lent.
     demand: u64,
+    /// Whether whoever asks has no quota, so that no reclaim of its own begins for it.
+    borrows: bool,
     cause: fn() -> Option<Cause>,
     policy: Vec<(&'static str, &'static str)>,
     fault: Option<Fault>,
@@ -83,6 +85,7 @@ fn cases() -> Vec<Case> {
         name: "",
         victim: (WorkloadClass::Batch, Checkpoint::Signal),
         demand: 2,
+        borrows: false,
         cause: for_demand,
         policy: Vec::new(),
         fault: None,
@@ -115,11 +118,10 @@ fn cases() -> Vec<Case> {
             fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
             ..glance()
         },
-        // In this and the last, what waits would have to borrow, so no other reclaim begins for it.
         Case {
             name: "a service gives way, for its workspace has too much",
             victim: (WorkloadClass::Service, Checkpoint::None),
-            demand: 3,
+            borrows: true,
             cause: for_excess::<2>,
             policy: vec![("workloads: [batch, interactive]", "workloads: [batch, interactive, service]")],
             ..usual()
@@ -131,7 +133,7 @@ fn cases() -> Vec<Case> {
         },
         Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
         Case { name: "a batch job gives way", ..usual() },
-        Case { name: OVERDUE, demand: 3, cause: || Some(Cause::Overdue), ..usual() },
+        Case { name: OVERDUE, borrows: true, cause: || Some(Cause::Overdue), ..usual() },
     ]
 }
 
@@ -161,8 +163,11 @@ impl Case {
             ("lent", "research", 2, class, checkpoint),
         ];
         // One that asks for nothing more was there first, and has what it needs.
-        let asks = if self.demand > 2 { WorkloadClass::Batch } else { WorkloadClass::Service };
-        let serve = ("serve", "production", self.demand.max(1), asks, Checkpoint::None);
+        let serve = if self.borrows {
+            ("serve", "guest", self.demand, WorkloadClass::Batch, Checkpoint::None)
+        } else {
+            ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None)
+        };
         jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
         // One look is as good as three where nothing but the number of commits differs, and so is a short wait as a long one. A
         // victim may be all that a workspace has: only where people decide are they asked.
@@ -178,6 +183,7 @@ impl Case {
             workspaces: vec![
                 ("production", WorkspaceClass::Production, owned(2, Some(1))),
                 ("research", WorkspaceClass::Research, owned(2, None)),
+                ("guest", WorkspaceClass::Research, owned(0, Some(2))),
             ],
             jobs,
             policy,
