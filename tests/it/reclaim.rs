@@ -1,9 +1,16 @@
 //! Reclaim, its evictions, capacity exhaustion and incidents: everything made to go wrong, and pages that say what runs.
 
-use engine::{Workflow, check, diagram};
-use std::{env, fs};
+use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check, diagram};
+use std::{env, fs, sync::Arc};
+use store::{Memory, Store as _, Timestamp};
 use workflows::{
-    capacity_exhaustion::CapacityExhaustion, eviction::Eviction, incident_response::IncidentResponse, proof,
+    backends::simulated::LocalWorld,
+    capacity_exhaustion::CapacityExhaustion,
+    destruction::Holds,
+    eviction::Eviction,
+    incident_response::{Happening, IncidentResponse},
+    platform::Platform,
+    proof,
     reclaim::Reclaim,
 };
 
@@ -47,4 +54,50 @@ async fn an_exhaustion_survives_every_single_fault() {
     let report = proof::capacity_exhaustion().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
+}
+
+/// In a tenant's small worlds: a demand, overdue loans, a workspace with too much; a victim that saves, clings, is a service; memory
+/// that stays dirty, GPUs that stay open. The ways of the eviction count as well.
+#[tokio::test]
+async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
+    let report = proof::reclaim().await.unwrap();
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test]
+async fn an_incident_survives_every_fault_crash_and_interruption() {
+    let report = proof::incident_response().await.unwrap();
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+/// The signal that a workload has ended could come from anybody, and once led past the eviction: a workload that ran on was removed
+/// by force, or held its GPUs until the reclaim gave up, without ever having been asked to end.
+#[test]
+fn nobody_is_waited_for_who_was_not_asked_to_end() {
+    let edges = diagram::<Eviction>().edges;
+    let waited: Vec<_> = edges.iter().filter(|edge| edge.to == "Terminating").collect();
+
+    assert!(!waited.is_empty());
+    assert!(waited.iter().all(|edge| edge.from == "Evicting"), "{waited:?}");
+}
+
+/// A hold is named for its incident, and one whose name was too long was refused, without anybody being told.
+#[tokio::test]
+async fn evidence_is_held_however_long_the_name_of_the_incident() {
+    let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());
+    let happening = Happening::IsolationBreach { tenants: tenants.to_vec() };
+    let incident = IncidentResponse::new(happening, "audit".into(), "a packet that should not be".into());
+
+    let (store, world) = (Arc::new(Memory::new()), Arc::new(LocalWorld::new()));
+    let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
+    let engine = Engine::new(store.clone(), clock, Platform::simulated(world));
+    let engine = engine.with::<IncidentResponse>().unwrap();
+    engine.start(incident, Request::by(&Person::new("ines", ["security"]))).await.unwrap();
+
+    engine.run_until_idle().await.unwrap();
+
+    let held = store.documents(Holds::COLLECTION, "", None, 10).await.unwrap();
+    assert_eq!(held.items.len(), tenants.len());
 }

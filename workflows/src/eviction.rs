@@ -136,7 +136,8 @@ impl Workflow for Eviction {
                 .within(care.grace)
                 .or_else(Draining)
                 .then(Draining),
-            AwaitingExit => await_signal(EXITED).within(care.grace).then(Terminating).expired(Draining),
+            // That it has ended is somebody's word: it is asked to end all the same, which one that has ended does not feel.
+            AwaitingExit => await_signal(EXITED).within(care.grace).then(Draining).expired(Draining),
             Draining => {
                 act(BeginEviction { tenant: self.tenant.clone(), workload: self.workload.name.clone() })
                     .nothing_to_undo()

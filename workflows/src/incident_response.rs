@@ -10,8 +10,8 @@ mod ledger;
 pub use ledger::{Incident, Severity};
 
 use crate::{
-    actuators::{DiagnoseNode, Diagnosis, Level},
-    destruction::{HoldKind, PlaceHold, Scope},
+    actuators::{DiagnoseNode, Diagnosis, Level, codes},
+    destruction::{Digest, Hold, HoldKind, PlaceHold, Scope},
     ledger::{IssueClusterKey, RevokeClusterKey},
     platform::Platform,
     tenancy::{ClusterId, NodeId, TenantId},
@@ -136,8 +136,11 @@ impl Workflow for IncidentResponse {
                     me.running = running;
                 })
                 .then(Diagnosing),
+            // What was found unfit, and what could not be found out, do not serve: to turn back would put the node into service.
             Diagnosing => act_each(self.diagnoses())
                 .nothing_to_undo()
+                .on_failure(codes::NODE_UNFIT, Judging)
+                .or_else(Judging)
                 .record(|me: &mut Self, found: Diagnosis| {
                     me.fit = found.fit;
                     me.diagnosis = Some(found.report);
@@ -221,6 +224,19 @@ impl Workflow for IncidentResponse {
     fn examples() -> Vec<Self> {
         examples::all()
     }
+}
+
+/// The name of the hold on what an incident is about. A long one is cut, as a hold whose name is too long would not be placed.
+fn hold_of(incident: &str) -> String {
+    let whole = format!("incident {incident}");
+    if whole.len() <= Hold::LONGEST_ID {
+        return whole;
+    }
+    let digest = Digest::of_bytes(incident.as_bytes());
+    let room = Hold::LONGEST_ID.saturating_sub(digest.short().len() + 1);
+    let head: String =
+        whole.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c).collect();
+    format!("{head} {}", digest.short())
 }
 
 fn joined(tenants: &[TenantId]) -> String {
@@ -338,7 +354,7 @@ impl IncidentResponse {
     fn holds(&self) -> Vec<PlaceHold> {
         let hold = |tenant: TenantId| PlaceHold {
             tenant,
-            id: format!("incident {}", self.subject().name),
+            id: hold_of(&self.subject().name),
             kind: HoldKind::Incident,
             scope: Scope::Tenant,
             reason: self.evidence.clone(),

@@ -3,12 +3,14 @@
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
 mod capacity;
+mod incidents;
 mod offboarding;
 mod quotas;
 mod reclaim;
 mod stage;
 
 pub use capacity::capacity_exhaustion;
+pub use incidents::incident_response;
 pub use offboarding::{Ready, left_behind, node_sanitisation, offboarding, ready};
 pub use quotas::{quota_decrease, quota_increase, sla_change};
 pub use reclaim::reclaim;
@@ -17,6 +19,7 @@ use crate::{
     backends::simulated::{Fault, LocalWorld, Script, What},
     capacity_exhaustion::CapacityExhaustion,
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
@@ -92,6 +95,7 @@ pub async fn of(name: &str) -> Result<Option<Report>, Error> {
         NodeSanitisation::NAME => node_sanitisation().await?,
         Reclaim::NAME => reclaim().await?,
         CapacityExhaustion::NAME => capacity_exhaustion().await?,
+        IncidentResponse::NAME => incident_response().await?,
         _ => return Ok(None),
     }))
 }

@@ -164,6 +164,8 @@ impl Workflow for Reclaim {
                 .on_failure(ledger::STALE, CountingPlans)
                 .then(EvictingVictims),
             CountingPlans => when(self.may_plan(), "plan again", Planning)
+                // Victims of an earlier plan are at work: what they free is kept, whether or not others can be found.
+                .or_when(self.begun, "what was begun has to end", AwaitingVictims)
                 .otherwise("the books will not stand still", Unsettled),
 
             // One child a victim. Those that are past no return finish; the others are let go when this is cancelled.

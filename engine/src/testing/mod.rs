@@ -13,5 +13,5 @@ mod sweep;
 mod tap;
 
 pub use report::Report;
-pub use scene::{Fault, Scene, World};
+pub use scene::{Fault, Meanwhile, Scene, World};
 pub use sweep::{verify, verify_with_children};

@@ -2,7 +2,7 @@
 
 use super::{
     cuttable::Cuttable,
-    scene::{Fault, Scene},
+    scene::{Fault, Meanwhile, Scene},
     tap::{Deeded, ScriptTap, locked},
 };
 use crate::{
@@ -114,6 +114,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
         left: HashSet::new(),
         mended: HashSet::new(),
         script: script.clone(),
+        meanwhile: scene.meanwhile(),
         interrupted: false,
         kind: std::marker::PhantomData,
     };
@@ -185,6 +186,8 @@ struct Stage<W: Workflow> {
     /// Executions that an operator has tried to mend.
     mended: HashSet<ExecutionId>,
     script: Script,
+    /// What others do, until they have done it.
+    meanwhile: Option<Meanwhile>,
     interrupted: bool,
     kind: std::marker::PhantomData<fn() -> W>,
 }
@@ -231,6 +234,7 @@ impl<W: Workflow> Stage<W> {
                 self.restart();
                 engine = self.engine();
             }
+            self.others().await?;
             self.interrupt(&engine, id).await?;
             match self.work(&engine).await {
                 Ok(true) => continue,
@@ -243,10 +247,10 @@ impl<W: Workflow> Stage<W> {
             }
             let open = self.open(id).await?;
             let Some(stuck) = open.iter().find(|record| record.phase == "parked") else {
-                if let (Phase::Finished { outcome, .. }, true) =
-                    (&self.execution(id).await?.phase, open.is_empty())
+                if open.is_empty()
+                    && let Phase::Finished { outcome, .. } = self.execution(id).await?.phase
                 {
-                    return Ok((Rest::Finished(*outcome), parked));
+                    return Ok((Rest::Finished(outcome), parked));
                 }
                 self.answer(&engine, &open).await?;
                 continue;
@@ -296,6 +300,14 @@ impl<W: Workflow> Stage<W> {
             Err(_) if self.store.is_dead() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Lets others do what they do meanwhile. Their process is another one, and does not die with this.
+    async fn others(&mut self) -> Result<(), Error> {
+        let commits = self.store.commits();
+        let Some(due) = self.meanwhile.take_if(|meanwhile| commits >= meanwhile.after) else { return Ok(()) };
+        let (store, clock) = (self.memory.clone(), self.clock.clone());
+        Engine::<W::Platform>::new(store, clock, self.platform.clone()).ledger(true, due.decide).await
     }
 
     async fn interrupt(&mut self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! The world a workflow is tried in, and what is done to it there.
 
-use crate::{ActionError, Bend, Workflow};
+use crate::{ActionError, Bend, Undecided, View, Workflow};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Debug};
 use store::{Key, Put};
@@ -56,11 +56,25 @@ pub trait Scene<W: Workflow>: Send + Sync {
         true
     }
 
+    /// What somebody else does to the ledger while the run goes on.
+    fn meanwhile(&self) -> Option<Meanwhile> {
+        None
+    }
+
     /// What the world itself has seen going wrong, such as an effect that happened twice under one key.
     fn complaints(&self, platform: &W::Platform) -> Vec<String> {
         let _ = platform;
         Vec::new()
     }
+}
+
+/// A change of the ledger that is no part of the run, such as a user who wants something no more.
+#[derive(Clone, Copy, Debug)]
+pub struct Meanwhile {
+    /// It happens once the run has made so many commits.
+    pub after: usize,
+    /// Decides it.
+    pub decide: fn(&mut View) -> Result<(), Undecided>,
 }
 
 /// A platform and the documents to begin with.

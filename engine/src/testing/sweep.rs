@@ -151,8 +151,13 @@ impl Sweep {
                 let run = self
                     .try_one(scene, &format!("crash {side} a commit {when}"), &script, clean, &what)
                     .await?;
-                // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps.
-                let alike = run.family.is_empty() || run.bent == base.bent;
+                // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps, which may
+                // also come first or second. Of one that is alone, each attempt at the same thing is as good as the other.
+                let alike = if run.family.is_empty() {
+                    bent_in(&run) == bent_in(base)
+                } else {
+                    run.bent == base.bent
+                };
                 if alike && run.rest != base.rest {
                     self.complain(
                         scene,
@@ -273,6 +278,11 @@ impl Sweep {
             self.report.complaints.push(complaint);
         }
     }
+}
+
+/// What was bent first, whichever attempt at it.
+fn bent_in(run: &Run) -> Option<&str> {
+    run.bent.as_deref().map(|bent| bent.rsplit_once(' ').map_or(bent, |(place, _attempt)| place))
 }
 
 fn bent(point: Point, fault: Fault, code: Option<String>) -> Script {

@@ -162,7 +162,7 @@ pub trait Workloads: Debug + Send + Sync {
 pub enum Telling {
     /// To its owner: it ends then, in milliseconds since 1970.
     EndsAt(u64),
-    /// To its owner: it goes on.
+    /// To its owner: it goes on, so what it has saved will not do when it is to end another time.
     GoesOn,
     /// To the gateway: this share of requests, in percent.
     Weight(u8),
@@ -188,7 +188,8 @@ impl Action for NotifyBorrower {
     }
 }
 
-/// Tells a borrower that its workload goes on after all. Safe to run twice; tolerates that nobody was told.
+/// Tells a borrower that its workload goes on after all, so that it saves its work anew when it is asked again. Safe to run
+/// twice; tolerates that nobody was told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WithdrawNotice {
     /// Which workload.
@@ -238,7 +239,7 @@ impl Action for RestoreService {
 
 /// Asks a workload to save its work, and waits until it has.
 ///
-/// Safe to run twice: one that has saved says so again. Changes nothing that would have to be taken back.
+/// Safe to run twice: one that has saved says so again, until [`WithdrawNotice`] says that it goes on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SaveWork {
     /// Which workload.

@@ -101,6 +101,11 @@ pub struct Hold {
     pub review_at: Option<Moment>,
 }
 
+impl Hold {
+    /// The longest name, in bytes.
+    pub const LONGEST_ID: usize = 64;
+}
+
 /// A hold that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
@@ -236,7 +241,7 @@ impl Holds {
     /// # Errors
     /// [`HoldError::PastPivot`] when something of its scope is being destroyed already; a name that is taken; too many.
     pub fn place(&self, hold: Hold) -> Result<Self, HoldError> {
-        check_text("id", &hold.id, 64)?;
+        check_text("id", &hold.id, Hold::LONGEST_ID)?;
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
         check_text("placed_by", &hold.placed_by, 256)?;
         if let Some(there) = self.open.iter().find(|there| there.id == hold.id) {

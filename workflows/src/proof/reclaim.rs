@@ -3,6 +3,7 @@
 use super::stage::{Set, Stage, failed, h100, tenant};
 use crate::{
     actuators::StartWorkload,
+    admission,
     backends::simulated::{Fault, LocalWorld, Script, What},
     platform::Platform,
     policy::{PolicyInForce, PublishedPolicy},
@@ -13,8 +14,8 @@ use crate::{
     },
 };
 use engine::{
-    Entity, Error,
-    testing::{Report, Scene, World, verify_with_children},
+    Entity, Error, View,
+    testing::{Meanwhile, Report, Scene, World, verify_with_children},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -58,45 +59,81 @@ struct Case {
     victim: (WorkloadClass, Checkpoint),
     /// What is asked for, of two that are lent.
     demand: u64,
+    /// Whether whoever asks has no quota, so that no reclaim of its own begins for it.
+    borrows: bool,
     cause: fn() -> Option<Cause>,
     policy: Vec<(&'static str, &'static str)>,
     fault: Option<Fault>,
+    /// After how many commits the demand is withdrawn, if it is.
+    withdrawn: Option<usize>,
+    /// Whether everything is made to go wrong.
+    thorough: bool,
 }
 
 fn for_demand() -> Option<Cause> {
     Some(Cause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
 }
 
+/// Of its four GPUs, research may be made to give back so many.
+fn for_excess<const AMOUNT: u64>() -> Option<Cause> {
+    Some(Cause::Excess { workspace: "research".parse().ok()?, amount: AMOUNT })
+}
+
+/// Those with a way that no other has come first: later ones look only for what is left.
 fn cases() -> Vec<Case> {
     let usual = || Case {
         name: "",
         victim: (WorkloadClass::Batch, Checkpoint::Signal),
         demand: 2,
+        borrows: false,
         cause: for_demand,
         policy: Vec::new(),
         fault: None,
+        withdrawn: None,
+        thorough: true,
     };
+    let glance = || Case { thorough: false, ..usual() };
     vec![
-        Case { name: "a batch job gives way", ..usual() },
+        Case { name: "nothing has to be freed", demand: 0, ..usual() },
+        Case { name: "nobody can give way", cause: for_excess::<5>, ..usual() },
+        Case {
+            name: "the demand is withdrawn before the fence, and it is planned only once",
+            withdrawn: Some(2),
+            policy: vec![("replans: 3", "replans: 0")],
+            ..glance()
+        },
+        Case { name: "the demand is withdrawn meanwhile", withdrawn: Some(6), ..glance() },
+        Case {
+            name: "somebody unknown has its GPUs open",
+            fault: Some(Fault::on("ListGpuClients", What::HandleLeaked).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "a victim clings to its node",
+            fault: Some(Fault::on("EvictWorkload", What::WorkloadClings).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "its memory is not cleaned",
+            fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "a service gives way, for its workspace has too much",
+            victim: (WorkloadClass::Service, Checkpoint::None),
+            borrows: true,
+            cause: for_excess::<2>,
+            policy: vec![("workloads: [batch, interactive]", "workloads: [batch, interactive, service]")],
+            ..usual()
+        },
         Case {
             name: "one that saves when asked gives way",
             victim: (WorkloadClass::Batch, Checkpoint::Api),
             ..usual()
         },
-        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..usual() },
-        Case { name: "nobody can give way", demand: 3, ..usual() },
-        Case { name: "nothing has to be freed", demand: 0, ..usual() },
-        Case {
-            name: "a victim clings to its node",
-            fault: Some(Fault::on("EvictWorkload", What::WorkloadClings).times(0)),
-            ..usual()
-        },
-        Case {
-            name: "its memory is not cleaned",
-            fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
-            ..usual()
-        },
-        Case { name: OVERDUE, demand: 2, cause: || Some(Cause::Overdue), ..usual() },
+        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
+        Case { name: "a batch job gives way", ..usual() },
+        Case { name: OVERDUE, borrows: true, cause: || Some(Cause::Overdue), ..usual() },
     ]
 }
 
@@ -126,16 +163,27 @@ impl Case {
             ("lent", "research", 2, class, checkpoint),
         ];
         // One that asks for nothing more was there first, and has what it needs.
-        let serve = ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None);
+        let serve = if self.borrows {
+            ("serve", "guest", self.demand, WorkloadClass::Batch, Checkpoint::None)
+        } else {
+            ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None)
+        };
         jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
-        // One look is as good as three where nothing but the number of commits differs.
-        let mut policy = vec![("max_staleness: 2m", "max_staleness: 3650d"), ("reads: 3", "reads: 1")];
+        // One look is as good as three where nothing but the number of commits differs, and so is a short wait as a long one. A
+        // victim may be all that a workspace has: only where people decide are they asked.
+        let mut policy = vec![
+            ("max_staleness: 2m", "max_staleness: 3650d"),
+            ("reads: 3", "reads: 1"),
+            ("gone: 3m, confirm: 2m", "gone: 3s, confirm: 10s"),
+            ("ratio: 2, share: 0.25", "ratio: 2, share: 1"),
+        ];
         policy.extend(self.policy.iter().copied());
         let stage = Stage {
             nodes: 1,
             workspaces: vec![
                 ("production", WorkspaceClass::Production, owned(2, Some(1))),
                 ("research", WorkspaceClass::Research, owned(2, None)),
+                ("guest", WorkspaceClass::Research, owned(0, Some(2))),
             ],
             jobs,
             policy,
@@ -168,16 +216,23 @@ impl Scene<Reclaim> for Play {
 
     fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let mut all = platform.local_world().map(LocalWorld::snapshot).unwrap_or_default();
-        all.extend(
-            documents.iter().filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))),
-        );
+        // A demand that is withdrawn is out of line, however the reclaim ends.
+        let of_demand = |key: &Key| {
+            key.id.ends_with("/serve")
+                || [Line::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
+        };
+        let ours = documents.iter().filter(|(key, _)| !(self.case.withdrawn.is_some() && of_demand(key)));
+        all.extend(ours.filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))));
         all
     }
 
-    /// Each run has an eviction in it and some sixty commits: here it is cancelled and paused after each of them, and every other
-    /// answer is given. Single actions are made to go wrong in the tests of workloads and of admission.
     fn thorough(&self) -> bool {
-        false
+        self.case.thorough
+    }
+
+    fn meanwhile(&self) -> Option<Meanwhile> {
+        let decide = |view: &mut View| admission::finish(view, &tenant()?, "serve").map(drop);
+        self.case.withdrawn.map(|after| Meanwhile { after, decide })
     }
 
     fn complaints(&self, platform: &Platform) -> Vec<String> {
@@ -186,7 +241,7 @@ impl Scene<Reclaim> for Play {
 }
 
 /// What of a document matters after a run: who has what, not when or by which decision.
-fn matter(key: &Key, body: &Value) -> Option<Value> {
+pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
     let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
     match key.collection.as_str() {
         Workload::COLLECTION => Some(json!([field("state"), field("placed")])),

@@ -76,7 +76,7 @@ impl Workloads for Simulated {
     async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
         let change = match telling {
             Telling::EndsAt(at) => json!({ "reclaim_at": at }),
-            Telling::GoesOn => json!({ "reclaim_at": null }),
+            Telling::GoesOn => json!({ "reclaim_at": null, "checkpointed": null }),
             Telling::Weight(weight) => json!({ "weight": weight }),
         };
         self.send(ask(Verb::Run, of, &of.full_name()).with(change), stamp).await.map(drop)
