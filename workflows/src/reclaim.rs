@@ -354,6 +354,7 @@ impl Reclaim {
             tenant: self.tenant.clone(),
             resource: self.resource.clone(),
             cause: self.cause.clone(),
+            more: self.planned.as_ref().map_or(0, |planned| planned.more),
             victims: self.victims().iter().map(|victim| victim.workload.name.clone()).collect(),
             deadline: self.terms().map(|terms| terms.deadline).unwrap_or_default(),
         }

@@ -285,6 +285,7 @@ impl History {
 
 fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {
     Fence {
+        more: 0,
         tenant: tenant(),
         resource: demand.resource.clone(),
         execution,

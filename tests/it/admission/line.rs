@@ -161,6 +161,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     assert_eq!(world.books.all::<Loan>()[0].state, LoanState::Overdue);
     let by = ExecutionId::from_bytes([9; 16]);
     let fence = Fence {
+        more: 0,
         tenant: tenant(),
         resource: h100(),
         execution: by,
@@ -187,6 +188,7 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
         let demand = world.submit(&job("lender", &mine, 8)).unwrap().news.demands.remove(0);
         let by = ExecutionId::from_bytes([round + 1; 16]);
         let fence = Fence {
+            more: 0,
             tenant: tenant(),
             resource: h100(),
             execution: by,

@@ -22,6 +22,7 @@ fn lent() -> (World, Demand) {
 
 fn fencing(demand: &Demand, victims: &[&str]) -> Fence {
     Fence {
+        more: 0,
         tenant: tenant(),
         resource: h100(),
         execution: by(7),

@@ -304,7 +304,7 @@ impl Auditor<'_> {
         for (name, account) in &self.books.cohort.accounts {
             for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {
                 let reclaim = self.books.cohort.reclaims.get(resource).filter(|r| r.workspace == *name);
-                let wanted = reclaim.map_or(0, |reclaim| reclaim.wanted);
+                let wanted = reclaim.map_or(0, crate::tenancy::Reclaiming::aside);
                 let demand = reclaim.and_then(|reclaim| reclaim.workload.clone()).unwrap_or_default();
                 let aside =
                     resource.gpu().and_then(|kind| pieces(&self.books.nodes, &demand).get(kind).copied());

@@ -35,8 +35,8 @@ impl Books {
 
     /// Puts another in its place.
     pub(super) fn change(&mut self, change: impl FnOnce(Cohort) -> Cohort) {
-        let cohort = change((**self).clone());
-        **self = cohort;
+        let cohort: &mut Cohort = self;
+        *cohort = change(cohort.clone());
     }
 
     /// What `balance` of it has borrowed this month up to now, in pieces times milliseconds.

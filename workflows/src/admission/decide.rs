@@ -6,6 +6,7 @@ use super::{
     gpus::{Choice, kinds},
     loans::Cause,
     place,
+    weigh::may_borrow_at_all,
 };
 use crate::{
     policy::sha256,
@@ -15,7 +16,7 @@ use crate::{
     },
 };
 use engine::{ActionError, Undecided, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A decision not yet written down, and where the workload would run.
@@ -163,6 +164,22 @@ impl Desk {
         Ok(ground)
     }
 
+    /// Whether a workload must wait behind another for something, to be asked before all else is weighed.
+    pub(super) fn is_behind(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+    ) -> Result<Option<Resource>, Undecided> {
+        for resource in workload.requests.keys() {
+            let balance = self.effective(&workload.workspace, resource)?;
+            let ground = Ground { allowance: balance.allowance, taken: balance.taken(), ..Ground::default() };
+            if self.ahead(view, workload, resource, &ground)?.is_some() {
+                return Ok(Some(resource.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// A workload that has waited so long that this one must wait behind it: in its own line, or in any if this one borrows.
     fn ahead(
         &mut self,
@@ -188,47 +205,60 @@ impl Desk {
             self.line(view, workspace)?;
         }
         let place = (workload.submitted_at, workload.name.as_str());
-        let before = |waits: &&InLine| {
+        let before = |waits: &InLine| {
             (waits.since, waits.workload.as_str()) < place
                 && overdue(waits.entered_at, &self.rules)
                 && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
         };
-        let older = old.iter().flat_map(|name| self.kept_line(name).iter().map(move |waits| (name, waits)));
-        let mut older: Vec<_> = older.filter(|(_, waits)| before(waits)).collect();
-        older.sort_by_key(|(_, waits)| (waits.since, &waits.workload));
-        // What serves one of a workspace serves all that ask for the same.
-        let mut known = BTreeMap::new();
-        for (workspace, waits) in older {
-            let like = (workspace, &waits.requests, waits.together, waits.preemptible);
-            let serves = match known.get(&like) {
-                Some(serves) => *serves,
-                None => self.serves(workspace, waits, *workspace == workload.workspace)?,
-            };
-            if serves {
+        let lines = old.iter().flat_map(|name| self.kept_line(name).iter().map(move |waits| (name, waits)));
+        // What does not serve one of a workspace serves nobody there who asks for the same.
+        let like = |workspace, waits: &'_ InLine| {
+            (WorkspaceName::clone(workspace), waits.requests.clone(), waits.together, waits.preemptible)
+        };
+        let mut in_vain = BTreeSet::new();
+        loop {
+            let older = lines.clone().filter(|(name, waits)| {
+                before(waits) && (in_vain.is_empty() || !in_vain.contains(&like(name, waits)))
+            });
+            let oldest = older.min_by_key(|(_, waits)| (waits.since, waits.workload.as_str()));
+            let Some((workspace, waits)) = oldest else { return Ok(None) };
+            if self.serves(workspace, waits, *workspace == workload.workspace)? {
                 return Ok(Some(waits.workload.clone()));
             }
-            known.insert(like, serves);
+            in_vain.insert(like(workspace, waits));
         }
-        Ok(None)
     }
 
-    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. What its
-    /// own workspace uses counts for others (they cannot make room in there), and not in its own line.
+    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
+    /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
     fn serves(&self, workspace: &WorkspaceName, waits: &InLine, own: bool) -> Result<bool, Undecided> {
         let account = self.account(workspace)?;
-        let borrows = waits.preemptible && self.tenant.allow_preemption;
-        let fits = |(resource, amount): (&Resource, &u64)| {
-            let balance = account.balance(resource);
-            let (allowance, taken) = (balance.allowance, if own { 0 } else { balance.taken() });
-            let most = if borrows { self.cohort.potential(&allowance, resource) } else { allowance.nominal };
+        if account.admitting != crate::tenancy::Admitting::Open {
+            return Ok(false);
+        }
+        let cools = waits.cooling_until.is_some_and(|until| self.now < until);
+        let may_borrow = waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules);
+        for (resource, amount) in &waits.requests {
+            let (balance, taken) = if own {
+                (account.balance(resource), 0)
+            } else {
+                let balance = self.effective(workspace, resource)?;
+                (balance, balance.taken())
+            };
+            let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
+            let barred = borrows && !own && (cools || !may_borrow || self.lendable(workspace, resource).1);
+            let potential = || self.cohort.potential(&balance.allowance, resource);
+            let most = if may_borrow { potential() } else { balance.allowance.nominal };
             let there = resource.gpu().is_none_or(|kind| {
                 let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
                 let rooms = nodes.filter_map(|(id, kinds)| Some((id, kinds.get(kind)?.capacity)));
-                place::choose(rooms, *amount, waits.together).is_some()
+                place::enough(rooms, *amount, waits.together)
             });
-            taken.saturating_add(*amount) <= most && there
-        };
-        Ok(account.admitting == crate::tenancy::Admitting::Open && waits.requests.iter().all(fits))
+            if barred || !there || taken.saturating_add(*amount) > most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Gives a workload its GPUs by a decision that admits it.

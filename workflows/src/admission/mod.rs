@@ -44,5 +44,5 @@ pub use reclaim::{
 pub use rules::{Ageing, Rules, Soft, Thrash};
 pub use spend::usage_so_far;
 pub use submit::{Finished, Request, Submitted, finish, submit};
-pub use wake::{MOST_WOKEN, demands, wake};
+pub use wake::{MOST_WOKEN, demands, late, wake};
 pub use weigh::admit;

@@ -44,6 +44,23 @@ pub(crate) fn choose<'a>(
     Some(chosen)
 }
 
+/// Whether [`choose`] finds a way.
+pub(crate) fn enough<'a>(
+    room: impl IntoIterator<Item = (&'a NodeId, u64)>,
+    amount: u64,
+    together: u64,
+) -> bool {
+    if together > 1 {
+        return choose(room, amount, together).is_some();
+    }
+    let mut rest = amount;
+    rest == 0
+        || room.into_iter().any(|(_, free)| {
+            rest = rest.saturating_sub(free);
+            rest == 0
+        })
+}
+
 /// The node with the least free room that is at least `count`; the first by name among equals.
 fn tightest<'a>(rooms: &Rooms<'a>, count: u64) -> Option<(u64, &'a NodeId)> {
     rooms.range(count..).find_map(|(free, nodes)| Some((*free, *nodes.first()?)))

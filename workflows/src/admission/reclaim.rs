@@ -27,6 +27,8 @@ pub struct Fence {
     pub workspace: WorkspaceName,
     /// The workload that demands; `None` to call loans back for nobody in particular.
     pub workload: Option<String>,
+    /// What is freed for others of its line besides.
+    pub more: u64,
     /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -122,7 +124,7 @@ pub fn fence(view: &mut View, fence: &Fence) -> Result<Fenced, Undecided> {
     }
     let ours = desk.cohort.reclaims.get(&fence.resource).map(|reclaim| reclaim.victims.clone());
     let fresh: Vec<_> = fence.victims.difference(&ours.unwrap_or_default()).cloned().collect();
-    if let Some(why) = desk.objection(view, fence, &fresh, wanted)? {
+    if let Some(why) = desk.objection(view, fence, &fresh, wanted.saturating_add(fence.more))? {
         return Ok(Fenced::Stale { why });
     }
     desk.mark(view, fence, &fresh, wanted)?;
@@ -351,10 +353,12 @@ impl Desk {
             workspace: fence.workspace.clone(),
             workload: fence.workload.clone(),
             wanted,
+            more: 0,
             victims: BTreeSet::new(),
             nodes: BTreeSet::new(),
             deadline: fence.deadline,
         });
+        reclaim.more = fence.more;
         reclaim.victims.extend(fresh.iter().cloned());
         Ok(())
     }
@@ -409,7 +413,7 @@ impl Desk {
     ) -> Result<(), Undecided> {
         let (Some(demand), Some(kind)) = (&reclaim.workload, resource.gpu()) else { return Ok(()) };
         let aside = self.account(&reclaim.workspace)?.balance(resource).in_transit;
-        let missing = reclaim.wanted.saturating_sub(aside).min(most);
+        let missing = reclaim.aside().saturating_sub(aside).min(most);
         let mut rest = missing.min(self.cohort.available(&reclaim.workspace, resource));
         if rest == 0 {
             return Ok(());
@@ -520,7 +524,7 @@ impl Desk {
             account.balances.insert(resource.clone(), balance);
             self.cohort.reclaims.insert(
                 resource.clone(),
-                Reclaiming { workload: None, wanted: 0, nodes: BTreeSet::new(), ..reclaim },
+                Reclaiming { workload: None, wanted: 0, more: 0, nodes: BTreeSet::new(), ..reclaim },
             );
             self.settle(view, &resource, Cause::Allowance)?;
         }

@@ -41,9 +41,6 @@ const OF_A_SHAPE: [&str; 9] = [
     "workspace.frozen",
 ];
 
-/// Refused for somebody who has waited too long, and so would be everybody behind.
-const AHEAD_OF_IT: &str = "line.ahead";
-
 /// Whom this wake need not try again.
 #[derive(Default)]
 struct Passed {
@@ -54,10 +51,10 @@ struct Passed {
 }
 
 impl Passed {
-    fn over(&self, workspace: &WorkspaceName, waits: &InLine, borrows: bool) -> bool {
+    fn over(&self, workspace: &WorkspaceName, waits: &InLine, account: &Account) -> bool {
         let place = (waits.since, waits.workload.as_str());
         let behind = |resource: &Resource| {
-            let whose = (!borrows).then(|| workspace.clone());
+            let whose = (!borrows_of(account, waits, resource)).then(|| workspace.clone());
             let first = self.behind.get(&(whose, resource.clone()));
             first.is_some_and(|(since, name)| (*since, name.as_str()) <= place)
         };
@@ -66,18 +63,20 @@ impl Passed {
             || !self.behind.is_empty() && asked(waits).any(behind)
     }
 
-    fn refused(&mut self, workspace: &WorkspaceName, waits: InLine, borrows: bool, weighed: &[Weighed]) {
-        for finding in weighed.iter().filter(|finding| finding.answer != Answer::Admit) {
-            if OF_A_SHAPE.contains(&finding.code.as_str()) {
-                self.shapes.insert(shape(workspace, &waits));
-            }
-            if let (AHEAD_OF_IT, Some(resource)) = (finding.code.as_str(), &finding.resource) {
-                let whose = (!borrows).then(|| workspace.clone());
-                let place = (waits.since, waits.workload.clone());
-                let first = self.behind.entry((whose, resource.clone())).or_insert_with(|| place.clone());
-                *first = place.min(first.clone());
-            }
+    fn refused(&mut self, workspace: &WorkspaceName, waits: InLine, weighed: &[Weighed]) {
+        let mut against = weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+        if against.any(|finding| OF_A_SHAPE.contains(&finding.code.as_str())) {
+            self.shapes.insert(shape(workspace, &waits));
         }
+        self.workloads.insert(waits.workload);
+    }
+
+    /// It must wait behind somebody, and so must everybody behind it.
+    fn behind(&mut self, workspace: &WorkspaceName, waits: InLine, account: &Account, resource: Resource) {
+        let whose = (!borrows_of(account, &waits, &resource)).then(|| workspace.clone());
+        let place = (waits.since, waits.workload.clone());
+        let first = self.behind.entry((whose, resource)).or_insert_with(|| place.clone());
+        *first = place.min(first.clone());
         self.workloads.insert(waits.workload);
     }
 
@@ -120,6 +119,35 @@ pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undeci
     Ok(desk.news.demands)
 }
 
+/// Everybody who waits inside its own quota past the deadline of that, for sweeps. Changes nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn late(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    let waiting = desk.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
+    let waiting: Vec<WorkspaceName> = waiting.map(|(name, _)| name.clone()).collect();
+    view.want::<Line>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
+    let mut late = Vec::new();
+    for workspace in &waiting {
+        desk.line(view, workspace)?;
+        let account = desk.account(workspace)?;
+        for waits in desk.kept_line(workspace).iter().filter(|waits| waits.demanded_at.is_some()) {
+            for (resource, wanted) in &waits.requests {
+                let balance = account.balance(resource);
+                // What is in transit is for those who wait.
+                let used = balance.taken().saturating_sub(balance.in_transit);
+                let demand = desk.demand(workspace, account, waits, resource, *wanted);
+                let inside = used.saturating_add(*wanted) <= balance.allowance.nominal;
+                if resource.gpu().is_some() && inside && demand.deadline < desk.now {
+                    late.push(demand);
+                }
+            }
+        }
+    }
+    Ok(late)
+}
+
 impl Desk {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
@@ -139,8 +167,7 @@ impl Desk {
                 }
                 continue;
             };
-            let borrows = borrows(self.account(&workspace)?, &waits);
-            if passed.over(&workspace, &waits, borrows) {
+            if passed.over(&workspace, &waits, self.account(&workspace)?) {
                 continue;
             }
             if woken == MOST_WOKEN {
@@ -148,6 +175,10 @@ impl Desk {
                 break;
             }
             let workload = self.need_workload(view, &waits.workload)?;
+            if let Some(resource) = self.is_behind(view, &workload)? {
+                passed.behind(&workspace, waits, self.account(&workspace)?, resource);
+                continue;
+            }
             let decided =
                 self.decide(view, &workload, decide::Turn::Now { cooling_until: waits.cooling_until })?;
             if decided.admission.answer == Answer::Admit {
@@ -161,7 +192,7 @@ impl Desk {
                 turns.clear();
                 hopes = self.hopes(view)?;
             } else {
-                passed.refused(&workspace, waits, borrows, &decided.admission.weighed);
+                passed.refused(&workspace, waits, &decided.admission.weighed);
             }
         }
         self.demands(view)
@@ -202,7 +233,7 @@ impl Desk {
                 let barred = borrows && (cooling || !waits.preemptible || !at_all);
                 if !barred
                     && !served.contains(waits.workload.as_str())
-                    && !passed.over(workspace, waits, borrows)
+                    && !passed.over(workspace, waits, account)
                 {
                     candidates.push((self.turn(account, waits, borrows), workspace, waits));
                 }
@@ -334,8 +365,11 @@ fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> b
 
 /// Whether one who waits would use more than its workspace's own.
 fn borrows(account: &Account, waits: &InLine) -> bool {
-    waits.requests.iter().any(|(resource, amount)| {
-        let balance = account.balance(resource);
-        balance.taken().saturating_add(*amount) > balance.allowance.nominal
-    })
+    waits.requests.keys().any(|resource| borrows_of(account, waits, resource))
+}
+
+/// The same of one resource.
+fn borrows_of(account: &Account, waits: &InLine, resource: &Resource) -> bool {
+    let (balance, amount) = (account.balance(resource), waits.requests.get(resource).copied().unwrap_or(0));
+    balance.taken().saturating_add(amount) > balance.allowance.nominal
 }

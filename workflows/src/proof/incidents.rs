@@ -11,7 +11,7 @@ use crate::{
     policy::{PolicyInForce, PublishedPolicy},
     tenancy::{
         Admission, Allowance, Checkpoint, ClusterKey, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy,
-        OpenLoans, Roster, Scope, Tenant, TenantId, Usage, Workload, WorkloadClass, WorkspaceClass,
+        OpenLoans, Roster, Scope, Sighting, Tenant, TenantId, Usage, Workload, WorkloadClass, WorkspaceClass,
     },
 };
 use engine::{
@@ -39,7 +39,7 @@ const LEDGER: [&str; 14] = [
     Usage::COLLECTION,
     ClusterKey::COLLECTION,
 ];
-const GIVEN: [&str; 2] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION];
+const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, Sighting::COLLECTION];
 
 /// Tries incident response in every way that the engine knows, in worlds that between them take every way it has.
 ///

@@ -10,7 +10,7 @@ use crate::{
     reclaim::{Cause, Reclaim},
     tenancy::{
         Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
-        Roster, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,
+        Roster, Sighting, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,
     },
 };
 use engine::{
@@ -38,7 +38,7 @@ const LEDGER: [&str; 13] = [
     Usage::COLLECTION,
 ];
 const OVERDUE: &str = "loans are overdue";
-const GIVEN: [&str; 2] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION];
+const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, Sighting::COLLECTION];
 
 /// Tries reclaim in every way that the engine knows, in worlds that between them take every way it has.
 ///

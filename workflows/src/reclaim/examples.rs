@@ -41,6 +41,7 @@ fn planned(cause: Cause) -> Option<Reclaim> {
         scrubbed: Vec::new(),
     }];
     reclaim.planned = Some(Planned {
+        more: 0,
         verdict: Verdict::Evict,
         terms: Terms {
             policy: PlatformPolicy::built_in().ok()?.reference,

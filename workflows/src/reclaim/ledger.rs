@@ -69,6 +69,9 @@ pub struct FenceVictims {
     pub resource: Resource,
     /// Why.
     pub cause: Cause,
+    /// What is freed for others of the demand's line besides.
+    #[serde(default)]
+    pub more: u64,
     /// Who has to give way, by name.
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -90,6 +93,7 @@ impl LedgerAction for FenceVictims {
             execution: call.execution,
             workspace,
             workload,
+            more: self.more,
             victims: self.victims.clone(),
             deadline: self.deadline,
         };

@@ -9,14 +9,17 @@ use crate::{
     eviction::{Care, Eviction},
     policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
     tenancy::{
-        Cohort, Compliance, Holding, OpenLoans, Resource, Running, Tenant, TenantId, Workload, WorkloadState,
-        WorkspaceName,
+        Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Tenant, TenantId, Workload,
+        WorkloadState, WorkspaceName, workspace_key,
     },
 };
 use engine::{Seat, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
+
+/// The most GPUs or slices that one reclaim frees for others of the demand's line.
+const MOST_TOGETHER: u64 = 32;
 
 /// What holds for one reclaim, whatever policy says later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,9 @@ pub struct Planned {
     pub verdict: Verdict,
     /// The terms it was made under.
     pub terms: Terms,
+    /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
+    #[serde(default)]
+    pub more: u64,
     /// Who has to give way, in order.
     pub victims: Vec<Eviction>,
     /// What it breaks of the guard; not empty: people are asked.
@@ -105,13 +111,14 @@ pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, 
         let at = view.now().after(care.grace).0;
         victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
     }
-    let Found { verdict, breaches, why, explanation, .. } = found;
-    Ok(Planned { verdict, terms, victims, breaches, why, explanation })
+    let Found { verdict, more, breaches, why, explanation, .. } = found;
+    Ok(Planned { verdict, terms, more, victims, breaches, why, explanation })
 }
 
 /// Who has to give way, by name, and why.
 struct Found {
     verdict: Verdict,
+    more: u64,
     victims: Vec<String>,
     breaches: Vec<Breach>,
     why: Option<String>,
@@ -122,6 +129,7 @@ impl Found {
     fn nothing(verdict: Verdict) -> Self {
         Self {
             verdict,
+            more: 0,
             victims: Vec::new(),
             breaches: Vec::new(),
             why: None,
@@ -150,7 +158,50 @@ fn for_demand(
     let snapshot = books::snapshot(view, cohort, &demand, policy)?;
     let asked = books::demand(view, &demand, question.stuck);
     let settings = books::settings(view, cohort, policy, question.hard)?;
-    Ok(match planner::plan(&snapshot, &asked, &settings) {
+    let more = others(view, question, cohort, &demand)?;
+    if let Some(kind) = books::kind(question.resource).filter(|_| more > 0) {
+        let mut all = asked.clone();
+        let amount = all.requests.entry(kind).or_default();
+        *amount = amount.saturating_add(more);
+        // Only where that is as little trouble: else the first is served alone, and the others after it.
+        let plan = planner::plan(&snapshot, &all, &settings);
+        if matches!(&plan, Ok(Answer::Reclaim(plan)) if plan.breaches.is_empty()) {
+            return Ok(Found { more, ..found(plan) });
+        }
+    }
+    Ok(found(planner::plan(&snapshot, &asked, &settings)))
+}
+
+/// What the others ask for who wait behind the demand in its line, inside what the workspace owns: at most
+/// [`MOST_TOGETHER`], and none that asks for several GPUs on one node or for more than this kind.
+fn others(
+    view: &mut View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    demand: &Workload,
+) -> Result<u64, Undecided> {
+    let (resource, workspace) = (question.resource, &demand.workspace);
+    let Some(account) = cohort.accounts.get(workspace).filter(|_| demand.together <= 1) else { return Ok(0) };
+    let wanted = demand.requests.get(resource).copied().unwrap_or(0);
+    let balance = account.balance(resource);
+    // What is in transit is the demand's already, when it is planned for again.
+    let used = balance.taken().saturating_sub(balance.in_transit);
+    let mut room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted)).min(MOST_TOGETHER);
+    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
+    let mut more = 0;
+    for waits in line.iter().flat_map(|line| &line.waiting).filter(|waits| waits.workload != demand.name) {
+        let amount = waits.requests.get(resource).copied().unwrap_or(0);
+        if waits.together <= 1 && waits.requests.len() == 1 && amount > 0 && amount <= room {
+            more += amount;
+            room -= amount;
+        }
+    }
+    Ok(more)
+}
+
+/// What a plan comes to.
+fn found(plan: Result<Answer, Box<planner::Infeasible>>) -> Found {
+    match plan {
         Ok(Answer::Fits { .. } | Answer::Wait { .. }) => Found::nothing(Verdict::Satisfied),
         Ok(Answer::Reclaim(Plan { victims, breaches, explanation, .. })) => Found {
             victims: victims
@@ -167,7 +218,7 @@ fn for_demand(
             explanation: none.explanation,
             ..Found::nothing(Verdict::Infeasible)
         },
-    })
+    }
 }
 
 /// Whose loans have lasted too long, if anybody waits for them.
@@ -246,9 +297,11 @@ fn promise(
     let now = view.now();
     let usual = (now.after(policy.reclaim.deadline), policy.reclaim.grace);
     let Cause::Demand { workspace, workload } = question.cause else { return Ok(usual) };
-    let since = view
-        .get::<Workload>(&Workload::key(question.tenant, workload))?
-        .map_or(now, |there| there.submitted_at);
+    // The promise holds from when it waited inside its own quota, however long it had waited for more before.
+    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
+    let mut waiting = line.iter().flat_map(|line| &line.waiting);
+    let since = waiting.find(|waits| waits.workload == *workload).and_then(|waits| waits.demanded_at);
+    let since = since.unwrap_or(now);
     let account = cohort.accounts.get(workspace);
     let promises: Vec<_> =
         account.into_iter().flat_map(|account| account.holding(question.resource, now)).collect();

@@ -60,7 +60,8 @@ impl Replay<'_> {
                 continue;
             };
             life.called = true;
-            self.evicts(reclaim.execution, reclaim.wanted as f64 * super::measure::weight_of(&resource));
+            life.for_demand = reclaim.workload.is_some();
+            self.evicts(reclaim.execution, reclaim.aside() as f64 * super::measure::weight_of(&resource));
             self.checks.victim(now, before, &reclaim, &resource, demand);
             let whom = reclaim.workload.clone().unwrap_or_else(|| "whoever waits".into());
             self.story.tell(now, || {
@@ -110,8 +111,9 @@ impl Replay<'_> {
         let (since, before) = (life.since, life.evicted);
         let saves = demand.checkpoint != crate::tenancy::Checkpoint::None;
         let lost = life.evict(now, saves);
+        let for_demand = life.for_demand;
         life.evictions = evictions;
-        self.gauge.evicted(demand, before, now, lost);
+        self.gauge.evicted(demand, for_demand, before, now, lost);
         self.gauge.wants(now, demand, true);
         self.story.tell(now, || {
             let after = story::span(now.since(since));
@@ -146,6 +148,7 @@ impl Replay<'_> {
                 self.story.tell(now, || format!("{} is rejected: {}", demand.name, why(admission)));
                 let inside = self.lives.get(number).is_some_and(|life| life.inside);
                 if inside {
+                    self.kept(demand);
                     let what =
                         format!("{} was refused inside its reservation: {}", demand.name, why(admission));
                     self.checks.note(now, "S-32", what);
@@ -181,6 +184,9 @@ impl Replay<'_> {
         self.gauge.works(now, demand, true);
         if first {
             self.gauge.ran(now.since(asked), inside);
+        }
+        if first && inside {
+            self.kept(demand);
         }
         self.occupy(demand, &workload.placed, true);
         self.checks.placed(now, demand, &workload);

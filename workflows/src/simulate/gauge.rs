@@ -139,13 +139,14 @@ impl Gauge {
     pub(super) fn evicted(
         &mut self,
         demand: &Demand,
+        for_demand: bool,
         before: Option<Timestamp>,
         now: Timestamp,
         lost: Duration,
     ) {
         let gpus = demand.gpus as f64 * weight(&demand.kind);
         self.victims += 1;
-        self.victim_gpus += gpus;
+        self.victim_gpus += if for_demand { gpus } else { 0.0 };
         self.lost_gpu_seconds += lost.as_secs_f64() * gpus;
         self.thrash += u64::from(before.is_some_and(|before| now.since(before) <= SOON));
     }

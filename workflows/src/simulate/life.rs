@@ -40,6 +40,8 @@ pub(super) struct Life {
     pub(super) evictions: u32,
     /// Whether it is being evicted.
     pub(super) called: bool,
+    /// Whether that is for a demand, and not because its loan is overdue.
+    pub(super) for_demand: bool,
 }
 
 impl Life {
@@ -55,6 +57,7 @@ impl Life {
             evicted: None,
             evictions: 0,
             called: false,
+            for_demand: false,
         }
     }
 

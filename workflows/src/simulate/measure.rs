@@ -110,7 +110,7 @@ pub struct Measures {
     pub victims: u64,
     /// The same for each reclaim.
     pub victims_per_reclaim: f64,
-    /// GPUs of victims for each GPU asked for.
+    /// GPUs of victims for each GPU asked for; victims of overdue loans, which no demand asked for, do not count.
     pub victim_gpus_per_gpu: f64,
     /// GPU-seconds of work that was not saved.
     pub lost_gpu_seconds: f64,

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     admission::{self, News, Observation, Request, Seen},
     reclaim::ledger::announce,
-    tenancy::{Amounts, Cohort, GpuKind, NodeId, Resource, WorkloadClass},
+    tenancy::{Amounts, Cohort, GpuKind, NodeId, Resource, WorkloadClass, WorkspaceName},
 };
 use engine::{Stopwatch, Unsound};
 use serde::Serialize;
@@ -131,6 +131,8 @@ pub(super) struct Replay<'a> {
     pub(super) story: Story,
     pub(super) loans_ended: BTreeMap<u64, Timestamp>,
     pub(super) late: BTreeSet<usize>,
+    /// What those wait for who came inside their workspace's reservation and have not run yet.
+    promised: HashMap<(WorkspaceName, GpuKind), u64>,
     pub(super) idle: bool,
     pub(super) single: bool,
     steps: u64,
@@ -187,6 +189,7 @@ impl<'a> Replay<'a> {
             story: Story::new(settings.told),
             loans_ended: BTreeMap::new(),
             late: BTreeSet::new(),
+            promised: HashMap::new(),
             idle: false,
             single: scene.demands.iter().all(|demand| demand.gpus == 1),
             steps: 0,
@@ -254,6 +257,13 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// One that came inside its workspace's reservation runs, or never will.
+    pub(super) fn kept(&mut self, demand: &Demand) {
+        if let Some(promised) = self.promised.get_mut(&promised_of(demand)) {
+            *promised = promised.saturating_sub(demand.gpus);
+        }
+    }
+
     pub(super) fn plan(&mut self, at: Timestamp, happening: Happening) {
         self.agenda.push(Reverse((at, happening)));
     }
@@ -265,10 +275,15 @@ impl<'a> Replay<'a> {
         let account = self.cohort.accounts.get(&demand.workspace);
         let inside = account.is_some_and(|account| {
             let taken = account.balance(&resource).taken();
-            taken + demand.gpus <= account.reserved(&resource, now)
+            // Those before it in line will take theirs as well.
+            let ahead = self.promised.get(&promised_of(demand)).copied().unwrap_or(0);
+            taken + ahead + demand.gpus <= account.reserved(&resource, now)
         });
         if let Some(life) = self.lives.get_mut(number) {
             (life.stage, life.asked, life.since, life.inside) = (At::Waiting, now, now, inside);
+        }
+        if inside {
+            *self.promised.entry(promised_of(demand)).or_default() += demand.gpus;
         }
         self.gauge.asked(demand, inside);
         self.gauge.wants(now, demand, true);
@@ -435,6 +450,10 @@ fn request(scene: &Scene, demand: &Demand, resource: Resource) -> Request {
         together: demand.together,
         labels: BTreeSet::new(),
     }
+}
+
+fn promised_of(demand: &Demand) -> (WorkspaceName, GpuKind) {
+    (demand.workspace.clone(), demand.kind.clone())
 }
 
 fn asks(demand: &Demand) -> String {

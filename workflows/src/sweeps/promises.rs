@@ -5,7 +5,7 @@ use crate::{
     admission,
     platform::Platform,
     reclaim::{Cause, Reclaim, ledger},
-    tenancy::{Cohort, Reclaiming, Resource, TenantId, WorkspaceName},
+    tenancy::{Cohort, Resource, TenantId, WorkspaceName},
 };
 use engine::{Engine, Entity, Error, MINUTE, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
@@ -51,42 +51,29 @@ impl Entity for Missed {
 pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecided> {
     let now = view.now();
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
-    let slow = cohort.reclaims.iter().filter_map(|(resource, reclaim)| late(tenant, resource, reclaim, now));
-    let unanswered = admission::demands(view, tenant)?
-        .into_iter()
-        .filter(|demand| demand.deadline < now)
-        .map(|demand| Missed {
+    let serving = |demand: &admission::Demand| {
+        let reclaim = cohort.reclaims.get(&demand.resource);
+        reclaim.filter(|reclaim| reclaim.workspace == demand.workspace)
+    };
+    let mut fresh = Vec::new();
+    for demand in admission::late(view, tenant)? {
+        let reclaim = serving(&demand);
+        let missed = Missed {
             tenant: tenant.clone(),
+            reclaim: reclaim.map(|reclaim| reclaim.execution),
+            held_by: reclaim.map(|reclaim| reclaim.victims.iter().cloned().collect()).unwrap_or_default(),
             workspace: demand.workspace,
             resource: demand.resource,
             workload: demand.workload,
             deadline: demand.deadline,
-            reclaim: None,
-            held_by: Vec::new(),
             noticed_at: now,
-        });
-    let mut fresh = Vec::new();
-    for missed in slow.chain(unanswered).collect::<Vec<_>>() {
+        };
         if view.get::<Missed>(&missed.id())?.is_none() {
             view.put(&missed)?;
             fresh.push(missed);
         }
     }
     Ok(fresh)
-}
-
-fn late(tenant: &TenantId, resource: &Resource, reclaim: &Reclaiming, now: Timestamp) -> Option<Missed> {
-    let workload = reclaim.workload.clone().filter(|_| reclaim.deadline < now)?;
-    Some(Missed {
-        tenant: tenant.clone(),
-        workspace: reclaim.workspace.clone(),
-        resource: resource.clone(),
-        workload,
-        deadline: reclaim.deadline,
-        reclaim: Some(reclaim.execution),
-        held_by: reclaim.victims.iter().cloned().collect(),
-        noticed_at: now,
-    })
 }
 
 /// Wakes every line, answers every demand, and notes every broken promise.

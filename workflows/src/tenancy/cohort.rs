@@ -176,12 +176,28 @@ pub struct Reclaiming {
     pub workload: Option<String>,
     /// What the demand asks for of this kind; what has been set aside for it stands in its [`Balance::in_transit`].
     pub wanted: u64,
+    /// What others in its line ask for, who wait inside the workspace's own quota as well: freed with it, so that a burst of
+    /// demands is not served one by one. They are admitted from their line once the demand is.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u64,
     /// Workloads that are being evicted for it and hold their GPUs still.
     pub victims: BTreeSet<String>,
     /// Nodes on which GPUs are set aside for it.
     pub nodes: BTreeSet<NodeId>,
     /// When the promise is broken.
     pub deadline: Timestamp,
+}
+
+impl Reclaiming {
+    /// What is set aside in all.
+    #[must_use]
+    pub fn aside(&self) -> u64 {
+        self.wanted.saturating_add(self.more)
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A tenant's account.
