@@ -558,7 +558,7 @@ impl Oracle<'_> {
     fn turn(&self, left: &[usize]) -> Option<usize> {
         let path = self.tree.path(self.state().asks);
         if path.len() == 1 {
-            return (!left.is_empty()).then_some(path[0]);
+            return left.iter().any(|load| self.state().running[*load].at == path[0]).then_some(path[0]);
         }
         let mut at = *path.last()?;
         while self.state().places[at].cohort {
