@@ -206,9 +206,13 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
 
     let half = world.submit(&job("b", "half", 4)).unwrap().admission;
     let more = world.submit(&job("b", "more", 1)).unwrap().admission;
+    let later = world.submit(&job("b", "later", 14)).unwrap().admission;
 
     assert_eq!(half.answer, Answer::Admit);
     assert_eq!(more.answer, Answer::Queue);
+    // More than may be borrowed during that hour, but not more than ever.
+    assert_eq!(later.answer, Answer::Queue, "{:?}", later.weighed);
+    assert!(later.weighed.iter().any(|finding| finding.code == "quota.slowed"), "{:?}", later.weighed);
     pass(&mut world, HOUR);
     assert_eq!(world.workload("more").state, WorkloadState::Admitted);
 }

@@ -175,6 +175,36 @@ proptest! {
         prop_assert_eq!(plan(&first, &demand, &settings), plan(&second, &demand, &settings));
     }
 
+    /// P-11: a short explanation is the beginning of the long one, and the answer does not depend on it. Where nothing can come
+    /// of looking further, the planner stops looking once its evidence is full.
+    #[test]
+    fn how_much_is_explained_changes_nothing_else(
+        state in states(), algorithm in algorithms(), explain in 0..6_usize, more in 0..5_u64,
+    ) {
+        let mut demand = state.demand();
+        demand.requests.values_mut().for_each(|amount| *amount += more);
+        let asked = |explain| {
+            let answer = plan(&state.snapshot(), &demand, &Settings { explain, ..kueue(algorithm.clone()) });
+            let (answer, explanation) = match answer {
+                Ok(Answer::Reclaim(mut plan)) => {
+                    let explanation = std::mem::take(&mut plan.explanation);
+                    (Ok(Answer::Reclaim(plan)), explanation)
+                }
+                Ok(answer) => (Ok(answer), Explanation::default()),
+                Err(none) => (Err(none.why), none.explanation),
+            };
+            (answer, explanation)
+        };
+
+        let ((full, long), (answer, short)) = (asked(usize::MAX), asked(explain));
+
+        prop_assert_eq!(answer, full);
+        let cut = long.candidates.len() > explain;
+        let mut expected = Explanation { cut, ..long };
+        expected.candidates.truncate(explain);
+        prop_assert_eq!(short, expected);
+    }
+
     /// What is kept up change by change is what counting anew gives.
     #[test]
     fn a_snapshot_kept_up_is_one_made_anew(state in states(), quotas in vec((0..9_usize, 0..3_usize, quota()), 0..8)) {

@@ -141,15 +141,19 @@ impl Desk {
     ) -> Result<Ground, Undecided> {
         let workspace = &workload.workspace;
         let balance = self.effective(workspace, resource)?;
+        let account = self.account(workspace)?;
+        let lasting = account.balance(resource).allowance;
         let mut ground = Ground {
             allowance: balance.allowance,
+            slowed: balance.allowance != lasting,
+            ceiling: lasting.borrowing_limit.map(|limit| lasting.nominal.saturating_add(limit)),
             taken: balance.taken(),
             available: self.cohort.available_within(&balance, resource),
-            potential: self.cohort.potential(&balance.allowance, resource),
+            potential: self.cohort.potential(&lasting, resource),
             ..Ground::default()
         };
         let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };
-        ground.reserved = self.account(workspace)?.reserved(resource, self.now);
+        ground.reserved = account.reserved(resource, self.now);
         (ground.lendable, ground.kept_apart) = self.lendable(workspace, resource);
         ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
         let borrows = ground.taken.saturating_add(amount) > ground.allowance.nominal;

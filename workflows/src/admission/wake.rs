@@ -29,8 +29,9 @@ type Turn<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
 type Shape = (WorkspaceName, Amounts, u64, bool);
 
 /// Refusals that hold for a whole [`Shape`]; the others depend on more of a workload.
-const OF_A_SHAPE: [&str; 9] = [
+const OF_A_SHAPE: [&str; 10] = [
     "quota.used_up",
+    "quota.slowed",
     "reservation.lent",
     "borrow.too_many",
     "borrow.none_idle",

@@ -91,7 +91,7 @@ impl Scale<'_> {
         self.ground.allowance.nominal
     }
 
-    /// The most the workspace may ever use; `None` for no limit but what there is.
+    /// The most the workspace may use now; `None` for no limit but what there is.
     fn most(&self) -> Option<u64> {
         self.ground.allowance.borrowing_limit.map(|limit| self.nominal().saturating_add(limit))
     }
@@ -109,14 +109,22 @@ impl Scale<'_> {
     fn quota(&self) -> Weighed {
         let (asked, taken, resource) = (self.asked, self.ground.taken, self.resource);
         let most = self.most();
-        let (answer, why) = match most {
-            Some(most) if asked > most => {
+        let (answer, why) = match (self.ground.ceiling, most) {
+            (Some(ceiling), _) if asked > ceiling => {
                 let why = format!(
-                    "{asked} of {resource} can never be used: nominal and borrowing limit come to {most}"
+                    "{asked} of {resource} can never be used: nominal and borrowing limit come to {ceiling}"
                 );
                 ((Answer::Reject, "quota.exceeded"), why)
             }
-            Some(most) if taken.saturating_add(asked) > most => {
+            // What is cut for an hour must not turn away for ever what may be borrowed after it.
+            (_, Some(most)) if self.ground.slowed && taken.saturating_add(asked) > most => {
+                let why = format!(
+                    "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \
+                     for a while, because loans had to be called back from it again and again"
+                );
+                ((Answer::Queue, "quota.slowed"), why)
+            }
+            (_, Some(most)) if taken.saturating_add(asked) > most => {
                 let why = format!("{taken} of {resource} are in use, and {asked} more would exceed {most}");
                 ((Answer::Queue, "quota.used_up"), why)
             }

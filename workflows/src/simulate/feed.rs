@@ -91,8 +91,13 @@ impl Replay<'_> {
                 WorkloadState::Admitted if !evicted => {
                     self.story.tell(now, || format!("{} is spared and goes on", demand.name));
                 }
-                WorkloadState::Finished | WorkloadState::Rejected => {}
-                WorkloadState::Waiting | WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+                WorkloadState::Finished => {}
+                WorkloadState::Rejected if !evicted => {}
+                // Evicted; it waits again, runs again, or was told in the same commit that it never can.
+                WorkloadState::Waiting
+                | WorkloadState::Admitted
+                | WorkloadState::Reclaimed { .. }
+                | WorkloadState::Rejected => {
                     self.evicted(number, demand, workload.evictions).await?;
                 }
             }

@@ -240,8 +240,9 @@ impl Stage {
                 None => return Ok(()),
                 Some(seen) => {
                     let stamp = self.stamp("Leave", &of.name);
-                    // Asked again until it is seen gone: whether this answer came does not matter.
-                    let _ = self.platform.workloads.evict(of, &seen.uid, &stamp).await;
+                    // One whose work is done ends even if it is deaf to being asked to. Whether this answer came does not
+                    // matter: it is looked at until it is seen gone.
+                    let _ = self.platform.workloads.force(of, &seen.uid, &stamp).await;
                 }
             }
         }

@@ -81,13 +81,19 @@ pub struct Weighed {
 pub struct Ground {
     /// What the workspace may use of it; the borrowing limit as it counts at the moment.
     pub allowance: Allowance,
+    /// That limit is cut for a while, because loans had to be called back from it again and again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slowed: bool,
+    /// The most it may ever use, that cut apart; `None` for no limit but what there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<u64>,
     /// What it uses or has set aside.
     pub taken: u64,
     /// What is promised to it.
     pub reserved: u64,
     /// What it could use more, by Kueue's arithmetic.
     pub available: u64,
-    /// What it could use if nobody used anything.
+    /// What it could use if nobody used anything, and nothing were cut.
     pub potential: u64,
     /// What others who may lend to it leave idle.
     pub lendable: u64,

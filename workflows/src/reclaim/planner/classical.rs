@@ -112,6 +112,7 @@ fn collect(ask: &Ask<'_>, sim: &Sim<'_>, common: NodeIx, skip: Option<NodeIx>, i
 }
 
 fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
+    let hopeless = !could_fit(run.ask, found, borrowing);
     let preferred: &[bool] = if run.first.is_empty() { &[false] } else { &[true, false] };
     for preferred in preferred {
         let mut lists = [&found.hierarchical, &found.priority, &found.own]
@@ -122,6 +123,9 @@ fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
                     if run.first.contains(&load.key.load) != *preferred {
                         continue;
                     }
+                    if hopeless && run.told_enough(0) {
+                        return false;
+                    }
                     if consider(run, load, source, precedence, borrowing) && run.fits(borrowing) {
                         return true;
                     }
@@ -130,6 +134,21 @@ fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
         }
     }
     false
+}
+
+/// Whether the demand could fit if everything went that may go in this attempt. If not, nobody has to be looked at, but for
+/// the evidence.
+fn could_fit(ask: &Ask<'_>, found: &Found, borrowing: bool) -> bool {
+    let mut sim = ask.sim();
+    let by_priority = !borrowing || !ask.borrowing_forbidden();
+    let by_priority = found.priority.iter().filter(|_| by_priority);
+    for source in found.hierarchical.iter().chain(&found.own).chain(by_priority) {
+        for (kind, _) in &ask.requests {
+            let used = sim.usage(source.node, *kind);
+            sim.charge(source.node, *kind, -used);
+        }
+    }
+    ask.fits(&sim, borrowing)
 }
 
 /// Takes a candidate if it may go in this attempt and as things are by now.

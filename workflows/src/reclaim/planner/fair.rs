@@ -98,8 +98,23 @@ fn take_in_turn<'a>(
     while let Some(node) = turn.next() {
         let own = node == ask.node;
         let shares = (!own && !within).then(|| both(&mut turn, run, node));
+        // What goes only lowers a share: where the whole of it is too low, nothing of the workspace passes. The second rule
+        // looks at its first; the others are kept for the evidence alone.
+        let in_vain = shares.is_some_and(|(ours, before)| match strategy {
+            Strategy::LessThanInitialShare => ours >= before,
+            Strategy::LessThanOrEqualToFinalShare => ours > before,
+        });
+        let mut first = true;
         while let Some(load) = turn.pop(node) {
             if !only(load) || run.is_taken(load) {
+                continue;
+            }
+            if in_vain {
+                if !std::mem::take(&mut first) && run.told_enough(kept.len()) {
+                    turn.drop(node);
+                    break;
+                }
+                kept.push(load);
                 continue;
             }
             let reason = match shares {

@@ -108,22 +108,35 @@ impl<'a, 'b> Run<'a, 'b> {
         if !self.ask.settings.fill_back {
             return;
         }
+        let mut returned = HashSet::new();
         for at in (0..self.units.len().saturating_sub(1)).rev() {
-            let unit = self.units.remove(at);
-            unit.members.iter().for_each(|member| self.charge(*member, 1));
+            // A unit without members counts as gone; all such are dropped at the end, which keeps this linear.
+            let Some(unit) = self.units.get_mut(at) else { continue };
+            let (lead, members) = (unit.lead, std::mem::take(&mut unit.members));
+            members.iter().for_each(|member| self.charge(*member, 1));
             if self.fits(borrowing) {
-                for member in &unit.members {
+                for member in &members {
                     self.taken.remove(member);
                 }
-                let given = self.judged.iter_mut().find(|(load, _)| *load == unit.lead);
-                if let Some((_, verdict)) = given {
-                    *verdict = Verdict::Returned;
-                }
+                returned.insert(lead);
             } else {
-                unit.members.iter().for_each(|member| self.charge(*member, -1));
-                self.units.insert(at, unit);
+                members.iter().for_each(|member| self.charge(*member, -1));
+                if let Some(unit) = self.units.get_mut(at) {
+                    unit.members = members;
+                }
             }
         }
+        self.units.retain(|unit| !unit.members.is_empty());
+        for (load, verdict) in &mut self.judged {
+            if returned.remove(load) {
+                *verdict = Verdict::Returned;
+            }
+        }
+    }
+
+    /// Whether as many have been judged as are ever listed: where nothing can come of it, the rest need not be.
+    pub(super) fn told_enough(&self, besides: usize) -> bool {
+        self.judged.len().saturating_add(besides) > self.ask.settings.explain
     }
 
     /// Everything that was taken was not enough.
