@@ -1,5 +1,6 @@
 //! `cargo bench -p tests --bench reclaim`: plans over 10,000 workspaces with 100,000 running workloads, and what it costs to
-//! keep the snapshot up. Fails when the slowest of a hundred plans is not within what is promised.
+//! keep the snapshot up. Fails when the slowest of a hundred plans is not within what is promised: 50 ms, or 20 µs a victim for
+//! a plan of thousands.
 
 use std::{
     process::ExitCode,
@@ -12,6 +13,8 @@ const WORKLOADS: usize = 100_000;
 const PLANS: usize = 200;
 /// What must hold for each plan but one in a hundred.
 const WITHIN: Duration = Duration::from_millis(50);
+/// And for each victim of a plan that has so many that it takes longer.
+const A_VICTIM: Duration = Duration::from_micros(20);
 
 fn name(workspace: usize) -> String {
     format!("w-{workspace:05}")
@@ -86,7 +89,8 @@ fn measure(what: &str, snapshot: &Snapshot, settings: &Settings, demand: impl Fn
         "{what:<42} p50 {half:>9.1?}  p99 {most:>9.1?}  {:.1} victims a plan",
         victims as f64 / PLANS as f64
     );
-    most <= WITHIN
+    let each = u32::try_from(victims / PLANS).unwrap_or(u32::MAX);
+    most <= WITHIN.max(A_VICTIM.saturating_mul(each))
 }
 
 fn main() -> ExitCode {
@@ -117,7 +121,9 @@ fn main() -> ExitCode {
             .expect("a quota");
         }
         for (algorithm, settings) in [("classical", &classical), ("fair", &fair)] {
-            let what = format!("{shape}, {algorithm}, lending limits, hopeless");
+            // Flat, nothing can serve it. In a tree, the workspace's branch takes back what its limits lent out too much: a plan
+            // of many thousands.
+            let what = format!("{shape}, {algorithm}, limits halved, 400 GPUs");
             good &= measure(&what, &all, settings, |n| Demand { priority: -1, ..demand(n, 400) });
         }
         let began = Instant::now();
