@@ -81,6 +81,8 @@ impl<W: Workflow> Turn<W> {
     pub(crate) fn overdue(&mut self) -> Result<(), Refusal> {
         match self.exec.promised {
             Some(promised) if promised <= self.at && !self.exec.broken => self.exec.broken = true,
+            // The clock has gone back since the alarm was due: it is set again, or the promise would break in silence.
+            Some(promised) if !self.exec.broken => self.effects.push(Effect::Alarm { at: promised }),
             Some(_) | None => return Err(Refusal::Stale),
         }
         Ok(())

@@ -2,11 +2,14 @@
 
 use super::job::Stage;
 use engine::{
-    DAY, Engine, HOUR, ManualClock, Order, Outcome, Person, Plan, Request, Step, Subject, Workflow,
+    Clock, DAY, Engine, HOUR, ManualClock, Order, Outcome, Person, Plan, Request, Step, Subject, Workflow,
     await_signal, end,
 };
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use store::{ExecutionId, Filter, Memory, Timestamp};
 
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
@@ -130,4 +133,42 @@ async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_to
     bench.engine.deliver(id, engine::Event::PauseRequested(order)).await.unwrap();
     bench.pass(HOUR).await;
     assert_eq!(bench.late().await, [id]);
+}
+
+/// Shows a time, and lets it be set back.
+struct Wall(Mutex<Vec<Timestamp>>, ManualClock);
+
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        let mut shown = self.0.lock().unwrap();
+        if shown.len() > 1 { shown.pop().unwrap() } else { shown[0] }
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.1.sleep_until(at)
+    }
+
+    fn entropy(&self) -> [u8; 10] {
+        self.1.entropy()
+    }
+}
+
+#[tokio::test]
+async fn an_alarm_that_rings_before_a_clock_that_was_set_back_rings_again() {
+    let clock = Arc::new(Wall(Mutex::new(vec![BEGIN]), ManualClock::at(BEGIN)));
+    let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), Stage::default());
+    let engine = engine.with::<Errand>().unwrap();
+    let errand = Errand { by: Some(BEGIN.after(HOUR)) };
+    let id = engine.start(errand, Request::by(&Person::new("rita", ["clerk"]))).await.unwrap().id;
+    engine.run_until_idle().await.unwrap();
+
+    // Due by the first look at the clock, and by no later one.
+    *clock.0.lock().unwrap() = vec![BEGIN.after(HOUR / 2), BEGIN.after(HOUR)];
+    engine.work_next().await.unwrap();
+    assert_eq!(engine.record(id).await.unwrap().reason, None);
+    assert_eq!(engine.store().next_due().await.unwrap(), Some(BEGIN.after(HOUR)));
+
+    *clock.0.lock().unwrap() = vec![BEGIN.after(HOUR)];
+    engine.run_until_idle().await.unwrap();
+    assert_eq!(engine.record(id).await.unwrap().reason.as_deref(), Some("overdue"));
 }
