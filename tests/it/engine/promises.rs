@@ -144,7 +144,7 @@ impl Clock for Wall {
         if shown.len() > 1 { shown.pop().unwrap() } else { shown[0] }
     }
 
-    fn sleep_until(&self, at: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_until(&self, at: Timestamp) -> engine::BoxFuture<'_, ()> {
         self.1.sleep_until(at)
     }
 
