@@ -17,7 +17,9 @@ mod preview;
 mod records;
 mod retention;
 
-pub use books::{BeginDestroying, BeginLeaving, CheckLeaving, Checked, RecheckHolds, StayOn, look_at};
+pub use books::{
+    BeginDestroying, BeginLeaving, CheckLeaving, Checked, EndWork, RecheckHolds, StayOn, look_at,
+};
 pub use closing::{CloseTenant, ReleaseNodes};
 pub use inventory::{Classification, Classifications, TakeInventory, Taken, classify};
 pub use preview::{Preview, preview};
@@ -28,6 +30,7 @@ use crate::{
         Admission, Admits, AwaitIdle, DiagnoseRemoval, Eyes, NodeDevices, ReadAdmission, SYSTEMS, Seen,
         Shredded, SurveyTenant, Thing, codes as actuator_codes,
     },
+    admission::Ended,
     destruction::{
         AssetType, Digest, Moment, RetentionRule,
         certificate::{AssembleCertificate, Assembled, Exceptions, LegalBasis, Signed},
@@ -43,7 +46,7 @@ use crate::{
 };
 use engine::{
     ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval,
-    await_signal, children, end,
+    await_signal, children, end, when,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -144,6 +147,9 @@ pub struct Offboarding {
     pub terms: Option<Terms>,
     /// What each door let in before it was frozen.
     pub doors: Vec<Admission>,
+    /// Whether the books list work that is not ended yet. Filled by `EndingWork`.
+    #[serde(default)]
+    pub works_on: bool,
     /// What was found. Filled by `Surveying`, and emptied once it is in the inventory.
     pub seen: Vec<Seen>,
     /// What its nodes have. Filled by `ReadingNodes`, and emptied likewise.
@@ -190,6 +196,8 @@ pub enum State {
     ExportWindow,
     Draining,
     AwaitingIdle,
+    EndingWork,
+    LookingForWork,
     Surveying,
     ReadingNodes,
     TakingInventory,
@@ -249,6 +257,7 @@ impl Workflow for Offboarding {
                 .record(Self::checked)
                 .on_failure(destruction_codes::HELD, Held)
                 .on_failure(codes::TENANT_NOT_ACTIVE, Rejected)
+                .on_failure(codes::TENANT_CHANGING, Rejected)
                 .then(AwaitingApproval),
             Held => await_signal(HOLD_RELEASED).within(DAY).then(Checking).expired(Checking),
             AwaitingApproval => approval(self.offboard_gate().seats)
@@ -258,9 +267,10 @@ impl Workflow for Offboarding {
                 .expired(Lapsed),
 
             // Nothing new comes in, and everything can be read. Taken back, the tenant works on.
-            MarkingLeaving => {
-                act(BeginLeaving { tenant: tenant.clone() }).undo(StayOn { tenant }).then(ReadingDoors)
-            }
+            MarkingLeaving => act(BeginLeaving { tenant: tenant.clone() })
+                .undo(StayOn { tenant })
+                .on_failure(codes::TENANT_CHANGING, Rejected)
+                .then(ReadingDoors),
             ReadingDoors => act_each(self.doors().into_iter().map(|thing| ReadAdmission { thing }))
                 .nothing_to_undo()
                 .record(|me: &mut Self, door: Admission| me.doors.push(door))
@@ -278,7 +288,13 @@ impl Workflow for Offboarding {
             AwaitingIdle => act_each(self.open_doors().map(|thing| AwaitIdle { thing }))
                 .nothing_to_undo()
                 .within(self.drain())
-                .then(Surveying),
+                .then(EndingWork),
+            EndingWork => act(EndWork { tenant })
+                .nothing_to_undo()
+                .record(|me: &mut Self, ended: Ended| me.works_on = ended.more)
+                .then(LookingForWork),
+            LookingForWork => when(self.works_on, "more of its work is in the books", EndingWork)
+                .otherwise("none is", Surveying),
 
             // Everything that is there, by two scans that agree.
             Surveying => act(SurveyTenant {

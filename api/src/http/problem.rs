@@ -79,6 +79,7 @@ impl Problem {
             Class::Permanent if UNKNOWN.contains(&error.code.as_str()) => Code::Unknown,
             Class::Permanent if error.code == "workload.differs" => Code::WorkloadDiffers,
             Class::Permanent if error.code == "line.full" => Code::LineFull,
+            Class::Permanent if error.code == "tenant.leaves" => Code::TenantLeaves,
             Class::Permanent if error.code == "reservation.beyond_nominal" => Code::BeyondNominal,
             Class::Permanent if error.code == "reservation.differs" => Code::ReservationDiffers,
             Class::Permanent => Code::DocumentInvalid,

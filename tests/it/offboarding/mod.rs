@@ -1,5 +1,6 @@
 //! Offboarding, from request to certificate, and back from everywhere before the point of no return.
 
+mod books;
 mod holds;
 mod leaving;
 mod nodes;

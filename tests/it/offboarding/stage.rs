@@ -15,6 +15,13 @@ use workflows::{
     tenancy::TenantId,
 };
 
+async fn ask(engine: &Engine<Platform>, tenant: &TenantId) -> ExecutionId {
+    let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+    let at = Moment::from(Timestamp(1_767_225_600_000));
+    let asked = Offboarding::new(tenant.clone(), basis, "rita".into(), at, "the end".into());
+    engine.start(asked, Asked::by(&requester())).await.unwrap().id
+}
+
 pub struct Stage {
     pub engine: Engine<Platform>,
     pub store: Arc<Memory>,
@@ -51,11 +58,14 @@ impl Stage {
         let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
         let platform = Platform::simulated(Arc::new(ready.world.fork()));
         let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
-        let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
-        let at = Moment::from(Timestamp(1_767_225_600_000));
-        let asked = Offboarding::new(ready.tenant.clone(), basis, "rita".into(), at, "the end".into());
-        let id = engine.start(asked, Asked::by(&requester())).await.unwrap().id;
+        let id = ask(&engine, &ready.tenant).await;
         Self { engine, store, clock, tenant: ready.tenant.clone(), id }
+    }
+
+    /// The same, with another offboarding of the tenant.
+    pub async fn again(self) -> Self {
+        let id = ask(&self.engine, &self.tenant).await;
+        Self { id, ..self }
     }
 
     pub fn world(&self) -> &LocalWorld {

@@ -120,6 +120,23 @@ pub fn freeze(
     Ok(())
 }
 
+/// Freezes every account of a tenant for `by`, also those that others froze: the tenant leaves, and nobody else opens them
+/// again. Tolerates a tenant without an account.
+///
+/// # Errors
+/// What the view lacks.
+pub fn freeze_all(view: &mut View, tenant: &TenantId, by: ExecutionId) -> Result<(), Undecided> {
+    if view.get::<Cohort>(tenant.as_str())?.is_none() {
+        return Ok(());
+    }
+    let mut desk = Desk::open(view, tenant, [])?;
+    for account in desk.cohort.accounts.values_mut() {
+        account.admitting = Admitting::Frozen { by };
+    }
+    desk.save(view)?;
+    Ok(())
+}
+
 /// Lets workspaces that `by` froze admit again, and admits who waits. Tolerates that it froze none.
 ///
 /// # Errors

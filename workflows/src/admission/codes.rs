@@ -14,6 +14,8 @@ pub const UNKNOWN_WORKSPACE: &str = "workspace.unknown";
 pub const COHORT_FULL: &str = "cohort.full";
 /// A workload's request is not well-formed.
 pub const INVALID: &str = "workload.invalid";
+/// The tenant leaves, or has left.
+pub const TENANT_LEAVES: &str = "tenant.leaves";
 /// The workspace's line is full.
 pub const LINE_FULL: &str = "line.full";
 /// A node, or a GPU of it, is in use.
@@ -36,6 +38,10 @@ pub const ALL: &[(&str, &str)] = &[
     (OCCUPANCY_FULL, "split the tenant: one tenant's nodes are listed in one document of at most 2,000"),
     (RECLAIM_BUSY, "nothing: another reclaim of the same kind is executing and comes first"),
     (RECLAIM_NOT_OURS, "nothing: the reclaim has ended, or another took its place; ask for a plan again"),
+    (
+        TENANT_LEAVES,
+        "nothing: its offboarding has begun; cancel that before destruction begins to let it work again",
+    ),
     (DIFFERS, "give the workload another name; one name stands for one content for ever"),
     (INVALID, "read the message: it names the field and what it may be"),
     (WORKLOAD_STATE, "read the message: the workload is elsewhere in its life"),

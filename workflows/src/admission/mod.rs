@@ -12,6 +12,7 @@ mod allow;
 mod arithmetic;
 pub mod audit;
 mod books;
+mod close;
 pub mod codes;
 mod decide;
 mod desk;
@@ -30,8 +31,9 @@ mod submit;
 mod wake;
 mod weigh;
 
-pub use allow::{Allowances, clear_allowances, freeze, set_allowances, set_promises, thaw};
+pub use allow::{Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw};
 pub use arithmetic::{lends, spare};
+pub use close::{Ended, MOST_ENDED, close_account, end_work};
 pub use expire::{Overdue, expire_loans};
 pub use news::{Crossing, Demand, News};
 pub use nodes::{

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::tenancy::{
     Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster, TenantId,
-    Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+    TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -159,6 +159,7 @@ pub struct Finished {
 ///
 /// # Errors
 /// What the view lacks; permanent `workload.invalid`, `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
+/// `tenant.leaves`,
 /// and `ledger.missing` for a tenant that there is not.
 pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided> {
     if let Some(flaw) = request.flaw() {
@@ -173,6 +174,11 @@ pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided
         return stands(view, request, there);
     }
     let mut desk = Desk::open(view, &request.tenant, wants)?;
+    if let TenantState::Leaving | TenantState::Destroying | TenantState::Closed = desk.tenant.state {
+        let state: &str = desk.tenant.state.into();
+        let problem = format!("tenant {} is {state} and takes no new work", request.tenant);
+        return Err(ActionError::permanent(codes::TENANT_LEAVES, problem).into());
+    }
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
     desk.foresee_request(view, &workload)?;

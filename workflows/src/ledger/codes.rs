@@ -32,6 +32,8 @@ pub const PROMISE_OPEN: &str = "sla.promise_open";
 pub const WORKSPACE_FROZEN: &str = "workspace.frozen";
 /// Another tenant has the name.
 pub const NAME_TAKEN: &str = "tenant.name_taken";
+/// Something else changes the tenant.
+pub const TENANT_CHANGING: &str = "tenant.changing";
 /// The tenant is not in use.
 pub const TENANT_NOT_ACTIVE: &str = "tenant.not_active";
 
@@ -67,6 +69,7 @@ pub const ALL: &[(&str, &str)] = &[
         "nothing: a closed tenant does not come back, and its name is not used again; onboard under another",
     ),
     (NAME_TAKEN, "choose another name, or offboard the tenant that has it"),
+    (TENANT_CHANGING, "the message names what: let it end or cancel it, then ask again"),
     (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
     (
         WORKSPACE_FROZEN,

@@ -3,11 +3,13 @@
 
 use super::{Leaver, Terms};
 use crate::{
+    admission::{self, Ended},
     destruction::{Digest, PassPivot, Pivot, Scope, codes as destruction_codes, holds_of},
-    ledger::codes,
+    ledger::{codes, thaw},
     policy::{self, Medium},
     tenancy::{
-        Cluster, ClusterKey, Holding, Node, NodeId, Scope as Allowed, Tenant, TenantId, TenantState, Tier,
+        Admitting, Cluster, ClusterKey, Cohort, Earmarks, Holding, Node, NodeId, Occupancy, Scope as Allowed,
+        Tenant, TenantId, TenantState, Tier,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -35,8 +37,44 @@ impl LedgerAction for CheckLeaving {
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Checked, Undecided> {
         unheld(view, &self.tenant)?;
-        check(view, &self.tenant)
+        let checked = check(view, &self.tenant)?;
+        if view.need::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
+            undisturbed(view, &self.tenant)?;
+        }
+        Ok(checked)
     }
+}
+
+/// Refuses while something else changes the tenant: what that would put back, or open again, must not outlive the tenant.
+///
+/// # Errors
+/// `tenant.changing`, which says what; what the view lacks.
+fn undisturbed(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
+    let others = disturbing(view, tenant)?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    let why = format!("tenant {tenant} is being changed: {}", others.join("; "));
+    Err(ActionError::permanent(codes::TENANT_CHANGING, why).into())
+}
+
+/// What else changes the tenant, a sentence each.
+///
+/// # Errors
+/// What the view lacks.
+pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<String>, Undecided> {
+    let open = view.get::<Earmarks>(tenant.as_str())?.map(|marks| marks.open).unwrap_or_default();
+    let mut others = Vec::new();
+    if !open.is_empty() {
+        others.push(format!("{} changes of its quotas are under way", open.len()));
+    }
+    let frozen = view.get::<Cohort>(tenant.as_str())?.map(|cohort| cohort.accounts).unwrap_or_default();
+    for (workspace, account) in frozen {
+        if let Admitting::Frozen { by } = account.admitting {
+            others.push(format!("workspace {workspace} is frozen by execution {by}"));
+        }
+    }
+    Ok(others)
 }
 
 /// Refuses while a hold keeps anything of the tenant.
@@ -97,7 +135,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided
     Ok(Checked { leaver, terms })
 }
 
-/// Marks a tenant as leaving: nothing new is admitted, and the key of its cluster only reports.
+/// Marks a tenant as leaving: its accounts are frozen, no new work is taken in, and the key of its cluster only reports.
 ///
 /// Safe to decide again. Its undo is [`StayOn`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,8 +147,13 @@ pub struct BeginLeaving {
 impl LedgerAction for BeginLeaving {
     type Output = ();
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        if tenant.state == TenantState::Active {
+            undisturbed(view, &self.tenant)?;
+        }
+        // Also what an offboarding froze that people ended by force.
+        admission::freeze_all(view, &self.tenant, call.execution)?;
         allow(view, &tenant, vec![Allowed::PushFacts])?;
         view.put(&turn(tenant, &[TenantState::Active, TenantState::Leaving], TenantState::Leaving)?)
     }
@@ -126,13 +169,14 @@ pub struct StayOn {
 impl LedgerAction for StayOn {
     type Output = ();
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
         if tenant.state != TenantState::Leaving {
             return Ok(());
         }
         allow(view, &tenant, vec![Allowed::PushFacts, Allowed::PullCommands])?;
-        view.put(&turn(tenant, &[TenantState::Leaving], TenantState::Active)?)
+        view.put(&turn(tenant, &[TenantState::Leaving], TenantState::Active)?)?;
+        thaw(view, &self.tenant, call)
     }
 }
 
@@ -170,6 +214,22 @@ impl LedgerAction for RecheckHolds {
     }
 }
 
+/// Ends the tenant's work in the books, once its platform was seen to run nothing, a part at a time. What it ends does not come
+/// back. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndWork {
+    /// Whose.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for EndWork {
+    type Output = Ended;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Ended, Undecided> {
+        admission::end_work(view, &self.tenant)
+    }
+}
+
 /// What an offboarding would learn of a tenant first, whether or not holds stand in its way. Changes nothing.
 ///
 /// # Errors
@@ -180,7 +240,8 @@ pub fn look_at(view: &mut View, tenant: &TenantId) -> Result<Checked, Undecided>
 
 /// Passes the point of no return: marks it in the document of holds, and the tenant as being destroyed, in one commit.
 ///
-/// Refused with `hold.in_force` while anything stands under hold. Safe to decide again. Nothing undoes it.
+/// From then on none of its nodes can be given any work. Refused with `hold.in_force` while anything stands under hold, and
+/// with `node.busy` while the books say that something runs. Safe to decide again. Nothing undoes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginDestroying {
     /// Which tenant.
@@ -198,6 +259,11 @@ impl LedgerAction for BeginDestroying {
         let pivot = pass.decide(view, call)?;
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
         view.put(&turn(tenant, &[TenantState::Leaving, TenantState::Destroying], TenantState::Destroying)?)?;
+        if let Some(occupancy) = view.get::<Occupancy>(self.tenant.as_str())? {
+            let nodes: Vec<NodeId> = occupancy.nodes.into_keys().collect();
+            admission::rest_nodes(view, &self.tenant, &nodes)?;
+            admission::forget_nodes(view, &self.tenant, &nodes)?;
+        }
         Ok(pivot)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::books::turn;
 use crate::{
+    admission,
     destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
     ledger::{codes, shelves::Shelves},
     tenancy::{
@@ -73,7 +74,7 @@ fn is_clean(view: &mut View, inventory: &Inventory, node: &NodeId, call: &Call) 
     Ok(since.is_some_and(|since| node_is_clean(assets, &records, since).is_ok()))
 }
 
-/// Closes a tenant's books: quotas, entitlement and key of its cluster end, and its name is a tombstone for ever.
+/// Closes a tenant's books: its account, quotas, entitlement and key of its cluster end, and its name is a tombstone for ever.
 ///
 /// Nodes that did not come out clean stay the tenant's. Safe to decide again. Nothing undoes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,6 +92,7 @@ impl LedgerAction for CloseTenant {
             view.delete::<Quota>(&workspace_key(&tenant.id, workspace))?;
         }
         view.delete::<Entitlement>(tenant.id.as_str())?;
+        admission::close_account(view, &tenant.id)?;
         if let Some(holding) = view.get::<Holding>(tenant.id.as_str())? {
             let kept: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
             if kept.is_empty() {

@@ -38,6 +38,7 @@ impl Offboarding {
             leaver: None,
             terms: None,
             doors: Vec::new(),
+            works_on: false,
             seen: Vec::new(),
             devices: Vec::new(),
             inventory: None,

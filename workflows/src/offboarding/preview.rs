@@ -19,6 +19,8 @@ pub struct Preview {
     pub digest: PlanDigest,
     /// What stands in the way.
     pub holds: Vec<Hold>,
+    /// What else changes the tenant, and has to end first.
+    pub others: Vec<String>,
     /// What our records say that there is. What the tenant made itself is found when it is looked for.
     pub things: Vec<Thing>,
     /// The nodes that would be cleaned.
@@ -34,6 +36,7 @@ pub struct Preview {
 pub fn preview(view: &mut View, tenant: &TenantId, basis: LegalBasis) -> Result<Preview, Undecided> {
     let holds = holds_of(view, tenant)?.keeping(&Scope::Tenant).cloned().collect();
     let checked = books::check(view, tenant)?;
+    let others = books::disturbing(view, tenant)?;
     let now = Moment::from(view.now());
     let kept = resolve(&checked.terms.retention, &checked.leaver.compliance, now);
     let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();
@@ -43,5 +46,5 @@ pub fn preview(view: &mut View, tenant: &TenantId, basis: LegalBasis) -> Result<
     offboarding.checked(checked);
     let plan = offboarding.plan();
     let digest = plan.digest(Offboarding::NAME, Offboarding::SCHEMA);
-    Ok(Preview { plan, digest, holds, things, nodes, kept })
+    Ok(Preview { plan, digest, holds, others, things, nodes, kept })
 }

@@ -167,7 +167,7 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
 }
 
 /// Which workspaces admit, and which are frozen.
-fn admitting(cohort: &Value) -> Vec<(String, Value)> {
+pub(super) fn admitting(cohort: &Value) -> Vec<(String, Value)> {
     let accounts = cohort.get("accounts").and_then(Value::as_object).into_iter().flatten();
     let is_open = |account: &Value| json!(account.get("admitting") == Some(&"open".into()));
     accounts.map(|(name, account)| (name.clone(), is_open(account))).collect()

@@ -3,6 +3,7 @@
 use super::{GIVEN, LEDGER};
 use crate::{
     actuators::Thing,
+    admission::{self, MOST_ENDED, Observation, Seen},
     backends::simulated::{Fault, LocalWorld, Script, What},
     destruction::{
         Holds, Inventory, Moment, SanitisationRecord,
@@ -15,7 +16,10 @@ use crate::{
     platform::Platform,
     policy::{Invalid, Request},
     sanitisation::NodeSanitisation,
-    tenancy::{NameError, Node, TenantId},
+    tenancy::{
+        Admission, Checkpoint, Cohort, Line, Loan, NameError, Node, NodeUse, Occupancy, OpenLoans, Resource,
+        Room, Roster, Sighting, TenantId, Workload, WorkloadClass,
+    },
 };
 use engine::{
     ActionError, ChildEnd, DAY, Engine, Entity, Error, ManualClock, Outcome, Person, Plan, Seat, Step,
@@ -24,7 +28,10 @@ use engine::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use store::{ExecutionId, Key, Memory, Put, Store as _, Timestamp};
 
 const SITES: &str = "
@@ -33,6 +40,19 @@ clusters:
   - {id: west-1, region: eu-west}
   - {id: slurm-1, region: eu-west, kind: slurm}
 ";
+/// What admission keeps of a tenant.
+const BOOKS: [&str; 10] = [
+    Cohort::COLLECTION,
+    Occupancy::COLLECTION,
+    Sighting::COLLECTION,
+    NodeUse::COLLECTION,
+    Workload::COLLECTION,
+    Roster::COLLECTION,
+    Line::COLLECTION,
+    OpenLoans::COLLECTION,
+    Loan::COLLECTION,
+    Admission::COLLECTION,
+];
 /// The moment at which every world begins: 2026-01-01.
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -71,8 +91,9 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
             clock.advance(engine::MINUTE);
         }
     }
+    engine.ledger(true, work).await?;
     let mut documents = Vec::new();
-    for collection in LEDGER.iter().chain(&GIVEN) {
+    for collection in LEDGER.iter().chain(&GIVEN).chain(&BOOKS) {
         let found = store.documents(collection, "", None, 10_000).await?;
         documents.extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
     }
@@ -87,6 +108,39 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
     let world = world.fork();
     let tenant = "acme".parse().map_err(|e| wrong("name.invalid", e))?;
     Ok(Ready { tenant, world, documents })
+}
+
+/// Lets one workload run, and others wait for it, more than are ended in one commit.
+fn work(view: &mut View) -> Result<(), Undecided> {
+    let name = |e: NameError| ActionError::permanent("name.invalid", e);
+    let tenant: TenantId = "acme".parse().map_err(name)?;
+    let occupancy = view.need::<Occupancy>(tenant.as_str())?;
+    let seen = |room: &Room| Seen { usable: room.capacity, busy: 0 };
+    let kinds = |kinds: &BTreeMap<crate::tenancy::GpuKind, Room>| {
+        kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
+    };
+    let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
+    admission::observe(view, &tenant, &Observation { at: view.now(), nodes })?;
+    let kind = occupancy.nodes.values().flat_map(BTreeMap::keys).next().cloned();
+    let kind = kind.ok_or_else(|| ActionError::permanent("proof.stage", "it has no GPUs"))?;
+    for number in 0..=MOST_ENDED {
+        let (workload, gpus) =
+            (format!("w-{number:02}"), if number == 0 { 1 } else { occupancy.nodes.len() as u64 });
+        let request = admission::Request {
+            tenant: tenant.clone(),
+            workspace: "prod".parse().map_err(name)?,
+            name: workload,
+            class: WorkloadClass::Batch,
+            priority: 0,
+            preemptible: true,
+            checkpoint: Checkpoint::Signal,
+            requests: BTreeMap::from([(Resource::Gpu(kind.clone()), gpus)]),
+            together: 0,
+            labels: BTreeSet::new(),
+        };
+        admission::submit(view, &request)?;
+    }
+    Ok(())
 }
 
 fn wrong(code: &str, why: impl std::fmt::Display) -> Error {
@@ -176,6 +230,8 @@ fn staged(ready: &Ready, fault: Option<Fault>) -> World<Platform> {
     world.script(Script { faults: fault.into_iter().collect(), random: None });
     let mut collections = LEDGER.to_vec();
     collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, Kept::COLLECTION]);
+    // What runs and waits is ended for good; whether the account is open, and for which nodes, comes back.
+    collections.extend([Cohort::COLLECTION, Occupancy::COLLECTION, NodeUse::COLLECTION]);
     World { platform: Platform::simulated(Arc::new(world)), documents: ready.documents.clone(), collections }
 }
 
@@ -205,6 +261,9 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
             Some(json!([result, field("technique"), field("method")]))
         }
         Kept::COLLECTION => Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()])),
+        Cohort::COLLECTION => Some(json!(super::incidents::admitting(body))),
+        Occupancy::COLLECTION => Some(json!(field("nodes").as_object()?.keys().collect::<Vec<_>>())),
+        NodeUse::COLLECTION => Some(field("serving")),
         Holds::COLLECTION => {
             let some = |name| field(name).as_array().is_some_and(|list| !list.is_empty());
             (some("open") || some("pivots")).then(|| json!([some("open"), some("pivots")]))
