@@ -17,6 +17,7 @@ mod engine;
 mod fleet;
 mod hello;
 mod http;
+mod incidents;
 mod layers;
 mod offboarding;
 mod onboarding;

@@ -302,14 +302,24 @@ async fn a_key_that_could_leave_its_store_is_refused_and_undone() {
 }
 
 /// Actions that look and change nothing.
-const LOOKS: &[&str] =
-    &["AwaitGone", "DiagnoseNode", "ListGpuClients", "ProbeIsolation", "ReadGpuLayout", "ReadLimits"];
-/// Actions that nothing undoes: `tests/it/workloads.rs` tries them, and `tests/it/quota/layers.rs`.
+const LOOKS: &[&str] = &[
+    "AwaitGone",
+    "DiagnoseNode",
+    "ExamineNode",
+    "InspectGpus",
+    "ListGpuClients",
+    "ProbeIsolation",
+    "ReadGpuLayout",
+    "ReadLimits",
+];
+/// Actions that nothing undoes: `tests/it/workloads.rs` tries them, `tests/it/quota/layers.rs` and the sweep of incidents.
 const ONCE: &[&str] = &[
     "EvictWorkload",
     "ForceWorkload",
     "KeepLimits",
+    "RebootNode",
     "RequeueWorkload",
+    "ResetGpus",
     "SaveWork",
     "ScrubGpus",
     "StartWorkload",
@@ -321,7 +331,6 @@ const LEAVING: &[&str] = &[
     "AwaitDrained",
     "AwaitIdle",
     "BeginSanitise",
-    "CordonNode",
     "DiagnoseRemoval",
     "EnterScrub",
     "ReadAdmission",

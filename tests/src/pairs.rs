@@ -76,6 +76,17 @@ pub fn pairs() -> Vec<Pair> {
             CreateFlavor { cluster: c(), tenant: t(), model: "A10".into() },
             DeleteFlavor { cluster: c(), tenant: t(), model: "A10".into() },
         ),
+        Pair {
+            before: vec![Box::new(TakeNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 })],
+            act: Box::new(CordonNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 }),
+            undo: Box::new(UncordonNode {
+                cluster: c(),
+                node: node(),
+                tenant: t(),
+                owner_epoch: 3,
+                by: None,
+            }),
+        },
         pair(
             TakeNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 },
             ReturnNode { cluster: c(), node: node(), tenant: t(), owner_epoch: 3 },

@@ -6,20 +6,22 @@
 
 mod examples;
 mod ledger;
+mod parts;
 
 pub use ledger::{Incident, Severity};
 
 use crate::{
-    actuators::{DiagnoseNode, Diagnosis, Level, codes},
-    destruction::{Digest, Hold, HoldKind, PlaceHold, Scope},
-    ledger::{IssueClusterKey, RevokeClusterKey},
+    actuators::{Recovery, WorkloadRef},
+    destruction::{Digest, Hold},
     platform::Platform,
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{
-    DAY, HOUR, MINUTE, Outcome, Plan, Rule, Seat, Step, Subject, Workflow, act, act_each, approval, end, when,
+    DAY, HOUR, MINUTE, Outcome, Plan, RetryPolicy, Rule, Seat, Step, Subject, Workflow, act, act_each,
+    approval, end, when,
 };
-use ledger::{EvacuateNode, FreezeTenants, OpenIncident, Opened, RestNode, ServeNode, ThawTenants};
+use ledger::{FreezeTenants, OpenIncident, Opened, ServeNode, ThawTenants};
+use parts::uncordon;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -71,10 +73,18 @@ pub struct IncidentResponse {
     /// How bad it is, and who is asked. Filled by `Triaging`.
     pub opened: Option<Opened>,
     /// Workloads on the node when it was contained.
-    pub running: Vec<String>,
+    pub running: Vec<WorkloadRef>,
     /// Whether it was this incident that took the node out of service.
     pub rested: bool,
-    /// What was found.
+    /// The epoch of the tenant's ownership of the node.
+    pub owner_epoch: u64,
+    /// In whose names the node is cordoned: this incident's, and those of earlier ones that left it so.
+    pub cordons: Vec<String>,
+    /// What the driver asks for. Filled by `Inspecting`, with the two that follow.
+    pub recovery: Recovery,
+    /// Which boot of the node that was.
+    pub boot: String,
+    /// What was found last.
     pub diagnosis: Option<String>,
     /// Whether the node may serve.
     pub fit: bool,
@@ -90,10 +100,21 @@ pub enum State {
     Triaging,
     Containing,
     RestingNode,
-    Diagnosing,
+    Cordoning,
+    NotingCordon,
+    Inspecting,
     Judging,
     AwaitingRemedy,
-    Evacuating,
+    Evicting,
+    AwaitingGone,
+    Clearing,
+    ChoosingRemedy,
+    ResettingGpus,
+    Rebooting,
+    Examining,
+    JudgingAgain,
+    KeepingApart,
+    Uncordoning,
     RestoringNode,
     RevokingKey,
     ReissuingKey,
@@ -128,36 +149,64 @@ impl Workflow for IncidentResponse {
                 .waived_by(self.rule())
                 .otherwise("tenants", FreezingTenants),
 
-            // A node: nothing new on it, then a look; who runs on a node that is unfit moves, after people have agreed.
+            // A node: nothing new on it, in the books and in its cluster; then a look that disturbs nobody.
             RestingNode => act_each(self.rests())
                 .undo_each(|rest| ServeNode { tenant: rest.tenant.clone(), node: rest.node.clone() })
-                .record(|me: &mut Self, (rested, running): (bool, Vec<String>)| {
-                    me.rested = rested;
-                    me.running = running;
-                })
-                .then(Diagnosing),
-            // What was found unfit, and what could not be found out, do not serve: to turn back would put the node into service.
-            Diagnosing => act_each(self.diagnoses())
+                .record(Self::contained)
+                .then(Cordoning),
+            Cordoning => act_each(self.cordonings())
+                .undo_each(|cordon| uncordon(cordon, None))
+                .record(|me: &mut Self, by: String| me.cordons.push(by))
+                .then(NotingCordon),
+            NotingCordon => act_each(self.notes()).nothing_to_undo().then(Inspecting),
+            // What could not be found out does not serve: to turn back would put the node into service.
+            Inspecting => act_each(self.inspections())
                 .nothing_to_undo()
-                .on_failure(codes::NODE_UNFIT, Judging)
                 .or_else(Judging)
-                .record(|me: &mut Self, found: Diagnosis| {
-                    me.fit = found.fit;
-                    me.diagnosis = Some(found.report);
-                })
-                .attempt_within(45 * MINUTE)
-                .within(2 * HOUR)
+                .record(Self::inspected)
+                .within(30 * MINUTE)
                 .then(Judging),
-            Judging => when(self.fit, "the node is fit", RestoringNode)
-                .or_when(self.running.is_empty(), "nobody runs on it", Evacuating)
+            Judging => when(self.fit, "nothing speaks against the node", Uncordoning)
+                .or_when(self.running.is_empty(), "nobody runs on it", Clearing)
                 .waived_by(self.rule())
                 .otherwise("who runs on it has to move", AwaitingRemedy),
             AwaitingRemedy => approval(self.seats())
                 .within(HOUR)
-                .granted(Evacuating)
+                .granted(Evicting)
                 .refused(AwaitingReview)
                 .expired(AwaitingReview),
-            Evacuating => act_each(self.evacuations()).forward_only().then(AwaitingReview),
+
+            // Who runs there ends, and is another's or elsewhere only once nothing of it is left.
+            Evicting => act_each(self.evictions()).forward_only().within(10 * MINUTE).then(AwaitingGone),
+            AwaitingGone => act_each(self.absences())
+                .nothing_to_undo()
+                .retry(RetryPolicy::patient())
+                .within(HOUR)
+                .then(Clearing),
+            Clearing => act_each(self.clearances()).forward_only().then(ChoosingRemedy),
+
+            // What the driver asks for; a reset that does not help is followed by a reboot, and both by a thorough test.
+            ChoosingRemedy => when(self.asks_for_reset(), "its driver asks for a reset", ResettingGpus)
+                .or_when(self.recovery == Recovery::Reboot, "its driver asks for a reboot", Rebooting)
+                .otherwise("its driver asks for nothing", Examining),
+            ResettingGpus => {
+                act_each(self.resets()).forward_only().within(15 * MINUTE).or_else(Rebooting).then(Examining)
+            }
+            Rebooting => {
+                act_each(self.reboots()).forward_only().within(HOUR).or_else(Examining).then(Examining)
+            }
+            Examining => act_each(self.examinations())
+                .forward_only()
+                .or_else(KeepingApart)
+                .record(Self::examined)
+                .attempt_within(45 * MINUTE)
+                .within(2 * HOUR)
+                .then(JudgingAgain),
+            JudgingAgain => {
+                when(self.fit, "the node is fit again", Uncordoning).otherwise("it is not", KeepingApart)
+            }
+            KeepingApart => act_each(self.quarantines()).forward_only().then(AwaitingReview),
+            Uncordoning => act_each(self.uncordons()).nothing_to_undo().then(RestoringNode),
             RestoringNode => act_each(self.serves()).nothing_to_undo().then(AwaitingReview),
 
             // A key: it opens nothing from this commit on, and no other key is touched.
@@ -215,7 +264,8 @@ impl Workflow for IncidentResponse {
                 "happening": self.happening,
                 "severity": self.opened.as_ref().map(|opened| opened.severity),
                 "policy": self.opened.as_ref().map(|opened| &opened.policy),
-                "moves": if self.fit { json!([]) } else { json!(self.running) },
+                "moves": if self.fit { json!([]) } else { json!(self.moves()) },
+                "recovery": self.recovery,
             }),
             placement: json!({ "detector": self.detector, "evidence": self.evidence, "diagnosis": self.diagnosis }),
         }
@@ -254,6 +304,10 @@ impl IncidentResponse {
             opened: None,
             running: Vec::new(),
             rested: false,
+            owner_epoch: 0,
+            cordons: Vec::new(),
+            recovery: Recovery::Nothing,
+            boot: String::new(),
             diagnosis: None,
             fit: false,
         }
@@ -290,77 +344,5 @@ impl IncidentResponse {
     fn seats(&self) -> Vec<Seat> {
         let usual = || vec![Seat::of("platform_ops", 1)];
         self.opened.as_ref().map_or_else(usual, |opened| opened.seats.clone())
-    }
-
-    fn rests(&self) -> Vec<RestNode> {
-        let rest = |(tenant, _, node): (&TenantId, &ClusterId, &NodeId)| RestNode {
-            tenant: tenant.clone(),
-            node: node.clone(),
-        };
-        self.node().map(rest).into_iter().collect()
-    }
-
-    fn diagnoses(&self) -> Vec<DiagnoseNode> {
-        let look = |(_, cluster, node): (&TenantId, &ClusterId, &NodeId)| DiagnoseNode {
-            cluster: cluster.to_string(),
-            node: node.to_string(),
-            level: Level::Long,
-        };
-        self.node().map(look).into_iter().collect()
-    }
-
-    fn evacuations(&self) -> Vec<EvacuateNode> {
-        let leave = |(tenant, _, node): (&TenantId, &ClusterId, &NodeId)| EvacuateNode {
-            tenant: tenant.clone(),
-            node: node.clone(),
-        };
-        self.node().map(leave).into_iter().collect()
-    }
-
-    /// The node back in service, if it was this incident that took it out.
-    fn serves(&self) -> Vec<ServeNode> {
-        let serve = |(tenant, _, node): (&TenantId, &ClusterId, &NodeId)| ServeNode {
-            tenant: tenant.clone(),
-            node: node.clone(),
-        };
-        self.node().filter(|_| self.rested).map(serve).into_iter().collect()
-    }
-
-    fn revocations(&self) -> Vec<RevokeClusterKey> {
-        match &self.happening {
-            Happening::KeyLeak { tenant, cluster, .. } => {
-                vec![RevokeClusterKey { cluster: cluster.clone(), tenant: tenant.clone() }]
-            }
-            Happening::GpuFault { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => {
-                Vec::new()
-            }
-        }
-    }
-
-    fn issues(&self) -> Vec<IssueClusterKey> {
-        match &self.happening {
-            Happening::KeyLeak { tenant, cluster, next_hash: Some(hash) } => vec![IssueClusterKey {
-                cluster: cluster.clone(),
-                tenant: tenant.clone(),
-                hash: Some(hash.clone()),
-            }],
-            Happening::KeyLeak { .. }
-            | Happening::GpuFault { .. }
-            | Happening::IsolationBreach { .. }
-            | Happening::Other { .. } => Vec::new(),
-        }
-    }
-
-    fn holds(&self) -> Vec<PlaceHold> {
-        let hold = |tenant: TenantId| PlaceHold {
-            tenant,
-            id: hold_of(&self.subject().name),
-            kind: HoldKind::Incident,
-            scope: Scope::Tenant,
-            reason: self.evidence.clone(),
-            placed_by: self.detector.clone(),
-            review_at: None,
-        };
-        self.tenants().into_iter().map(hold).collect()
     }
 }

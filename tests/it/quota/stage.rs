@@ -11,6 +11,7 @@ use tests::{
 use workflows::{
     admission::{self, Observation, Seen},
     backends::simulated::{LocalWorld, World},
+    incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
@@ -55,7 +56,7 @@ impl Stage {
         let engine = Engine::new(store.clone(), clock.clone(), Platform::simulated(world));
         let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
         let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
-        let engine = engine.with::<Offboarding>().unwrap();
+        let engine = engine.with::<Offboarding>().unwrap().with::<IncidentResponse>().unwrap();
         let stage = Self { engine, store, clock };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \

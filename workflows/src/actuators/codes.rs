@@ -54,6 +54,8 @@ pub const NODE_BUSY: &str = "node.busy";
 pub const EPOCH_OLD: &str = "node.epoch_old";
 /// The node is another tenant's.
 pub const NODE_OWNED: &str = "node.owned";
+/// The node is being rebooted.
+pub const NODE_REBOOTING: &str = "node.rebooting";
 /// The node failed its diagnosis.
 pub const NODE_UNFIT: &str = "node.unfit";
 /// The object was replaced while it was being changed.
@@ -144,6 +146,7 @@ pub const ALL: &[(&str, &str)] = &[
     (NODE_BUSY, "drain the node first: end what runs on it, then retry"),
     (EPOCH_OLD, "nothing: the node has changed hands since; this claim on it is over"),
     (NODE_OWNED, "the node still bears another tenant: finish that tenant's return of it, then retry"),
+    (NODE_REBOOTING, "nothing at first; if it lasts, look at the console of the node"),
     (NODE_UNFIT, "quarantine the node and let the execution claim another"),
     (OBJECT_CHANGED, "nothing: it is read again and retried"),
     (OBJECT_FOREIGN, "somebody else made an object of this name: rename or remove theirs, then retry"),

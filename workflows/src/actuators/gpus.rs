@@ -1,6 +1,6 @@
 //! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
 
-use super::{Stamp, codes, stamp::look_again};
+use super::{Stamp, codes, recovery::GpuHealth, stamp::look_again};
 use crate::platform::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
@@ -84,6 +84,15 @@ pub trait Gpus: Debug + Send + Sync {
         level: Level,
         stamp: &Stamp,
     ) -> Result<Diagnosis, ActionError>;
+
+    /// What the driver has counted of the node's GPUs; disturbs nobody.
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError>;
+
+    /// Resets the node's GPUs; `gpu.busy`, transient, while anybody has one open.
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Asks the node to reboot if its boot is still this one. Success means asked.
+    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError>;
 }
 
 /// Reads how a node's GPUs are partitioned, so that a change can be undone.

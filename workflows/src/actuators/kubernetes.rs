@@ -95,7 +95,7 @@ pub struct Ownership {
     pub tenant: Option<String>,
     /// The owner's epoch, by annotation.
     pub owner_epoch: u64,
-    /// Whether a cordon of ours keeps work away. A cordon of others is not looked at and never lifted.
+    /// Whether a cordon of any step of ours keeps work away. A cordon of others is not looked at and never lifted.
     pub cordoned: bool,
 }
 
@@ -145,12 +145,23 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError>;
 
-    /// Keeps new work from a node of this owner and epoch. A node that is not is left as it is.
+    /// Keeps new work from a node of this owner and epoch, in the name of the stamp's step. Several may do so, and the node
+    /// is open once all have let go. A node that is not so owned is left as it is.
     async fn cordon_node(
         &self,
         cluster: &str,
         node: &str,
         of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError>;
+
+    /// Lifts the cordon that was set in the name of `by`, and nobody else's.
+    async fn uncordon_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError>;
 

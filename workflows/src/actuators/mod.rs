@@ -21,6 +21,7 @@ mod nodes;
 mod objects;
 mod queues;
 mod quota;
+mod recovery;
 mod scrubbing;
 mod slurm;
 mod stamp;
@@ -59,6 +60,7 @@ pub use queues::{
     OpenQueue,
 };
 pub use quota::{ClearResourceQuota, SetResourceQuota};
+pub use recovery::{ExamineNode, GpuHealth, InspectGpus, RebootNode, Recovery, ResetGpus, UncordonNode};
 pub use scrubbing::{
     AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,
     ReimageNode, ResetMachine, SampleDrive, ScrubGpu,

@@ -8,7 +8,7 @@ use crate::platform::Platform;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 
-/// Keeps new work from a node.
+/// Keeps new work from a node, in the name of its step: others may do so too, and the node is open once all have let go.
 ///
 /// Safe to run twice: a node that is cordoned, or is not this tenant's at this epoch, is left as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,20 +25,22 @@ pub struct CordonNode {
 
 impl Action for CordonNode {
     type Platform = Platform;
-    type Output = ();
+    /// In whose name: that of the step.
+    type Output = String;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<String, ActionError> {
         let of = super::Ownership {
             tenant: Some(self.tenant.clone()),
             owner_epoch: self.owner_epoch,
             cordoned: false,
         };
-        let now = on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &Stamp::of(self, call)).await?;
+        let stamp = Stamp::of(self, call);
+        let now = on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp).await?;
         if now.owner_epoch > self.owner_epoch {
             let why = format!("{} is at owner epoch {}", self.node, now.owner_epoch);
             return Err(ActionError::permanent(codes::EPOCH_OLD, why));
         }
-        Ok(())
+        Ok(stamp.step)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Incidents of every kind.
 
 use super::{Happening, IncidentResponse, Opened, Severity};
-use crate::policy::PlatformPolicy;
+use crate::{actuators::WorkloadRef, policy::PlatformPolicy};
 use engine::Seat;
 
 pub(super) fn all() -> Vec<IncidentResponse> {
@@ -29,5 +29,13 @@ fn example(happening: Happening) -> Option<IncidentResponse> {
         seats: vec![Seat::of("platform_ops", 1)],
     });
     one.rested = true;
+    one.cordons = vec!["a step".into()];
+    (one.owner_epoch, one.boot) = (1, "boot-0".into());
+    one.running = vec![WorkloadRef {
+        cluster: "west-1".into(),
+        tenant: "acme".into(),
+        workspace: "research".into(),
+        name: "train".into(),
+    }];
     Some(one)
 }

@@ -2,6 +2,7 @@
 
 use super::Happening;
 use crate::{
+    actuators::WorkloadRef,
     admission,
     policy::{self, PolicyRef},
     reclaim,
@@ -94,18 +95,41 @@ pub(super) struct RestNode {
     pub(super) node: NodeId,
 }
 
+/// What taking a node out of service came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rest {
+    /// Whether this incident did it.
+    pub(super) ours: bool,
+    /// The epoch of the tenant's ownership.
+    pub(super) owner_epoch: u64,
+    /// The names in which earlier incidents have left it cordoned.
+    pub(super) cordons: Vec<String>,
+    /// Who runs there.
+    pub(super) running: Vec<WorkloadRef>,
+}
+
 impl LedgerAction for RestNode {
-    type Output = (bool, Vec<String>);
+    type Output = Rest;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided> {
         let before = view.get::<NodeUse>(self.node.as_str())?;
         let served = before.is_some_and(|node| node.serving && node.tenant == self.tenant);
-        let ours = view.get::<Rested>(self.node.as_str())?.is_some_and(|rested| rested.by == call.execution);
-        if served {
-            view.put(&Rested { node: self.node.clone(), by: call.execution })?;
+        // One that another incident took out and left out: that one has ended, or this would not have begun.
+        let earlier = view.get::<Rested>(self.node.as_str())?;
+        let ours = served || earlier.is_some();
+        let cordons = earlier.map(|rested| rested.cordons).unwrap_or_default();
+        if ours {
+            let cordons = cordons.clone();
+            view.put(&Rested { node: self.node.clone(), by: call.execution, cordons })?;
         }
-        let running = admission::rest_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
-        Ok((served || ours, running.into_values().flatten().collect()))
+        let owner = view.get::<Node>(self.node.as_str())?.filter(|n| n.owner.as_ref() == Some(&self.tenant));
+        let owner_epoch = owner.map_or(0, |node| node.owner_epoch.0);
+        let names = admission::rest_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
+        let mut running = Vec::new();
+        for name in names.into_values().flatten() {
+            running.extend(reclaim::ledger::start(view, &self.tenant, &name)?.map(|start| start.workload));
+        }
+        Ok(Rest { ours, owner_epoch, cordons, running })
     }
 }
 
@@ -114,6 +138,8 @@ impl LedgerAction for RestNode {
 pub(super) struct Rested {
     node: NodeId,
     by: ExecutionId,
+    /// In whose names it is cordoned.
+    cordons: Vec<String>,
 }
 
 impl Entity for Rested {
@@ -121,6 +147,27 @@ impl Entity for Rested {
 
     fn id(&self) -> String {
         self.node.to_string()
+    }
+}
+
+/// Writes down in whose name the node is cordoned, so that a later incident can lift it too. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct NoteCordon {
+    pub(super) node: NodeId,
+    pub(super) by: String,
+}
+
+impl LedgerAction for NoteCordon {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        match view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution) {
+            Some(mut rested) if !rested.cordons.contains(&self.by) => {
+                rested.cordons.push(self.by.clone());
+                view.put(&rested)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -145,26 +192,41 @@ impl LedgerAction for ServeNode {
     }
 }
 
-/// Moves everybody off a node that is unfit, back to their old places in line, and keeps it apart; its loans are written
-/// off. What they did since they last saved is lost, so this is not undone. Safe to decide again.
+/// Puts everybody who ran on a node back to their old places in line, once nothing of them was seen on it any more; their loans
+/// are written off. What they did since they last saved is lost, so this is not undone. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct EvacuateNode {
+pub(super) struct ClearNode {
     pub(super) tenant: TenantId,
     pub(super) node: NodeId,
 }
 
-impl LedgerAction for EvacuateNode {
+impl LedgerAction for ClearNode {
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         let (_, news) = admission::lose_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
+        reclaim::ledger::announce(view, &news)
+    }
+}
+
+/// Keeps a node apart that is unfit: it leaves by being sanitised. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeepApart {
+    pub(super) tenant: TenantId,
+    pub(super) node: NodeId,
+}
+
+impl LedgerAction for KeepApart {
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         if let Some(node) =
             view.get::<Node>(self.node.as_str())?.filter(|node| node.owner.as_ref() == Some(&self.tenant))
             && let Ok(apart) = node.quarantine(node.owner_epoch)
         {
             view.put(&apart)?;
         }
-        reclaim::ledger::announce(view, &news)
+        Ok(())
     }
 }
 

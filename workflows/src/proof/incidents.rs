@@ -68,17 +68,26 @@ async fn plays() -> Result<Vec<Play>, Error> {
     let leak =
         Happening::KeyLeak { tenant: acme.clone(), cluster: named("west-1")?, next_hash: Some("cd".into()) };
     let breach = Happening::IsolationBreach { tenants: vec![acme.clone(), named::<TenantId>("unknown")?] };
+    let says = |what| Fault::on("InspectGpus", what).times(0);
+    let unfit = || Fault::on("ExamineNode", What::NodeUnfit).times(0);
+    let reboot_fails = || Fault::on("RebootNode", What::RefuseBefore).times(0);
+    let reset_fails = || Fault::on("ResetGpus", What::RefuseBefore).times(0);
+    let play = |name, happening, set: &Set, faults| Play { name, happening, set: set.clone(), faults };
     Ok(vec![
-        Play { name: "a node is unfit and runs nothing", happening: node()?, set: idle, unfit: true },
-        Play {
-            name: "a node is unfit and work runs on it",
-            happening: node()?,
-            set: busy.clone(),
-            unfit: true,
-        },
-        Play { name: "a node is fit", happening: node()?, set: busy.clone(), unfit: false },
-        Play { name: "a key is known to others", happening: leak, set: busy.clone(), unfit: false },
-        Play { name: "tenants were not kept apart", happening: breach, set: busy, unfit: false },
+        play(
+            "a node has errors, is unfit, and runs nothing",
+            node()?,
+            &idle,
+            vec![says(What::NodeUnfit), unfit()],
+        ),
+        play("a node has errors, and a test finds none", node()?, &idle, vec![says(What::NodeUnfit)]),
+        play("its driver asks for a reset, and work runs on it", node()?, &busy, vec![says(What::AsksReset)]),
+        play("a reset fails", node()?, &idle, vec![says(What::AsksReset), reset_fails()]),
+        play("its driver asks for a reboot", node()?, &idle, vec![says(What::AsksReboot)]),
+        play("a reboot fails", node()?, &idle, vec![says(What::AsksReboot), reboot_fails(), unfit()]),
+        play("nothing is wrong with a node", node()?, &busy, vec![]),
+        play("a key is known to others", leak, &busy, vec![]),
+        play("tenants were not kept apart", breach, &busy, vec![]),
     ])
 }
 
@@ -117,8 +126,8 @@ struct Play {
     name: &'static str,
     happening: Happening,
     set: Set,
-    /// What a diagnosis of the node finds.
-    unfit: bool,
+    /// What the node says of itself.
+    faults: Vec<Fault>,
 }
 
 impl Scene<IncidentResponse> for Play {
@@ -133,8 +142,8 @@ impl Scene<IncidentResponse> for Play {
     fn world(&self) -> World<Platform> {
         let world = LocalWorld::new();
         self.set.running.iter().for_each(|start| world.run_workload(start));
-        let unfit = self.unfit.then(|| Fault::on("DiagnoseNode", What::NodeUnfit).times(0));
-        world.script(Script { faults: unfit.into_iter().collect(), random: None });
+        world.own_node("west-1", "n-0", "acme", 1);
+        world.script(Script { faults: self.faults.clone(), random: None });
         let platform = Platform::simulated(Arc::new(world));
         World { platform, documents: self.set.documents.clone(), collections: LEDGER.to_vec() }
     }

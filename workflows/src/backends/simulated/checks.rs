@@ -1,12 +1,13 @@
 //! Tests that change nothing: isolation, judged by which guards stand, and the fitness of nodes.
 
-use super::{Request, Response, System, machines, state::State};
+use super::{Request, Response, System, machines, recovery, state::State};
 use engine::ActionError;
 use serde_json::{Value, json};
 
 pub(super) fn check(state: &State, request: &Request) -> Result<Response, ActionError> {
     let value = match request.system {
         System::Gpus if request.kind == "GpuClients" => super::workloads::clients(state, request),
+        System::Gpus if request.kind == recovery::HEALTH => recovery::health(state, request),
         System::Gpus => {
             let fit = !scripted(request);
             let report = if fit { "all tests passed" } else { "memory test failed on GPU 0" };

@@ -27,6 +27,10 @@ pub enum What {
     },
     /// A diagnosis finds the node unfit.
     NodeUnfit,
+    /// The driver asks for a reset of GPUs.
+    AsksReset,
+    /// The driver asks for a reboot of the node.
+    AsksReboot,
     /// An isolation probe gets through.
     ProbeFails,
     /// A key is made that can be exported.
@@ -226,6 +230,8 @@ impl What {
             | Self::HandleLeaked
             | Self::ScrubFallsShort
             | Self::Flawed => ("fault", json!("scripted")),
+            Self::AsksReset => ("fault", json!("drain_and_reset")),
+            Self::AsksReboot => ("fault", json!("reboot")),
             Self::DriveFails => ("fault", json!("fails")),
             Self::DriveStalls => ("fault", json!("stalls")),
             Self::DriveLies => ("fault", json!("lies")),

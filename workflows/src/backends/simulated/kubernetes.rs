@@ -71,6 +71,23 @@ impl Kubernetes for Simulated {
         self.own(Verb::Cordon, cluster, node, of, stamp).await
     }
 
+    async fn uncordon_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        let ask = Ask::new(System::Kubernetes, cluster, Verb::Uncordon, NODE, node)
+            .of(of.tenant.as_deref().unwrap_or_default());
+        let mut spec = json!(of);
+        if let Some(fields) = spec.as_object_mut() {
+            fields.insert("by".into(), json!(by));
+        }
+        value(self.send(ask.with(spec), stamp).await?)
+    }
+
     async fn return_node(
         &self,
         cluster: &str,

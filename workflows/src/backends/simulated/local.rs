@@ -2,7 +2,7 @@
 
 use super::{
     Owner, Refused, Request, Response, Script, What, World, faults::Player, journal::Journal, oracle,
-    state::State, workloads,
+    recovery, state::State, workloads,
 };
 use crate::actuators::{StartWorkload, Thing, codes};
 use async_trait::async_trait;
@@ -78,6 +78,12 @@ impl LocalWorld {
     pub fn run_workload(&self, start: &StartWorkload) {
         let name = start.workload.full_name();
         let request = workloads::beginning(start, &name);
+        let _found = self.state().perform(&request);
+    }
+
+    /// Lets a tenant own a node, as if it had been taken long ago: a beginning for tests, outside of every step.
+    pub fn own_node(&self, cluster: &str, node: &str, tenant: &str, owner_epoch: u64) {
+        let request = recovery::owned(cluster, node, tenant, owner_epoch);
         let _found = self.state().perform(&request);
     }
 
@@ -199,6 +205,8 @@ impl World for LocalWorld {
                 self.perform(&request).await
             }
             What::NodeUnfit
+            | What::AsksReset
+            | What::AsksReboot
             | What::ProbeFails
             | What::KeyExportable
             | What::LayoutWedged

@@ -15,6 +15,7 @@ mod machines;
 mod nodes;
 mod objects;
 mod oracle;
+mod recovery;
 mod remote;
 mod services;
 mod signer;

@@ -7,6 +7,7 @@ use super::{
 use crate::actuators::{Ownership, codes};
 use engine::ActionError;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// A node, as its own labels, taint and annotations have it.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct Node {
     pub(super) owner: Ownership,
     /// The greatest epoch of an ownership that has ended, begun or not.
     spent: u64,
+    /// The steps that keep new work from it.
+    held_by: BTreeSet<String>,
     action: String,
 }
 
@@ -50,14 +53,28 @@ pub(super) fn take(state: &mut State, request: &Request) -> Result<Done, ActionE
     Ok(Done::Effect(answer(node)))
 }
 
+/// Sets the cordon of the request's step.
 pub(super) fn cordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
     let of = ownership(request)?;
     let node = state.nodes.entry(request.address()).or_default();
     let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
-    if !ours || node.owner.cordoned {
+    if !ours || !node.held_by.insert(request.step.clone()) {
         return Ok(Done::Nothing(answer(node)));
     }
     node.owner.cordoned = true;
+    Ok(Done::Effect(answer(node)))
+}
+
+/// Lifts the cordon of the step that the request names.
+pub(super) fn uncordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let of = ownership(request)?;
+    let by = request.spec.get("by").and_then(Value::as_str).unwrap_or_default();
+    let node = state.nodes.entry(request.address()).or_default();
+    let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
+    if !ours || !node.held_by.remove(by) {
+        return Ok(Done::Nothing(answer(node)));
+    }
+    node.owner.cordoned = !node.held_by.is_empty();
     Ok(Done::Effect(answer(node)))
 }
 
@@ -70,6 +87,7 @@ pub(super) fn give_back(state: &mut State, request: &Request) -> Result<Done, Ac
         return Ok(Done::Nothing(answer(node)));
     }
     node.owner = Ownership { tenant: None, owner_epoch: of.owner_epoch, cordoned: false };
+    node.held_by.clear();
     Ok(Done::Effect(answer(node)))
 }
 

@@ -1,9 +1,9 @@
 //! The capabilities other than Kubernetes, served by a world.
 
-use super::{Request, Response, System, Verb, World};
+use super::{Request, Response, System, Verb, World, recovery};
 use crate::actuators::{
-    Associations, Bucket, Diagnosis, Finding, Found, GpuLayout, Gpus, Identity, KeySafety, Keys, Level,
-    Objects, Slurm, Stamp, Swap, codes, tenant_name,
+    Associations, Bucket, Diagnosis, Finding, Found, GpuHealth, GpuLayout, Gpus, Identity, KeySafety, Keys,
+    Level, Objects, Slurm, Stamp, Swap, codes, tenant_name,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -173,6 +173,20 @@ impl Gpus for Simulated {
     ) -> Result<Diagnosis, ActionError> {
         let ask = Ask::new(System::Gpus, cluster, Verb::Check, "Diagnosis", node);
         value(self.send(ask.with(json!({ "level": level })), stamp).await?)
+    }
+
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+        let ask = Ask::new(System::Gpus, cluster, Verb::Check, recovery::HEALTH, node);
+        value(self.send(ask.with(json!({})), stamp).await?)
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.send(Ask::new(System::Gpus, cluster, Verb::Run, recovery::RESET, node), stamp).await.map(drop)
+    }
+
+    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let ask = Ask::new(System::Gpus, cluster, Verb::Run, recovery::REBOOT, node);
+        self.send(ask.with(json!({ "boot": boot })), stamp).await.map(drop)
     }
 }
 

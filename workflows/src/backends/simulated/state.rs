@@ -5,7 +5,7 @@
 
 use super::{
     Request, Response, System, Verb, checks, machines, machines::Machine, nodes, nodes::Node, objects,
-    oracle::Effect, workloads,
+    oracle::Effect, recovery, workloads,
 };
 use crate::actuators::{Found, Thing, codes};
 use engine::ActionError;
@@ -59,6 +59,8 @@ pub(super) struct State {
     pub(super) layouts: BTreeMap<String, objects::Layout>,
     pub(super) nodes: BTreeMap<String, Node>,
     pub(super) machines: BTreeMap<String, Machine>,
+    /// How often each node was rebooted.
+    pub(super) boots: BTreeMap<String, u64>,
     pub(super) trace: Vec<Effect>,
     /// What each effect on a limit left behind, in order.
     pub(super) limits: Vec<(String, Value)>,
@@ -82,6 +84,7 @@ impl State {
             | Verb::Delete
             | Verb::Take
             | Verb::Cordon
+            | Verb::Uncordon
             | Verb::Return
             | Verb::Run
             | Verb::Empty => {}
@@ -138,6 +141,7 @@ impl State {
         match request.verb {
             Verb::Take => nodes::take(self, request),
             Verb::Cordon => nodes::cordon(self, request),
+            Verb::Uncordon => nodes::uncordon(self, request),
             Verb::Return => nodes::give_back(self, request),
             Verb::Apply if request.kind == objects::LAYOUT => Ok(objects::set_layout(self, request)),
             Verb::Apply if request.system == System::Machines => machines::apply(self, request),
@@ -146,6 +150,8 @@ impl State {
             Verb::Swap => objects::swap(self, request),
             Verb::Delete if request.kind == workloads::WORKLOAD => workloads::evict(self, request),
             Verb::Delete => objects::delete(self, request),
+            Verb::Run if request.kind == recovery::REBOOT => Ok(recovery::reboot(self, request)),
+            Verb::Run if request.kind == recovery::RESET => recovery::reset(self, request),
             Verb::Run => workloads::run(self, request),
             Verb::Empty => objects::empty(self, request),
             Verb::Read | Verb::Check | Verb::List => Ok(Done::Nothing(Response::default())),

@@ -78,6 +78,8 @@ pub enum Verb {
     Take,
     /// Keep new work from a node.
     Cordon,
+    /// Let new work onto it again.
+    Uncordon,
     /// End a tenant's ownership of a node.
     Return,
     /// Do something once, and report.
@@ -100,6 +102,7 @@ impl Verb {
             | Self::Delete
             | Self::Take
             | Self::Cordon
+            | Self::Uncordon
             | Self::Return
             | Self::Run
             | Self::Empty => true,

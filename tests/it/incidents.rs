@@ -1,0 +1,149 @@
+//! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
+
+use crate::quota::stage::Stage;
+use engine::{MINUTE, Person, Verdict};
+use serde_json::json;
+use store::ExecutionId;
+use workflows::{
+    actuators::{GpuSet, StartWorkload, WorkloadRef},
+    backends::simulated::{Fault, Script, What},
+    incident_response::{Happening, IncidentResponse},
+    tenancy::{Node, NodeState, NodeUse, Workload, WorkloadState},
+};
+
+async fn report(stage: &Stage) -> ExecutionId {
+    let happening = Happening::GpuFault {
+        tenant: "acme".parse().unwrap(),
+        cluster: "west-1".parse().unwrap(),
+        node: "w-0000".parse().unwrap(),
+    };
+    stage.begin(IncidentResponse::new(happening, "dcgm".into(), "XID 79 on GPU 0".into())).await.unwrap()
+}
+
+/// A workload of two GPUs on the tenant's node, in the books and in the world.
+async fn busy() -> Stage {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("research", "train", 2).await;
+    let placed: Workload = stage.find("acme/train").await.unwrap();
+    let gpus = placed.placed.iter().map(|part| (part.node.to_string(), part.gpus.keys().copied().collect()));
+    let workload = WorkloadRef {
+        cluster: "west-1".into(),
+        tenant: "acme".into(),
+        workspace: "research".into(),
+        name: "train".into(),
+    };
+    stage.world().run_workload(&StartWorkload { workload, gpus: gpus.collect::<GpuSet>(), service: false });
+    stage
+}
+
+fn says(stage: &Stage, faults: &[(&str, What)]) {
+    let faults = faults.iter().map(|(action, what)| Fault::on(action, *what).times(0)).collect();
+    stage.world().script(Script { faults, random: None });
+}
+
+async fn node(stage: &Stage) -> (NodeState, bool, serde_json::Value) {
+    let node: Node = stage.find("w-0000").await.unwrap();
+    let used: NodeUse = stage.find("w-0000").await.unwrap();
+    let seen = stage.world().snapshot()["kubernetes/west-1/Node/w-0000"]["cordoned"].clone();
+    (node.state, used.serving, seen)
+}
+
+async fn train(stage: &Stage) -> WorkloadState {
+    stage.find::<Workload>("acme/train").await.unwrap().state
+}
+
+async fn vote(stage: &Stage, id: ExecutionId, verdict: Verdict) {
+    let case = stage.engine.approval(id).await.unwrap().unwrap();
+    let person = Person::new("olga", case.seats[0].any_of.clone());
+    stage.engine.vote(id, &person, verdict, &case.digest, "seen").await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+}
+
+#[tokio::test]
+async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_is_gone() {
+    let stage = busy().await;
+    says(&stage, &[("InspectGpus", What::AsksReset), ("EvictWorkload", What::WorkloadClings)]);
+    let before: Workload = stage.find("acme/train").await.unwrap();
+    let id = report(&stage).await;
+    assert_eq!(stage.state(id).await, "AwaitingRemedy");
+    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)), "nothing new comes onto it");
+    assert_eq!(train(&stage).await, WorkloadState::Admitted, "nobody is disturbed without consent");
+
+    vote(&stage, id, Verdict::Approve).await;
+    stage.pass(MINUTE).await;
+    assert_eq!(stage.state(id).await, "AwaitingGone");
+    assert_eq!(train(&stage).await, WorkloadState::Admitted, "it was asked to end, and has not");
+
+    stage.world().script(Script::default());
+    let workload = WorkloadRef {
+        cluster: "west-1".into(),
+        tenant: "acme".into(),
+        workspace: "research".into(),
+        name: "train".into(),
+    };
+    stage
+        .engine
+        .platform()
+        .workloads
+        .force(&workload, &uid(&stage, &workload).await, &stamp())
+        .await
+        .unwrap();
+    for _ in 0..10 {
+        stage.pass(MINUTE).await;
+    }
+
+    assert_eq!(stage.state(id).await, "AwaitingReview");
+    let again: Workload = stage.find("acme/train").await.unwrap();
+    assert_ne!(again.decision, before.decision, "it waited, and was admitted anew");
+    let effects = stage.world().all_effects();
+    assert_eq!(effects.keys().filter(|key| key.contains("ResettingGpus")).count(), 1, "{effects:?}");
+    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "mended, tested, and back");
+}
+
+fn stamp() -> workflows::actuators::Stamp {
+    workflows::actuators::Stamp {
+        action: "test",
+        step: "an operator".into(),
+        key: "an operator".into(),
+        epoch: store::Epoch(1),
+        undo: false,
+        deadline: MINUTE,
+    }
+}
+
+async fn uid(stage: &Stage, workload: &WorkloadRef) -> String {
+    stage.engine.platform().workloads.observe(workload, &stamp()).await.unwrap().unwrap().uid
+}
+
+#[tokio::test]
+async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
+    let stage = Stage::with_tenant("H100").await;
+    says(&stage, &[("InspectGpus", What::AsksReboot), ("ExamineNode", What::NodeUnfit)]);
+
+    let id = report(&stage).await;
+    stage.pass(MINUTE).await;
+
+    assert_eq!(stage.state(id).await, "AwaitingReview");
+    assert_eq!(node(&stage).await, (NodeState::Quarantined, false, json!(true)));
+    let (_, shown) = stage.engine.show(id).await.unwrap();
+    assert_eq!(shown.body["data"]["diagnosis"], "simulated: memory test failed on GPU 0");
+}
+
+/// What one incident left out of service, the next one may put back.
+#[tokio::test]
+async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident() {
+    let stage = busy().await;
+    says(&stage, &[("InspectGpus", What::NodeUnfit)]);
+    let first = report(&stage).await;
+    vote(&stage, first, Verdict::Refuse).await;
+    vote(&stage, first, Verdict::Approve).await;
+    assert_eq!(stage.state(first).await, "Closed");
+    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)));
+
+    says(&stage, &[]);
+    let second = report(&stage).await;
+
+    assert_eq!(stage.state(second).await, "AwaitingReview");
+    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)));
+    assert_eq!(train(&stage).await, WorkloadState::Admitted);
+}
