@@ -48,6 +48,10 @@ pub struct Execution<W: Workflow> {
     /// That moment has passed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub broken: bool,
+    /// What last went wrong for good and was led elsewhere by the workflow: a refusal that it waits out, a failure with a way of
+    /// its own. Kept, so that whoever looks sees why it stands where it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Failure>,
     /// Signals that came before they were waited for.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub signals: BTreeSet<String>,
@@ -68,6 +72,17 @@ pub struct Execution<W: Workflow> {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// Something that went wrong, where and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// In which state.
+    pub state: String,
+    /// When.
+    pub at: Timestamp,
+    /// Every error, but no more than the first eight.
+    pub errors: Vec<ActionError>,
 }
 
 /// What an execution is doing.
@@ -279,6 +294,7 @@ impl<W: Workflow> Execution<W> {
             ballot: None,
             promised: None,
             broken: false,
+            last_failure: None,
             signals: BTreeSet::new(),
             paused: None,
             cancelled: None,

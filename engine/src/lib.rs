@@ -57,7 +57,9 @@ pub use diagram::{Diagram, DiagramEdge, DiagramState, diagram};
 pub use engine::{Engine, Options, Request, Started, Unsound};
 pub use error::{ActionError, Class, Error, Refusal};
 pub use event::{Effect, Event, Order, Ticket};
-pub use execution::{Authorisation, Authoriser, Execution, Fate, Mark, Phase, Reason, Slot, Unwinding};
+pub use execution::{
+    Authorisation, Authoriser, Execution, Failure, Fate, Mark, Phase, Reason, Slot, Unwinding,
+};
 pub use ledger::{Decided, Entity, Undecided, View, decide};
 pub use machine::{ApprovalCase, Shown};
 pub use metrics::Metrics;

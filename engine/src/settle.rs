@@ -2,7 +2,7 @@
 //! every slot that was begun has settled. Pure, a part of [`transition`](crate::transition).
 
 use crate::{
-    Act, ActionError, Class, Commitment, Effect, Execution, Mark, Outcome, Phase, Reason, Refusal,
+    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Mark, Outcome, Phase, Reason, Refusal,
     RetryPolicy, Step, Ticket, Workflow,
     action::{Probe, Repeat, SECOND},
     child::CANCEL,
@@ -296,15 +296,23 @@ impl<W: Workflow> Turn<W> {
             return self.park(Reason::Poisoned, self.errors(), None);
         }
         if let Some((code, state)) = act.on_failure.iter().find(|(code, _)| *code == error.code) {
+            self.note_failure();
             return self.enter(*state, Some((*code).to_owned()));
         }
         if let Some(state) = act.or_else {
+            self.note_failure();
             return self.enter(state, Some("failed".into()));
         }
         if self.exec.pivot.is_some() {
             return self.park(Reason::PastPivotFailure, self.errors(), None);
         }
         self.turn_back(Some(error), Outcome::RolledBack);
+    }
+
+    fn note_failure(&mut self) {
+        let mut errors = self.errors();
+        errors.truncate(8);
+        self.exec.last_failure = Some(Failure { state: self.exec.state_name().into(), at: self.at, errors });
     }
 
     /// Every error of the current slots, none hidden by another.

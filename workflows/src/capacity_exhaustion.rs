@@ -115,6 +115,8 @@ pub enum State {
     AwaitingOwner,
     RestoringBuffer,
     OpeningTiers,
+    ReturningBuffer,
+    ReopeningTiers,
     Resolved,
     Accepted,
     Escalated,
@@ -140,6 +142,7 @@ impl Workflow for CapacityExhaustion {
             Weighing => when(self.settled(), "there has been enough for long enough", RestoringBuffer)
                 .or_when(self.enough(), "there is enough", Settling)
                 .or_when(self.rung().is_none(), "every rung was tried", AwaitingOwner)
+                .or_when(!self.has_hands(), "no hands for the rung here", NotingNoHands)
                 .or_when(self.asks(), "people decide on the rung", AwaitingRung)
                 .otherwise("nobody has to be asked", Climbing),
             AwaitingRung => approval(self.seats())
@@ -152,8 +155,7 @@ impl Workflow for CapacityExhaustion {
             Climbing => when(self.is(Rung::RecallOverdue), "call back overdue loans", RecallingLoans)
                 .or_when(self.is(Rung::ReturnBuffer), "lower the buffer", LoweringBuffer)
                 .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
-                .or_when(self.is(Rung::Degrade), "let best-effort work in no more", ShuttingTiers)
-                .otherwise("no hands for it here", NotingNoHands),
+                .otherwise("let best-effort work in no more", ShuttingTiers),
             RecallingLoans => children(self.recalls())
                 .answer(|_: &Reclaim| ())
                 .any_end()
@@ -186,9 +188,16 @@ impl Workflow for CapacityExhaustion {
             AwaitingOwner => {
                 approval([Seat { any_of: vec!["capacity_manager".into(), "admin".into()], count: 1 }])
                     .within(5 * DAY)
-                    .granted(Accepted)
+                    .granted(ReturningBuffer)
                     .refused(Escalated)
                     .expired(Escalated)
+            }
+            // Who owns it lets people wait; nobody stays shut out by an execution that has ended.
+            ReturningBuffer => {
+                act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(ReopeningTiers)
+            }
+            ReopeningTiers => {
+                act(OpenTiers { tenants: self.tenants.clone() }).nothing_to_undo().then(Accepted)
             }
             Resolved | Accepted => end(Outcome::Completed),
             Escalated => end(Outcome::Refused),
@@ -275,6 +284,14 @@ impl CapacityExhaustion {
 
     fn is(&self, rung: Rung) -> bool {
         self.rung() == Some(rung)
+    }
+
+    /// Whether anything here can do what the rung says.
+    fn has_hands(&self) -> bool {
+        match self.rung() {
+            Some(Rung::RecallOverdue | Rung::ReturnBuffer | Rung::Procure | Rung::Degrade) => true,
+            Some(_) | None => false,
+        }
     }
 
     fn asks(&self) -> bool {

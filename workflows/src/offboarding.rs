@@ -141,6 +141,9 @@ pub struct Offboarding {
     pub requested_at: Moment,
     /// Why, in words.
     pub reason: String,
+    /// Which parts of the platform are simulated: its certificate says so.
+    #[serde(default)]
+    pub simulated: Vec<String>,
     /// Who leaves. Filled by `Checking`, with the terms.
     pub leaver: Option<Leaver>,
     /// On which terms.

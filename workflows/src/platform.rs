@@ -68,6 +68,13 @@ impl Platform {
         self.world.as_ref()?.local()
     }
 
+    /// The capabilities that a simulator serves.
+    #[must_use]
+    pub fn simulated_parts(&self) -> Vec<String> {
+        let parts = self.backends().into_iter().filter(|(_, backend)| backend.contains("simulated"));
+        parts.map(|(part, _)| part.to_owned()).collect()
+    }
+
     /// Which backend serves each capability, so that plans, readiness and output can say what is simulated.
     #[must_use]
     pub fn backends(&self) -> BTreeMap<&'static str, &'static str> {

@@ -90,7 +90,7 @@ fn refused(preview: &Value) -> bool {
     let none = Value::Null;
     says(preview.get("decision").unwrap_or(&none), &["rejected"])
         || says(preview, &["infeasible"])
-        || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject"]))
+        || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject", "failed"]))
 }
 
 /// A preview for reading: what policy says, what would be decided, and whatever else the workflow tells.
@@ -101,6 +101,9 @@ fn page(preview: &Value) -> String {
         if let Some(verdict) = verdict.as_str() {
             text.push_str(&format!("verdict: {verdict}\n"));
         }
+    }
+    if part("/decision/verdict").is_null() && part("/verdict").is_null() && refused(preview) {
+        text.push_str("verdict: rejected\n");
     }
     for reasons in [part("/decision/reasons"), part("/reasons")] {
         for reason in reasons.as_array().into_iter().flatten() {

@@ -27,7 +27,7 @@ use workflows::{
         Scope,
     },
     offboarding::HOLD_RELEASED,
-    tenancy::{Tenant, TenantId, WorkspaceName},
+    tenancy::{Tenant, TenantId, Workspace, WorkspaceName, workspace_key},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -199,6 +199,9 @@ async fn place(
         .engine
         .ledger(true, |view| {
             view.need::<Tenant>(order.tenant.as_str())?;
+            if let Some(workspace) = order.scope.workspace() {
+                view.need::<Workspace>(&workspace_key(&order.tenant, workspace))?;
+            }
             order.place(view)
         })
         .await?;

@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use workflows::{
     capacity_exhaustion::{self, CapacityExhaustion},
     incident_response::{Happening, IncidentResponse},
-    tenancy::{ClusterId, ClusterKey, GpuModel, Gpus, Holding, Node, NodeId, NodeUse, RegionId, TenantId},
+    tenancy::{
+        ClusterId, ClusterKey, GpuModel, Gpus, Holding, Node, NodeId, NodeUse, Pool, Region, RegionId,
+        Tenant, TenantId,
+    },
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -80,17 +83,22 @@ impl Report {
                 Ok(Happening::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
             }
             Kind::IsolationBreach => Ok(Happening::IsolationBreach {
-                tenants: self.concerned().ok_or_else(|| missing("tenants"))?,
+                tenants: self.concerned(view)?.ok_or_else(|| missing("tenants"))?,
             }),
             Kind::Other => Ok(Happening::Other {
-                tenants: self.tenants.clone(),
+                tenants: self.concerned(view)?.unwrap_or_default(),
                 what: self.what.clone().ok_or_else(|| missing("what"))?,
             }),
         }
     }
 
-    fn concerned(&self) -> Option<Vec<TenantId>> {
-        (!self.tenants.is_empty()).then(|| self.tenants.clone())
+    /// Whom it concerns, each of whom there must be.
+    fn concerned(&self, view: &mut View) -> Result<Option<Vec<TenantId>>, Undecided> {
+        view.want::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        for tenant in &self.tenants {
+            view.need::<Tenant>(tenant.as_str())?;
+        }
+        Ok((!self.tenants.is_empty()).then(|| self.tenants.clone()))
     }
 
     fn response(&self, happening: Happening, by: &str) -> IncidentResponse {
@@ -148,6 +156,22 @@ struct Shortage {
 }
 
 impl Shortage {
+    /// Refuses a region that there is not, or that has no such GPUs.
+    fn known(&self, view: &mut View) -> Result<(), Undecided> {
+        let region = view.need::<Region>(self.region.as_str())?;
+        let key = |cluster: &ClusterId| Pool::key(cluster, &self.model);
+        view.want::<Pool>(region.clusters.iter().map(key))?;
+        let mut pools = Vec::new();
+        for cluster in &region.clusters {
+            pools.extend(view.get::<Pool>(&key(cluster))?);
+        }
+        if pools.is_empty() {
+            let why = format!("model: region {} has no nodes with {}", region.id, self.model);
+            return Err(ActionError::permanent("document.invalid", why).into());
+        }
+        Ok(())
+    }
+
     fn exhaustion(&self) -> CapacityExhaustion {
         CapacityExhaustion::new(
             self.region.clone(),
@@ -170,6 +194,7 @@ impl Wish for Shortage {
     }
 
     async fn prepare(mut self, app: &App) -> Result<Self, Problem> {
+        app.engine.ledger(false, |view| self.known(view)).await?;
         if self.tenants.is_none() {
             let page = Page { limit: usize::MAX, after: None };
             let here = |held: &Holding| held.region == self.region && held.model == self.model;
@@ -184,6 +209,7 @@ impl Wish for Shortage {
     }
 
     fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        self.known(view)?;
         let tried = capacity_exhaustion::preview(view, &self.exhaustion())?;
         Ok(planned::<CapacityExhaustion>(&tried.plan()))
     }

@@ -62,7 +62,8 @@ impl Wish for Leave {
 
     async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
-        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
+            .on(app.engine.platform());
         Ok(app.engine.start(leaves, asked).await?)
     }
 

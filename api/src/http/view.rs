@@ -101,6 +101,7 @@ pub(super) async fn execution(
     fields.insert("digest".into(), json!(shown.digest));
     fields.insert("cause".into(), cause.cloned().unwrap_or(Value::Null));
     fields.insert("errors".into(), parked.get("errors").cloned().unwrap_or(json!([])));
+    fields.insert("last_failure".into(), last_failure(body.get("last_failure")));
     fields.insert("attempts".into(), attempts(body));
     fields.insert("trail".into(), trail(body.get("trail")));
     fields.insert("left_behind".into(), trail(finished.get("leaks")));
@@ -113,6 +114,16 @@ pub(super) async fn execution(
     fields.insert("waiting_for".into(), waiting(engine, record).await?);
     fields.insert("data".into(), part("/data"));
     Ok(Value::Object(fields))
+}
+
+/// What last went wrong and was led elsewhere, with its time as people read it.
+fn last_failure(kept: Option<&Value>) -> Value {
+    let Some(mut kept) = kept.filter(|kept| !kept.is_null()).cloned() else { return Value::Null };
+    let at = Timestamp(kept.get("at").and_then(Value::as_u64).unwrap_or(0));
+    if let Some(fields) = kept.as_object_mut() {
+        fields.insert("at".into(), json!(time(at)));
+    }
+    kept
 }
 
 /// An execution that another one has started.

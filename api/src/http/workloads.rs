@@ -19,13 +19,17 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use engine::{Undecided, View};
+use engine::{Undecided, View, Workflow as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use store::{Epoch, Filter};
 use workflows::{
+    actuators::{ANSWER_WITHIN, Stamp, WorkloadRef},
     admission::{self, News, Request, Submitted},
-    reclaim::ledger::announce,
+    quota_decrease::{self, QuotaDecrease},
+    reclaim::ledger::{announce, start},
+    sla_change::{self, SlaChange},
     tenancy::{Amounts, Answer, Checkpoint, TenantId, Workload, WorkloadClass, WorkspaceName},
 };
 
@@ -53,6 +57,7 @@ pub(super) struct NewWorkload {
     preemptible: bool,
     #[serde(default)]
     checkpoint: Checkpoint,
+    #[serde(deserialize_with = "admission::whole")]
     requests: Amounts,
     #[serde(default)]
     together: u64,
@@ -178,16 +183,56 @@ async fn finish(
 
 /// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
 pub(super) async fn end(app: &App, tenant: &TenantId, name: &str) -> Result<Value, Problem> {
-    let admitted = change(app, tenant, |view| {
+    let (admitted, ran) = change(app, tenant, |view| {
+        let ran = start(view, tenant, name)?.map(|start| start.workload);
         let news = admission::finish(view, tenant, name)?.news;
         let admitted: Vec<String> = news.admitted.iter().map(|one| one.workload.clone()).collect();
-        Ok((admitted, news))
+        Ok(((admitted, ran), news))
     })
     .await?;
+    if let Some(ran) = ran {
+        clear_away(app, &ran).await;
+    }
+    wake_changes(app, tenant).await?;
     let stands = super::page::document::<Workload>(app, &Workload::key(tenant, name)).await?;
     let mut shown = stands.map(|workload| workload.seen(None)).unwrap_or_default();
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("admitted_by_that".into(), json!(admitted));
     }
     Ok(shown)
+}
+
+/// Tells the platform that a workload is over. Its cluster knows, or is simulated; what it says to it changes nothing.
+async fn clear_away(app: &App, ran: &WorkloadRef) {
+    let key = format!("ended/{}", ran.full_name());
+    let step = key.clone();
+    let stamp =
+        Stamp { action: "EndWorkload", step, key, epoch: Epoch(0), undo: false, deadline: ANSWER_WITHIN };
+    if let Err(error) = app.engine.platform().workloads.ended(ran, &stamp).await {
+        tracing::warn!(%error, workload = ran.full_name(), "the platform did not hear that a workload is over");
+    }
+}
+
+/// Executions that wait until less is used look again now, not only when their time comes.
+async fn wake_changes(app: &App, tenant: &TenantId) -> Result<(), Problem> {
+    let waiting = [
+        (QuotaDecrease::NAME, "DrainingExcess", quota_decrease::USE_FELL),
+        (SlaChange::NAME, "AwaitingConformance", sla_change::CONFORMS),
+    ];
+    for (workflow, state, signal) in waiting {
+        let filter = Filter {
+            workflow: Some(workflow.into()),
+            tenant: Some(tenant.to_string()),
+            state: Some(state.into()),
+            ..Filter::default()
+        };
+        let page = app.engine.list(&filter, None, 100).await?;
+        for record in &page.items {
+            match app.engine.signal(record.id, signal).await {
+                Ok(_) | Err(engine::Error::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }

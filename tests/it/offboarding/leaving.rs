@@ -77,6 +77,8 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let orphan = Thing::new("storage", "eu-west", "Volume", "forgotten");
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+    let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
 
     let said = Classification {
         tenant: stage.tenant.clone(),

@@ -136,6 +136,13 @@ pub trait Workloads: Debug + Send + Sync {
     /// Lets it queue again.
     async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError>;
 
+    /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by
+    /// itself, clears it away.
+    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        let _ = (of, stamp);
+        Ok(())
+    }
+
     /// Who has these GPUs open: processes, pods, or agents.
     async fn clients(
         &self,

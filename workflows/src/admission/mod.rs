@@ -45,6 +45,6 @@ pub use reclaim::{
 };
 pub use rules::{Ageing, Rules, Soft, Thrash};
 pub use spend::usage_so_far;
-pub use submit::{Finished, Request, Submitted, finish, submit};
+pub use submit::{Finished, Request, Submitted, finish, submit, whole};
 pub use wake::{MOST_WOKEN, demands, late, wake};
 pub use weigh::admit;

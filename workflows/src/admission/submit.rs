@@ -43,7 +43,10 @@ pub struct Request {
 }
 
 /// Amounts as people write them. A fraction of a GPU is refused with what to ask for instead (S-49).
-fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
+///
+/// # Errors
+/// What is no whole number, with what to ask for instead.
+pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
     let numbers = BTreeMap::<Resource, serde_json::Number>::deserialize(from)?;
     let amount = |(resource, number): (Resource, serde_json::Number)| match number.as_u64() {
         Some(amount) => Ok((resource, amount)),

@@ -53,18 +53,23 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// The workspace that it is limited to; none when it may be of any.
+    #[must_use]
+    pub fn workspace(&self) -> Option<&WorkspaceName> {
+        match self {
+            Self::Tenant => None,
+            Self::Workspace(name) => Some(name),
+            Self::Asset { workspace, .. } => workspace.as_ref(),
+        }
+    }
+
     /// Whether the two have something in common, or may have.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        let workspace = |scope: &Self| match scope {
-            Self::Tenant => None,
-            Self::Workspace(name) => Some(name.clone()),
-            Self::Asset { workspace, .. } => workspace.clone(),
-        };
         match (self, other) {
             (Self::Asset { asset: one, .. }, Self::Asset { asset: other, .. }) => one == other,
             (Self::Tenant, _) | (_, Self::Tenant) => true,
-            (one, other) => match (workspace(one), workspace(other)) {
+            (one, other) => match (one.workspace(), other.workspace()) {
                 (Some(one), Some(other)) => one == other,
                 (None, _) | (_, None) => true,
             },

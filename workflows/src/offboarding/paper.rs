@@ -35,6 +35,7 @@ impl Offboarding {
             requested_by,
             requested_at,
             reason,
+            simulated: Vec::new(),
             leaver: None,
             terms: None,
             doors: Vec::new(),
@@ -56,10 +57,22 @@ impl Offboarding {
         }
     }
 
+    /// The same, on this platform.
+    #[must_use]
+    pub fn on(self, platform: &crate::platform::Platform) -> Self {
+        Self { simulated: platform.simulated_parts(), ..self }
+    }
+
     pub(super) fn draft(&self) -> Draft {
         let (tenant, leaver) = (self.tenant.clone(), self.leaver.as_ref());
         let not_checked =
             NOT_CHECKED.map(|(location, why)| NotChecked { location: location.into(), why: why.into() });
+        let mut not_checked = not_checked.to_vec();
+        if !self.simulated.is_empty() {
+            let why = "simulated: nothing that is real was destroyed there, or looked at";
+            let location = format!("the platform ({})", self.simulated.join(", "));
+            not_checked.insert(0, NotChecked { location, why: why.into() });
+        }
         Draft {
             tombstone: Tombstone {
                 tenant,
@@ -75,7 +88,7 @@ impl Offboarding {
             },
             approvals: Vec::new(),
             retained: Vec::new(),
-            not_checked: not_checked.to_vec(),
+            not_checked,
             policies: self.terms.iter().map(|terms| terms.policy.clone()).collect(),
             software: Software { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into() },
             audit_head: None,

@@ -51,7 +51,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
         }
         let basis = LegalBasis { basis: Basis::ContractEnd, reference: format!("entitlement until {to}") };
         let reason = format!("the contract has ended: its last day was before {to}");
-        let leaving = Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason);
+        let leaving =
+            Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason).on(engine.platform());
         if let Some(other) = holder(engine, &leaving.subject().guard.unwrap_or_default()).await? {
             swept.find(format!("the contract of {id} has ended, and execution {other} is still changing it"));
             continue;

@@ -146,9 +146,16 @@ impl State {
             Verb::Apply if request.kind == objects::LAYOUT => Ok(objects::set_layout(self, request)),
             Verb::Apply if request.system == System::Machines => machines::apply(self, request),
             Verb::Apply => objects::apply(self, request),
-            Verb::Patch => objects::patch(self, request),
+            Verb::Patch => {
+                let done = objects::patch(self, request)?;
+                let drains = [("stopPolicy", "HoldAndDrain"), ("admits", "nothing")];
+                if drains.iter().any(|(field, value)| request.spec.get(*field) == Some(&json!(value))) {
+                    workloads::drain(self, &request.cluster, &request.tenant);
+                }
+                Ok(done)
+            }
             Verb::Swap => objects::swap(self, request),
-            Verb::Delete if request.kind == workloads::WORKLOAD => workloads::evict(self, request),
+            Verb::Delete if workloads::evicts(request) => workloads::evict(self, request),
             Verb::Delete => objects::delete(self, request),
             Verb::Run if request.kind == recovery::REBOOT => Ok(recovery::reboot(self, request)),
             Verb::Run if request.kind == recovery::RESET => recovery::reset(self, request),

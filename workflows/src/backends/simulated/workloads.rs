@@ -89,12 +89,18 @@ impl Workloads for Simulated {
     }
 
     async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
-        self.send(ask(Verb::Delete, of, &of.full_name()).only(uid), stamp).await.map(drop)
+        let name = of.full_name();
+        let evicted = ask(Verb::Delete, of, &name).only(uid).with(json!({ "evict": true }));
+        self.send(evicted, stamp).await.map(drop)
+    }
+
+    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.send(ask(Verb::Delete, of, &of.full_name()), stamp).await.map(drop)
     }
 
     async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
         let name = of.full_name();
-        let forced = ask(Verb::Delete, of, &name).only(uid).with(json!({ "force": true }));
+        let forced = ask(Verb::Delete, of, &name).only(uid).with(json!({ "evict": true, "force": true }));
         self.send(forced, stamp).await.map(drop)
     }
 
@@ -192,6 +198,17 @@ fn checkpoint(state: &mut State, request: &Request) -> Done {
 
 fn workload_address(cluster: &str, name: &str) -> String {
     format!("kubernetes/{cluster}/{WORKLOAD}/{name}")
+}
+
+/// Ends every workload of a tenant in a cluster, as a queue does that is drained.
+pub(super) fn drain(state: &mut State, cluster: &str, tenant: &str) {
+    let prefix = workload_address(cluster, "");
+    state.objects.retain(|address, object| !address.starts_with(&prefix) || object.found.tenant != tenant);
+}
+
+/// Whether the request is to evict a workload, which leaves it in its queue, and not to remove it.
+pub(super) fn evicts(request: &Request) -> bool {
+    request.kind == WORKLOAD && request.spec.get("evict") == Some(&Value::Bool(true))
 }
 
 /// Begins to end a workload's pods; by force they are gone at once.
