@@ -79,6 +79,16 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// Tries now: what is parked from where it stopped, with the same idempotency keys; what waits, without waiting.
+    /// Ends a wait after which it looks for itself how things stand, whether or not it was told to: to retry is to look now.
+    fn look_now(&mut self) -> bool {
+        let Step::Wait(wait) = self.step() else { return false };
+        let looks = self.forward() && wait.signal.is_some() && wait.then == wait.expired;
+        if looks {
+            self.enter(wait.expired, Some(wait.deadline_label()));
+        }
+        looks
+    }
+
     pub(crate) fn retry(&mut self) -> Result<(), Refusal> {
         match self.exec.phase.clone() {
             Phase::Parked { unwinding: Some(unwinding), .. } => {
@@ -97,7 +107,7 @@ impl<W: Workflow> Turn<W> {
             }
             Phase::Forward | Phase::Compensating(_) => {
                 let open = self.ask_again_for_open_slots();
-                if open == 0 {
+                if open == 0 && !self.look_now() {
                     return Err(self.unexpected("retry_requested"));
                 }
             }

@@ -88,6 +88,8 @@ pub struct IncidentResponse {
     pub diagnosis: Option<String>,
     /// Whether the node may serve.
     pub fit: bool,
+    /// How it came out; the last question is about that.
+    pub settled: Option<String>,
 }
 
 /// Where an incident stands. Persisted by name.
@@ -205,12 +207,21 @@ impl Workflow for IncidentResponse {
             JudgingAgain => {
                 when(self.fit, "the node is fit again", Uncordoning).otherwise("it is not", KeepingApart)
             }
-            KeepingApart => act_each(self.quarantines()).forward_only().then(AwaitingReview),
+            KeepingApart => act_each(self.quarantines())
+                .forward_only()
+                .record(|me: &mut Self, (): ()| me.settled = Some("the node is kept apart".into()))
+                .then(AwaitingReview),
             Uncordoning => act_each(self.uncordons()).nothing_to_undo().then(RestoringNode),
-            RestoringNode => act_each(self.serves()).nothing_to_undo().then(AwaitingReview),
+            RestoringNode => act_each(self.serves())
+                .nothing_to_undo()
+                .record(|me: &mut Self, (): ()| me.settled = Some("the node serves again".into()))
+                .then(AwaitingReview),
 
             // A key: it opens nothing from this commit on, and no other key is touched.
-            RevokingKey => act_each(self.revocations()).forward_only().then(ReissuingKey),
+            RevokingKey => act_each(self.revocations())
+                .forward_only()
+                .record(|me: &mut Self, (): ()| me.settled = Some("the key opens nothing any more".into()))
+                .then(ReissuingKey),
             ReissuingKey => act_each(self.issues()).forward_only().then(AwaitingReview),
 
             // Tenants: nothing new runs, and nothing of theirs is destroyed, until people say that it is over.
@@ -225,9 +236,10 @@ impl Workflow for IncidentResponse {
                 .granted(ThawingTenants)
                 .refused(Escalated)
                 .expired(Escalated),
-            ThawingTenants => {
-                act(ThawTenants { tenants: self.tenants() }).nothing_to_undo().then(AwaitingReview)
-            }
+            ThawingTenants => act(ThawTenants { tenants: self.tenants() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, (): ()| me.settled = Some("they are admitted again".into()))
+                .then(AwaitingReview),
 
             // Somebody looks at how it went. What nobody reviews goes up.
             AwaitingReview => {
@@ -266,6 +278,9 @@ impl Workflow for IncidentResponse {
                 "policy": self.opened.as_ref().map(|opened| &opened.policy),
                 "moves": if self.fit { json!([]) } else { json!(self.moves()) },
                 "recovery": self.recovery,
+                "contains": self.contains(),
+                "asks": self.seats(),
+                "settled": self.settled,
             }),
             placement: json!({ "detector": self.detector, "evidence": self.evidence, "diagnosis": self.diagnosis }),
         }
@@ -310,6 +325,7 @@ impl IncidentResponse {
             boot: String::new(),
             diagnosis: None,
             fit: false,
+            settled: None,
         }
     }
 

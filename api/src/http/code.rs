@@ -62,8 +62,8 @@ impl Code {
     #[rustfmt::skip]
     pub(crate) fn facts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
-            Self::Malformed => ("request.malformed", 400, "The request cannot be read", "mend the place named in errors"),
-            Self::DocumentInvalid => ("document.invalid", 422, "The document is not valid", "mend the places named in errors; nothing of the document was applied"),
+            Self::Malformed => ("request.malformed", 400, "The request cannot be read", "read the detail, and errors where there are any"),
+            Self::DocumentInvalid => ("document.invalid", 422, "The document is not valid", "read the detail, and errors where there are any; nothing of the document was applied"),
             Self::QueryInvalid => ("query.invalid", 400, "A parameter of the address is not valid", "docs/http-api.md lists the parameters"),
             Self::EventUnknown => ("event.unknown_type", 422, "Nothing is done on events of this type", "docs/http-api.md lists the types"),
             Self::IdAmbiguous => ("id.ambiguous", 409, "The shortened id has several meanings", "write more digits of it"),
@@ -106,7 +106,7 @@ impl Code {
             Self::LineFull => ("line.full", 409, "The workspace's line is full", "wait until it is shorter, or raise admission.line_limit in the policy"),
             Self::BeyondNominal => ("reservation.beyond_nominal", 422, "More would be promised than the workspace has", "reserve less, or raise the quota first"),
             Self::ReservationDiffers => ("reservation.differs", 409, "There is such a reservation with other terms", "choose another name, or remove the reservation first"),
-            Self::Unknown => ("ledger.missing", 404, "The books have no such thing", "check the names; `tenure workspaces list` shows what there is"),
+            Self::Unknown => ("ledger.missing", 404, "The books have no such thing", "check the names: the detail says which of them there is not"),
             Self::NoWorker => ("execution.no_worker", 409, "This version does not know the workflow or its schema", "run a version of Tenure that does"),
             Self::Unreadable => ("execution.unreadable", 500, "Something stored cannot be read", "`tenure store check` names it; the others go on"),
             Self::NeedsParent => ("execution.needs_parent", 409, "The workflow runs only as a child", "start the workflow that starts it"),

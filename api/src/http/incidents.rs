@@ -131,7 +131,7 @@ impl Wish for Report {
         };
         let running =
             node.map(|node| node.workloads().into_iter().map(ToOwned::to_owned).collect::<Vec<_>>());
-        let mut shown = planned::<IncidentResponse>(&self.response(happening, "").plan());
+        let mut shown = planned::<IncidentResponse>(&self.response(happening, "").triaged(view)?.plan());
         if let Some(fields) = shown.as_object_mut() {
             fields.insert("running_there".into(), json!(running));
         }

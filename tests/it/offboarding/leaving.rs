@@ -80,6 +80,13 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
     assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
 
+    // To retry a wait is to look again now: the answer is the same, a moment later.
+    let order = Order { by: "olga".into(), reason: "look again".into() };
+    let entered = stage.engine.journal(stage.id).await.unwrap().len();
+    stage.engine.deliver(stage.id, Event::RetryRequested(order)).await.unwrap();
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+    assert!(stage.engine.journal(stage.id).await.unwrap().len() > entered + 3, "it has surveyed again");
+
     let said = Classification {
         tenant: stage.tenant.clone(),
         asset: AssetId(format!("pv:{orphan}")),

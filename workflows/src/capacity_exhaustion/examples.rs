@@ -5,7 +5,7 @@ use crate::{
     policy::{PlatformPolicy, Rung},
     tenancy::Gpus,
 };
-use engine::{DAY, HOUR, Seat};
+use engine::{DAY, HOUR};
 use strum::VariantArray as _;
 
 pub(super) fn all() -> Vec<CapacityExhaustion> {
@@ -17,8 +17,15 @@ fn example(next: usize) -> Option<CapacityExhaustion> {
     let tenants = vec!["acme".parse().ok()?];
     let mut one =
         CapacityExhaustion::new("eu-west".parse().ok()?, "H100".parse().ok()?, Gpus(8), trigger, tenants);
-    let climb =
-        |rung: &Rung| Climb { rung: *rung, seats: vec![Seat::of("capacity_manager", 1)], within: DAY };
+    let gates = PlatformPolicy::built_in().ok()?.approvals.capacity.clone();
+    let climb = |rung: &Rung| {
+        let gate = gates.get(rung);
+        Climb {
+            rung: *rung,
+            seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
+            within: gate.map_or(DAY, |gate| gate.within),
+        }
+    };
     one.terms = Some(Terms {
         policy: PlatformPolicy::built_in().ok()?.reference,
         ladder: Rung::VARIANTS.iter().map(climb).collect(),

@@ -72,19 +72,25 @@ impl LedgerAction for OpenIncident {
     type Output = Opened;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Opened, Undecided> {
-        let policy = policy::in_force(view)?;
-        let severity = match &self.happening {
-            Happening::GpuFault { .. } => Severity::Medium,
-            Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } => Severity::High,
-            Happening::Other { .. } => Severity::Low,
-        };
-        let opened_at = view.now();
+        let opened = triage(view, &self.happening)?;
+        let (opened_at, severity) = (view.now(), opened.severity);
         let (execution, happening, detector) =
             (call.execution, self.happening.clone(), self.detector.clone());
         view.put(&Incident { execution, severity, happening, detector, opened_at })?;
-        let seats = policy.approvals.incident.seats.clone();
-        Ok(Opened { severity, policy: policy.reference.clone(), seats })
+        Ok(opened)
     }
+}
+
+/// How bad it is by rule, and who is asked.
+pub(super) fn triage(view: &mut View, happening: &Happening) -> Result<Opened, Undecided> {
+    let policy = policy::in_force(view)?;
+    let severity = match happening {
+        Happening::GpuFault { .. } => Severity::Medium,
+        Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } => Severity::High,
+        Happening::Other { .. } => Severity::Low,
+    };
+    let seats = policy.approvals.incident.seats.clone();
+    Ok(Opened { severity, policy: policy.reference.clone(), seats })
 }
 
 /// Takes a node out of service for new work; answers whether this did it, and who runs there. Safe to decide again. Its

@@ -1,8 +1,8 @@
 //! What an incident does in each step, from what it has learnt so far.
 
 use super::{
-    Happening, IncidentResponse, hold_of,
-    ledger::{ClearNode, KeepApart, NoteCordon, Rest, RestNode, ServeNode},
+    Happening, IncidentResponse, hold_of, joined,
+    ledger::{ClearNode, KeepApart, NoteCordon, Rest, RestNode, ServeNode, triage},
 };
 use crate::{
     actuators::{
@@ -13,7 +13,7 @@ use crate::{
     ledger::{IssueClusterKey, RevokeClusterKey},
     tenancy::{ClusterId, NodeId, TenantId},
 };
-use engine::Workflow as _;
+use engine::{Undecided, View, Workflow as _};
 
 /// What lifts a cordon of ours.
 pub(super) fn uncordon(of: &CordonNode, by: Option<String>) -> UncordonNode {
@@ -22,6 +22,33 @@ pub(super) fn uncordon(of: &CordonNode, by: Option<String>) -> UncordonNode {
 }
 
 impl IncidentResponse {
+    /// What is done at once, in a sentence.
+    pub(super) fn contains(&self) -> String {
+        match &self.happening {
+            Happening::GpuFault { node, .. } => {
+                format!("nothing new is placed on node {node}, in the books and in its cluster")
+            }
+            Happening::KeyLeak { cluster, .. } => {
+                format!("the key of cluster {cluster} opens nothing any more")
+            }
+            Happening::IsolationBreach { .. } | Happening::Other { .. } => {
+                format!(
+                    "nothing new is admitted for {}, and nothing of theirs is destroyed",
+                    joined(&self.tenants())
+                )
+            }
+        }
+    }
+
+    /// The response as it would be once triaged. Changes nothing.
+    ///
+    /// # Errors
+    /// What the view lacks.
+    pub fn triaged(self, view: &mut View) -> Result<Self, Undecided> {
+        let opened = triage(view, &self.happening)?;
+        Ok(Self { opened: Some(opened), ..self })
+    }
+
     pub(super) fn contained(&mut self, rest: Rest) {
         self.rested = rest.ours;
         self.owner_epoch = rest.owner_epoch;

@@ -8,11 +8,11 @@ use crate::{
         certificate::{Basis, LegalBasis, Signed},
         dsse::Signature,
     },
-    policy::{Gate, Method, PolicyRef},
+    policy::{Method, PlatformPolicy, PolicyRef},
     sanitisation::Demands,
     tenancy::{ClusterKind, OwnerEpoch},
 };
-use engine::{DAY, HOUR, Seat};
+use engine::{DAY, HOUR};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::OnceLock,
@@ -48,11 +48,10 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         onboarded_at: begun.requested_at,
         compliance: BTreeSet::new(),
     };
-    let gate = |seats| Gate { within: 5 * DAY, seats };
     let terms = Terms {
         policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },
-        offboard: gate(vec![Seat::of("platform_ops", 1)]),
-        destroy: gate(vec![Seat::of("compliance", 1), Seat::of("security", 1)]),
+        offboard: PlatformPolicy::built_in().ok()?.approvals.offboard.clone(),
+        destroy: PlatformPolicy::built_in().ok()?.approvals.destroy.clone(),
         export_window: 30 * DAY,
         extension: 10 * DAY,
         at_once: 8,

@@ -7,7 +7,7 @@ use crate::{
     policy::PlatformPolicy,
     tenancy::{Checkpoint, Resource, WorkloadClass},
 };
-use engine::{MINUTE, Seat};
+use engine::MINUTE;
 use store::Timestamp;
 
 pub(super) fn all() -> Vec<Reclaim> {
@@ -46,7 +46,7 @@ fn planned(cause: Cause) -> Option<Reclaim> {
         terms: Terms {
             policy: PlatformPolicy::built_in().ok()?.reference,
             deadline: Timestamp::default(),
-            seats: vec![Seat::of("platform_ops", 1)],
+            seats: PlatformPolicy::built_in().ok()?.approvals.reclaim.seats.clone(),
             patience: 60 * MINUTE,
             plans: 4,
         },
