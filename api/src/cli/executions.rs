@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
     match command {
         Executions::List { filters } => things::list(common, &EXECUTIONS, &filters).await,
-        Executions::Show(one) => things::show(common, &EXECUTIONS, &one.id).await,
+        Executions::Show(one) => show(common, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
         Executions::Diagram(one) => diagram(common, &one.id).await,
         Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout.as_deref()).await,
@@ -25,6 +25,19 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Signal { id, signal } => tell(common, &id, &signal).await,
         Executions::Terminate(act) => order(common, "terminate", act).await,
     }
+}
+
+/// Shows an execution; below it, for people, where it stands, why, and what to type.
+async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
+    let item = Client::of(common)?.get(&format!("/v1/executions/{}", escape(id))).await?.value()?;
+    output::one(common.output, &item)?;
+    if common.output == Format::Table {
+        output::note(&watch::progress(&item));
+        watch::why(&item).iter().for_each(|why| output::note(why));
+        let hint = watch::rest(&item).and_then(|exit| watch::hint(&item, exit));
+        hint.iter().for_each(|hint| output::note(hint));
+    }
+    Ok(Exit::Done)
 }
 
 async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {

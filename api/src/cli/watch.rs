@@ -52,9 +52,11 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 away = false;
                 let item = answer.value()?;
                 let line = progress(&item);
-                if line != told {
+                // An attempt more in the same state is no news.
+                let news = line.split_once(' ').map_or(line.as_str(), |(_, news)| news);
+                if news != told {
                     output::note(&line);
-                    told = line;
+                    told = news.to_owned();
                 }
                 let goes_on = |exit: &Exit| until == Until::Rest || *exit != Exit::AwaitsApproval;
                 if let Some(exit) = rest(&item).filter(goes_on) {
@@ -85,6 +87,17 @@ pub(crate) fn progress(item: &Value) -> String {
         line.push_str(&format!(": {}", part("reason")));
     }
     line
+}
+
+/// What an open execution last ran into, a line for each error.
+pub(crate) fn why(item: &Value) -> Vec<String> {
+    let failure = item.get("last_failure").filter(|failure| !failure.is_null());
+    let open = item.get("open").and_then(Value::as_bool) == Some(true);
+    let Some(failure) = failure.filter(|_| open) else { return Vec::new() };
+    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let place = format!("{} in {}", text(failure, "at"), text(failure, "state"));
+    let errors = failure.get("errors").and_then(Value::as_array).into_iter().flatten();
+    errors.map(|error| format!("{place}: {}: {}", text(error, "code"), text(error, "message"))).collect()
 }
 
 /// What it means to a script that an execution stands where it does; `None` while it moves.
