@@ -128,3 +128,33 @@ async fn a_saved_and_requeued_workload_may_run_again() {
     assert_eq!(bench.clients().await, ["acme/train-1"]);
     assert_eq!(bench.world.violations(), Vec::<String>::new());
 }
+
+/// A workload that is over is nobody's any more: one that stayed on its GPUs was found as drift, and kept its tenant from leaving.
+#[tokio::test]
+async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
+    let mut bench = Bench::running().await;
+    assert_eq!(bench.clients().await, ["acme/train-1"]);
+
+    let call = bench.calls.next("over", false);
+    let stamp = Stamp::of(&AwaitGone { workload: it() }, &call);
+    for _ in 0..2 {
+        bench.platform.workloads.ended(&it(), &stamp).await.unwrap();
+    }
+
+    assert_eq!(bench.clients().await, Vec::<String>::new());
+    assert!(bench.world.snapshot().is_empty(), "{:?}", bench.world.snapshot());
+}
+
+/// A queue that is drained ends what runs in it, of its tenant and of no other.
+#[tokio::test]
+async fn a_queue_that_is_drained_ends_what_its_tenant_runs() {
+    let mut bench = Bench::running().await;
+    bench.world.run_workload(&start("other", "eu-1", "prod"));
+    let queue = Thing::new("kubernetes", "eu-1", "ClusterQueue", "t-acme--prod");
+    bench.world.furnish(&queue, "acme", serde_json::json!({}));
+
+    let drain = SetAdmission { thing: queue, tenant: "acme".into(), admits: Admits::Nothing };
+    bench.act(drain, "drain").await.unwrap();
+
+    assert_eq!(bench.clients().await, ["other/train-1"]);
+}
