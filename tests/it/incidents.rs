@@ -1,7 +1,7 @@
 //! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
 
 use crate::quota::stage::Stage;
-use engine::{MINUTE, Person, Verdict};
+use engine::{Event, MINUTE, Order, Person, Verdict};
 use serde_json::json;
 use store::ExecutionId;
 use workflows::{
@@ -138,6 +138,14 @@ async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident()
     vote(&stage, first, Verdict::Refuse).await;
     vote(&stage, first, Verdict::Approve).await;
     assert_eq!(stage.state(first).await, "Closed");
+    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)));
+
+    // One that is taken back leaves it as it found it.
+    let taken_back = report(&stage).await;
+    let order = Order { by: "rita".into(), reason: "a false alarm".into() };
+    stage.engine.deliver(taken_back, Event::CancelRequested(order)).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+    assert_eq!(stage.engine.record(taken_back).await.unwrap().reason.as_deref(), Some("cancelled"));
     assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)));
 
     says(&stage, &[]);

@@ -123,10 +123,12 @@ impl LedgerAction for RestNode {
         // One that another incident took out and left out: that one has ended, or this would not have begun.
         let earlier = view.get::<Rested>(self.node.as_str())?;
         let ours = served || earlier.is_some();
-        let cordons = earlier.map(|rested| rested.cordons).unwrap_or_default();
-        if ours {
-            let cordons = cordons.clone();
-            view.put(&Rested { node: self.node.clone(), by: call.execution, cordons })?;
+        let cordons = earlier.as_ref().map(|rested| rested.cordons.clone()).unwrap_or_default();
+        // Decided again, it has taken over already.
+        let taken_over = earlier.as_ref().is_some_and(|rested| rested.by == call.execution);
+        if ours && !taken_over {
+            let (cordons, former) = (cordons.clone(), earlier.map(|rested| (rested.by, rested.cordons)));
+            view.put(&Rested { node: self.node.clone(), by: call.execution, cordons, former })?;
         }
         let owner = view.get::<Node>(self.node.as_str())?.filter(|n| n.owner.as_ref() == Some(&self.tenant));
         let owner_epoch = owner.map_or(0, |node| node.owner_epoch.0);
@@ -146,6 +148,9 @@ pub(super) struct Rested {
     by: ExecutionId,
     /// In whose names it is cordoned.
     cordons: Vec<String>,
+    /// The incident that had left it out of service before, and in whose names it was cordoned then.
+    #[serde(default)]
+    former: Option<(ExecutionId, Vec<String>)>,
 }
 
 impl Entity for Rested {
@@ -177,7 +182,8 @@ impl LedgerAction for NoteCordon {
     }
 }
 
-/// Puts a node back in service, if it was this incident that took it out. Safe to run twice.
+/// Puts a node back in service, if it was this incident that took it out. Safe to run twice. As an undo it leaves a node out of
+/// service that was so before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ServeNode {
     pub(super) tenant: TenantId,
@@ -188,9 +194,10 @@ impl LedgerAction for ServeNode {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let rested = view.get::<Rested>(self.node.as_str())?;
-        if rested.is_none_or(|rested| rested.by != call.execution) {
-            return Ok(());
+        let rested = view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution);
+        let Some(rested) = rested else { return Ok(()) };
+        if let (true, Some((by, cordons))) = (call.undo, rested.former) {
+            return view.put(&Rested { node: rested.node, by, cordons, former: None });
         }
         view.delete::<Rested>(self.node.as_str())?;
         let news = admission::serve_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
