@@ -291,7 +291,7 @@ fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(48))]
 
     /// I-18: no certificate omits, repeats or invents an asset, whatever there was and whatever was done.
     #[test]

@@ -89,7 +89,7 @@ fn usable(candidate: &Candidate, all: &[Candidate], constraints: &Constraints) -
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(256))]
 
     #[test]
     fn a_placement_keeps_to_every_constraint_and_wastes_as_little_as_can_be(

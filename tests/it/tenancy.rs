@@ -220,7 +220,7 @@ fn run() -> tokio::runtime::Runtime {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(128))]
 
     #[test]
     fn no_history_of_claims_and_releases_breaks_the_books(history in deeds()) {

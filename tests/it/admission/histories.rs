@@ -445,7 +445,7 @@ fn every_promise_holds(before: &World, history: &History) -> Result<(), TestCase
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 4_000, ..tests::cases(300) })]
 
     /// I-3, I-4, I-7 to I-12, I-15, I-20, I-24, S-19, S-32, S-33, S-38, S-43.
     #[test]

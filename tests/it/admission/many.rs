@@ -53,7 +53,7 @@ fn limits() -> impl Strategy<Value = (u64, Option<u64>, Option<u64>, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(2_000))]
 
     /// Admission and the reclaim planner count alike (4.1 of the specification), whatever was granted before.
     #[test]

@@ -173,7 +173,7 @@ fn the_page_to_print_says_every_field_and_nothing_in_it_is_markup() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(48))]
 
     #[test]
     fn no_file_makes_the_verifier_panic(bytes in vec(any::<u8>(), 0..600)) {

@@ -133,7 +133,7 @@ fn two_scans_that_saw_different_serials_saw_different_things() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(48))]
 
     /// I-13: whatever the order, no hold comes to stand over what has begun to be destroyed, nor the other way round.
     #[test]

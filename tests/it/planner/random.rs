@@ -99,7 +99,7 @@ fn agree(state: &State, settings: &Settings) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 500, ..ProptestConfig::with_cases(60) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 500, ..tests::cases(60) })]
 
     #[test]
     fn the_planner_chooses_what_the_slow_one_does(state in states(), algorithm in algorithms()) {
@@ -108,7 +108,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(tests::cases(3_000))]
 
     /// P-10: what was tried on thousands of states and holds.
     #[test]

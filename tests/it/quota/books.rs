@@ -180,7 +180,7 @@ fn run() -> tokio::runtime::Runtime {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(tests::cases(48))]
 
     #[test]
     fn no_history_of_changes_promises_more_than_is_owned(history in deeds()) {

@@ -99,15 +99,10 @@ impl<'a> Table<'a> {
         self.spares.get(lender).copied().unwrap_or(0).saturating_sub(self.lent(lender))
     }
 
-    /// Takes up to `amount` off the open loans that `of` names: those of the workload `ended` first, then the newest. With
-    /// `moves`, their borrowers need it still.
-    fn shrink(&mut self, mut amount: u64, ended: Option<&str>, moves: bool, of: impl Fn(&OpenLoan) -> bool) {
+    /// Takes up to `amount` off the open loans that `of` names, the newest first. With `moves`, their borrowers need it still.
+    fn shrink(&mut self, mut amount: u64, moves: bool, of: impl Fn(&OpenLoan) -> bool) {
         let mut order: Vec<usize> = (0..self.open.len()).collect();
-        order.sort_by_key(|at| {
-            let loan = self.open.get(*at);
-            let ours = loan.is_some_and(|loan| ended == Some(loan.workload.as_str()));
-            (!ours, std::cmp::Reverse(loan.map(|loan| loan.number)))
-        });
+        order.sort_by_key(|at| std::cmp::Reverse(self.open.get(*at).map(|loan| loan.number)));
         for at in order {
             let (Some(loan), Some(left), Some(moved)) =
                 (self.open.get(at), self.left.get_mut(at), self.moved.get_mut(at))
@@ -123,23 +118,27 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Borrowers give back what they no longer need.
+    /// Borrowers give back what they no longer need. What has ended bears no loan, even where its borrower lacks a lender
+    /// for something else that runs: that is lent anew, to what runs.
     fn give_back(&mut self, ended: Option<&str>) {
+        if let Some(ended) = ended {
+            self.shrink(u64::MAX, false, |loan| loan.workload == ended);
+        }
         let wants: Vec<_> = self.wants.iter().map(|(name, want)| (*name, *want)).collect();
         for (borrower, want) in wants {
             let excess = self.borrowed(borrower).saturating_sub(want);
-            self.shrink(excess, ended, false, |loan| loan.borrower == *borrower);
+            self.shrink(excess, false, |loan| loan.borrower == *borrower);
         }
     }
 
     /// Lenders take back what they need themselves or may no longer lend.
     fn take_back(&mut self) {
         let forbid = self.forbid;
-        self.shrink(u64::MAX, None, true, |loan| forbid(&loan.lender, &loan.borrower));
+        self.shrink(u64::MAX, true, |loan| forbid(&loan.lender, &loan.borrower));
         let spares: Vec<_> = self.spares.iter().map(|(name, spare)| (*name, *spare)).collect();
         for (lender, spare) in spares {
             let excess = self.lent(lender).saturating_sub(spare);
-            self.shrink(excess, None, true, |loan| loan.lender == *lender);
+            self.shrink(excess, true, |loan| loan.lender == *lender);
         }
     }
 
@@ -228,7 +227,7 @@ impl<'a> Table<'a> {
             let fresh = self.fresh.entry((lender.clone(), whose.clone())).or_default();
             let off = amount.min(*fresh);
             *fresh -= off;
-            self.shrink(amount - off, None, true, |loan| loan.lender == *lender && loan.borrower == *whose);
+            self.shrink(amount - off, true, |loan| loan.lender == *lender && loan.borrower == *whose);
             to = whose.clone();
         }
         amount
