@@ -106,6 +106,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let silence = limits.heartbeat.unwrap_or(limits.attempt);
         loop {
             tokio::select! {
+                biased;
                 done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(panicked(&panic)))),
                 () = &mut deadline => return Ok(Err(no_answer("attempt.timeout", limits.attempt))),
                 heard = tokio::time::timeout(silence, beats.changed()), if limits.heartbeat.is_some() => {

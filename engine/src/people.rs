@@ -6,6 +6,7 @@ use crate::{
     Approval, Authoriser, Ballot, Effect, Phase, PlanDigest, Refusal, Ruling, Step, Verdict, Vote, Wait,
     Workflow, transition::Turn,
 };
+use std::time::Duration;
 
 impl<W: Workflow> Turn<W> {
     pub(crate) fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
@@ -52,6 +53,11 @@ impl<W: Workflow> Turn<W> {
         if visit != self.exec.visit || !self.forward() {
             return Err(Refusal::Stale);
         }
+        if let Some(left) = self.time_left() {
+            // The clock has gone back since the timer was due, or another engine's is ahead: it is set again.
+            self.wake(Some(left));
+            return Ok(());
+        }
         match self.step() {
             Step::Approval(_) => {
                 if let Some(ballot) = &mut self.exec.ballot {
@@ -70,6 +76,18 @@ impl<W: Workflow> Turn<W> {
             Step::Choose(_) | Step::End(_) => return Err(self.unexpected("deadline_passed")),
         }
         Ok(())
+    }
+
+    /// How long the state may still take by the clock of this event; `None` when its deadline has passed.
+    fn time_left(&self) -> Option<Duration> {
+        let since = self.exec.since;
+        let deadline = match self.step() {
+            Step::Approval(_) => self.exec.ballot.as_ref()?.deadline?,
+            Step::Wait(wait) => since.after(wait.within?),
+            Step::Act(act) => since.after(act.within),
+            Step::Choose(_) | Step::End(_) => return None,
+        };
+        (self.at < deadline).then(|| deadline.since(self.at))
     }
 
     pub(crate) fn follow_deadline(&mut self, wait: &Wait<W::State>) {

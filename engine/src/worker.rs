@@ -39,10 +39,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             };
             let now = self.inner.clock.now();
             tokio::select! {
+                biased;
                 () = &mut stop => break,
                 () = self.inner.due.notified(), if places.available_permits() > 0 => {}
-                () = self.inner.clock.sleep_until(now.after(wait)) => {}
                 Some(_) = working.join_next(), if !working.is_empty() => {}
+                () = self.inner.clock.sleep_until(now.after(wait)) => {}
             }
         }
         tracing::info!(in_flight = working.len(), "stopping: waiting for work in flight");

@@ -19,7 +19,7 @@ mod store;
 mod tests;
 pub mod transfer;
 
-pub use embedded::{Embedded, Faults, FreeSpace, OnStall, Opened, Options, Report};
+pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use error::Error;
 pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
 pub use limits::{BODY_LIMIT, COMMIT_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT};

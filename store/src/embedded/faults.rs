@@ -1,8 +1,11 @@
 //! Switches that break the store on purpose, so that tests see how it behaves when the world is broken.
 
 use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering},
+    fmt, io,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// What is broken at the moment.
@@ -18,6 +21,31 @@ pub struct Faults {
     pub fail_sync: AtomicBool,
     /// No further journal file can be made: the disk is full.
     pub full_disk: AtomicBool,
+    /// Called when the journal has been synced: what is in its files at that moment outlasts a power cut, and no more.
+    pub after_sync: Hook,
+}
+
+/// Something to be called, or nothing.
+#[derive(Default)]
+pub struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
+
+impl Hook {
+    /// Calls `hook` from now on.
+    pub fn set(&self, hook: impl FnMut() + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+    }
+
+    pub(crate) fn call(&self) {
+        if let Some(hook) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            hook();
+        }
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 impl Faults {

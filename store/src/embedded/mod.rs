@@ -36,7 +36,7 @@ mod space;
 mod tasks;
 mod writer;
 
-pub use faults::Faults;
+pub use faults::{Faults, Hook};
 pub use options::{FreeSpace, OnStall, Options};
 pub use report::Report;
 

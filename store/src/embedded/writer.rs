@@ -190,7 +190,8 @@ impl Writer {
         let synced = segment
             .append(frame)
             .and_then(|()| self.shared.options.faults.sync())
-            .and_then(|()| segment.sync());
+            .and_then(|()| segment.sync())
+            .inspect(|()| self.shared.options.faults.after_sync.call());
         if let Err(error) = synced {
             self.segment = None;
             let why = format!("writing the journal in {} failed: {error}", self.shared.dir.display());

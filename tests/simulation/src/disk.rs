@@ -1,0 +1,88 @@
+//! The power is cut: what was acknowledged must be on what the disk had been told to keep.
+//!
+//! The real embedded store writes to a real folder; whenever its journal is synced, a copy is taken of exactly what is in
+//! it at that moment. That copy is what a machine would find after the power came back, and nothing later.
+
+use crate::dice::Dice;
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+use store::{Commit, Embedded, Faults, Key, Options, Put, Store};
+
+/// Commits, cuts the power right after an acknowledgement, opens what is left; answers with what is missing.
+///
+/// # Panics
+/// When the machine's own disk fails.
+#[must_use]
+pub fn cut_power(seed: u64) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (live, platter) = (folder.path().join("live"), folder.path().join("platter"));
+    let faults = Arc::new(Faults::default());
+    let options = || Options { segment_bytes: 64 << 10, ..Options::default() };
+    let store = Embedded::open(&live, Options { faults: faults.clone(), ..options() }).unwrap().store;
+    // Held while a copy is taken: the power does not fail half way through a copy.
+    let copying = Arc::new(Mutex::new(()));
+    let (from, to, held) = (live.clone(), platter.clone(), copying.clone());
+    faults.after_sync.set(move || {
+        // A disk takes its time; whoever does not wait for it is found out.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let _held = held.lock().unwrap();
+        copy(&from.join("journal"), &to.join("journal")).unwrap();
+    });
+    let dice = Dice::new(seed, "disk");
+    let count = 1 + dice.below(6);
+    let found = runtime.block_on(async {
+        for n in 1..=count {
+            let body = vec![b'x'; 50 + usize::try_from(dice.below(500)).unwrap()];
+            let put = |id: String| Put { key: Key::new("rows", id), body: Some(body.clone()) };
+            let documents = vec![put(format!("{n:03}"))];
+            store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
+        }
+        // The last one is acknowledged: now.
+        let after = folder.path().join("after");
+        {
+            let _held = copying.lock().unwrap();
+            copy(&live.join("HEAD"), &after.join("HEAD")).unwrap();
+            copy(&platter.join("journal"), &after.join("journal")).unwrap();
+        }
+        store.close().await.unwrap();
+        let mut missing = Vec::new();
+        match Embedded::open(&after, options()) {
+            Err(error) => missing.push(format!("after a power cut the store does not open: {error}")),
+            Ok(opened) => {
+                for n in 1..=count {
+                    let key = Key::new("rows", format!("{n:03}"));
+                    if opened.store.document(&key).await.unwrap().is_none() {
+                        missing.push(format!("commit {n} of {count} was acknowledged and did not survive"));
+                    }
+                }
+                opened.store.close().await.unwrap();
+            }
+        }
+        missing
+    });
+    drop(store);
+    found
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if from.is_dir() {
+        fs::create_dir_all(to)?;
+        for file in fs::read_dir(from)? {
+            let file = file?;
+            // Files that wait to be used are renamed away under our hands.
+            if file.path().extension().is_none_or(|extension| extension != "blank") {
+                copy(&file.path(), &to.join(file.file_name()))?;
+            }
+        }
+    } else if from.exists() {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(from, to)?;
+    }
+    Ok(())
+}

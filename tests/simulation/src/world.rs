@@ -1,0 +1,168 @@
+//! The world outside: things that are made and taken away by calls that may get lost, arrive late, or be answered by nobody.
+//!
+//! It is a target of the kind that Tenure asks for: it knows a call by its key, and of two calls for one piece of work it
+//! refuses the one with the older epoch. What must not be repeated it does as often as it is told, and complains.
+
+use crate::{
+    dice::Dice,
+    laws::Laws,
+    trouble::{Trouble, Troubles},
+};
+use engine::{ActionError, Call, MINUTE, Probe, SECOND};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+use store::{ExecutionId, Memory};
+
+/// What is done to a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is made; made twice under one key it is there once.
+    Make,
+    /// It is taken away, if it is there.
+    Unmake,
+    /// It is destroyed for good.
+    Wreck,
+    /// It is paid for: each time it is told.
+    Pay,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is there, and for whom.
+    things: BTreeMap<String, ExecutionId>,
+    /// The keys that have taken effect, with how often.
+    effects: BTreeMap<String, u32>,
+    /// The newest epoch seen for each piece of work, its undo included.
+    epochs: BTreeMap<String, u64>,
+}
+
+/// The world.
+pub struct World {
+    state: Mutex<State>,
+    dice: Dice,
+    troubles: Arc<Troubles>,
+    laws: Arc<Laws>,
+    truth: Arc<Memory>,
+    calm: std::sync::atomic::AtomicBool,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new(seed: u64, troubles: Arc<Troubles>, laws: Arc<Laws>, truth: Arc<Memory>) -> Self {
+        let (state, dice, calm) = (Mutex::default(), Dice::new(seed, "world"), false.into());
+        Self { state, dice, troubles, laws, truth, calm }
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn calm_down(&self) {
+        self.calm.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// What is there of `execution`.
+    #[must_use]
+    pub fn things_of(&self, execution: ExecutionId) -> Vec<String> {
+        let state = self.state();
+        state.things.iter().filter(|(_, owner)| **owner == execution).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn strikes(&self, kind: Trouble, of: u64) -> bool {
+        !self.calm.load(std::sync::atomic::Ordering::SeqCst) && self.troubles.strikes(kind, of)
+    }
+
+    /// Takes a call, as a network and a busy server do.
+    ///
+    /// # Errors
+    /// As the troubles will have it.
+    pub async fn perform(self: &Arc<Self>, deed: Deed, name: &str, call: &Call) -> Result<(), ActionError> {
+        self.laws.called(&self.truth, deed, name, call).await;
+        tokio::time::sleep(self.dice.span(1, 400)).await;
+        if self.strikes(Trouble::Transient, 60) {
+            return Err(ActionError::transient("world.busy", "it is busy"));
+        }
+        // What has passed its point of no return has nowhere to turn; that it fails for good is an operator's work.
+        if self.strikes(Trouble::Permanent, 25) {
+            return Err(ActionError::permanent("world.broken", "it is broken"));
+        }
+        if self.strikes(Trouble::RequestLost, 25) {
+            std::future::pending::<()>().await;
+        }
+        if self.strikes(Trouble::Late, 25) {
+            let (world, name, call) = (self.clone(), name.to_owned(), call.clone());
+            let after = self.dice.span(1_000, 900_000);
+            tokio::spawn(async move {
+                tokio::time::sleep(after).await;
+                // Nobody hears the answer.
+                let _ = world.take_effect(deed, &name, &call);
+            });
+            std::future::pending::<()>().await;
+        }
+        let answer = self.take_effect(deed, name, call);
+        if self.strikes(Trouble::EffectLost, 40) {
+            if self.dice.below(2) == 0 {
+                std::future::pending::<()>().await;
+            }
+            return Err(ActionError::unknown("world.reset", "the connection was reset"));
+        }
+        tokio::time::sleep(self.dice.span(1, 200)).await;
+        answer
+    }
+
+    fn take_effect(&self, deed: Deed, name: &str, call: &Call) -> Result<(), ActionError> {
+        let mut state = self.state();
+        let key = call.key();
+        let work = key.trim_end_matches("/undo").to_owned();
+        let newest = state.epochs.entry(work).or_default();
+        if call.epoch.0 < *newest {
+            return Err(ActionError::permanent("world.stale", "a newer holder has called"));
+        }
+        *newest = call.epoch.0;
+        let times = state.effects.entry(key.clone()).or_default();
+        *times += 1;
+        match deed {
+            Deed::Pay if *times > 1 => self.laws.broken(format!("{key} was paid {times} times", times = *times)),
+            Deed::Make if *times > 1 => {}
+            Deed::Make => {
+                if let Some(other) = state.things.insert(name.to_owned(), call.execution)
+                    && other != call.execution
+                {
+                    self.laws.broken(format!("{name} was made for two: {other} and {}", call.execution));
+                }
+            }
+            Deed::Unmake => {
+                state.things.remove(name);
+            }
+            Deed::Wreck | Deed::Pay => {}
+        }
+        drop(state);
+        self.laws.note(format_args!("world: {deed:?} {name} under {key}, epoch {}", call.epoch.0));
+        Ok(())
+    }
+
+    /// Asks what became of an earlier attempt.
+    ///
+    /// # Errors
+    /// When the question gets no answer.
+    pub async fn ask<T>(&self, call: &Call, output: T) -> Result<Probe<T>, ActionError> {
+        tokio::time::sleep(self.dice.span(1, 300)).await;
+        if self.strikes(Trouble::Transient, 60) {
+            return Err(ActionError::pending("world.busy", 10 * SECOND));
+        }
+        let mut state = self.state();
+        let key = call.key();
+        let work = key.trim_end_matches("/undo").to_owned();
+        // A question carries the newer epoch too: what is still under way is refused from here on.
+        let newest = state.epochs.entry(work).or_default();
+        *newest = call.epoch.0.max(*newest);
+        Ok(if state.effects.contains_key(&key) { Probe::Done(output) } else { Probe::NotDone })
+    }
+}
+
+/// The longest that a call may take before its caller gives up.
+pub const PATIENCE: std::time::Duration = MINUTE;
