@@ -203,7 +203,7 @@ impl Laws {
         }
         // Whatever follows from it may follow later, if it is paused; that it has passed is said once, at the right time.
         let passed = turn.new["overdue"] == true
-            || !turn.new["ballot"]["ruling"].is_null()
+            || (turn.old["ballot"]["ruling"].is_null() && turn.new["ballot"]["ruling"] == "expired")
             || turn.ways.first().is_some_and(|way| !way["by"].is_null());
         let Some(entry) = entries.first().filter(|_| passed && turn.told.get("deadline_passed").is_some()) else {
             return;

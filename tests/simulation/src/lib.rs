@@ -9,6 +9,7 @@ pub mod clock;
 pub mod dice;
 pub mod disk;
 pub mod laws;
+pub mod mutate;
 pub mod nodes;
 pub mod people;
 pub mod report;

@@ -1,0 +1,115 @@
+//! Code broken on purpose, to see that the simulation notices: reads `mutations.txt`, breaks a copy of the sources in one
+//! way after the other, builds it, and plays seeds until one fails.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// One way to break the code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mutation {
+    /// Names it.
+    pub name: String,
+    /// The program that has to notice.
+    pub with: String,
+    /// File, what is replaced, and by what.
+    pub hunks: Vec<(String, String, String)>,
+}
+
+/// Reads the list of mutations.
+///
+/// # Errors
+/// The line that cannot be read.
+pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
+    let mut all: Vec<Mutation> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("== ") {
+            all.push(Mutation { name: name.into(), ..Mutation::default() });
+            continue;
+        }
+        let last = all.last_mut().ok_or_else(|| format!("line {number}: a mutation begins with `== name`"))?;
+        if let Some(program) = line.strip_prefix("with ") {
+            last.with = program.into();
+        } else if let Some(path) = line.strip_prefix("@ ") {
+            last.hunks.push((path.into(), String::new(), String::new()));
+        } else {
+            let (_, old, new) = last.hunks.last_mut().ok_or_else(|| format!("line {number}: no file yet"))?;
+            let (side, text) = line.split_at(1);
+            let side = match side {
+                "-" => old,
+                "+" => new,
+                _ => return Err(format!("line {number}: begins with `{side}`, not with `-` or `+`")),
+            };
+            if !side.is_empty() {
+                side.push('\n');
+            }
+            side.push_str(text);
+        }
+    }
+    Ok(all)
+}
+
+impl Mutation {
+    /// Breaks the sources in `root`.
+    ///
+    /// # Errors
+    /// When what is to be replaced is not there exactly once: the list has fallen behind the code.
+    pub fn apply(&self, root: &Path) -> Result<(), String> {
+        for (file, old, new) in &self.hunks {
+            let path = root.join(file);
+            let text = fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+            let found = text.matches(old.as_str()).count();
+            if found != 1 {
+                return Err(format!("{}: {file} has what is to be replaced {found} times", self.name));
+            }
+            fs::write(&path, text.replacen(old.as_str(), new, 1)).map_err(|error| format!("{file}: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a mutation came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// The first seed that noticed, and what it said; `None` if none did.
+    pub caught: Option<(u64, String)>,
+    /// How long the seeds took.
+    pub took: Duration,
+}
+
+/// Builds the broken sources in `root` and plays `seeds` seeds.
+///
+/// # Errors
+/// When the broken code does not build.
+pub fn try_one(mutation: &Mutation, root: &Path, target: &Path, seeds: u64) -> Result<Outcome, String> {
+    let package = if mutation.with == "seeds" { "simulation" } else { "tests" };
+    let built = Command::new("cargo")
+        .args(["build", "--quiet", "--locked", "-p", package, "--bin", &mutation.with])
+        .current_dir(root)
+        .env("CARGO_TARGET_DIR", target)
+        .env("RUSTFLAGS", "-Awarnings")
+        .status();
+    if !built.map_err(|error| error.to_string())?.success() {
+        return Err(format!("{}: the broken code does not build", mutation.name));
+    }
+    let began = Instant::now();
+    let program = target.join("debug").join(&mutation.with);
+    let played = Command::new(program).args(["--first", "1", "--seeds", &seeds.to_string()]).output();
+    let played = played.map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&played.stdout).into_owned();
+    let line = said.lines().find_map(|line| line.strip_prefix("seed "));
+    let caught = line.and_then(|line| {
+        let (seed, law) = line.split_once(' ')?;
+        Some((seed.parse().ok()?, law.trim_start_matches("breaks a law: ").to_owned()))
+    });
+    let noticed = if played.status.success() { None } else { caught.or(Some((0, "it did not end well".into()))) };
+    Ok(Outcome { name: mutation.name.clone(), caught: noticed, took: began.elapsed() })
+}
