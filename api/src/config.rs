@@ -64,6 +64,30 @@ pub(crate) struct Work {
     pub(crate) poison_after: u32,
     /// How long a stop waits for work in flight. Default `10s`.
     pub(crate) drain: Span,
+    /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
+    /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`. Default `mark_done,skip,undo_with`.
+    pub(crate) second_person: String,
+}
+
+/// What [`Work::second_person`] may name.
+const COMMANDS: &[&str] = &[
+    "edit",
+    "mark_done",
+    "mark_not_done",
+    "skip",
+    "undo_with",
+    "cancel",
+    "retry",
+    "pause",
+    "resume",
+    "terminate",
+];
+
+impl Work {
+    /// The commands that need a second person.
+    pub(crate) fn second_person(&self) -> impl Iterator<Item = &str> {
+        self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
+    }
 }
 
 /// What the HTTP server accepts.
@@ -145,6 +169,7 @@ impl Default for Work {
             lease: Span(Duration::from_secs(30)),
             poison_after: 8,
             drain: Span(Duration::from_secs(10)),
+            second_person: "mark_done,skip,undo_with".into(),
         }
     }
 }
@@ -172,6 +197,7 @@ const KEYS: &[&str] = &[
     "engine.lease",
     "engine.poison_after",
     "engine.drain",
+    "engine.second_person",
     "http.body_limit_bytes",
     "simulated.delay_ms",
     "simulated.observe",
@@ -221,6 +247,10 @@ impl Config {
         }
         if self.engine.lease.0 < Duration::from_secs(1) {
             return Err("engine.lease: use at least `1s`".into());
+        }
+        if let Some(unknown) = self.engine.second_person().find(|name| !COMMANDS.contains(name)) {
+            let known = COMMANDS.join(", ");
+            return Err(format!("engine.second_person: {unknown:?} is no command; these are: {known}"));
         }
         if self.waitlist.every.0 < Duration::from_secs(1) {
             return Err("waitlist.every: use at least `1s`".into());

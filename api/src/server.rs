@@ -156,6 +156,7 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         lease: config.engine.lease.0,
         poison_after: config.engine.poison_after,
         drain: config.engine.drain.0,
+        second_person: config.engine.second_person().map(str::to_owned).collect(),
         ..engine::Options::default()
     };
     let signer = workflows::destruction::KeyFile::at(config.data.join(workflows::destruction::KeyFile::NAME));

@@ -97,8 +97,12 @@ pub struct Call {
     pub entered: u32,
     /// Which of the state's slots.
     pub slot: u32,
+    /// Counts the times that an operator has changed what the slot does.
+    pub edition: u32,
     /// True when a compensation is run.
     pub undo: bool,
+    /// Counts the times that an operator has said how else to undo it.
+    pub ways: u32,
     /// Counts attempts from 1, those before a crash included.
     pub attempt: u32,
     /// The fencing token: a target that can compare refuses a smaller one than it has seen.
@@ -119,8 +123,11 @@ impl Call {
     /// The idempotency key: the same on every attempt, and over restarts and retries by operators.
     #[must_use]
     pub fn key(&self) -> String {
-        let undo = if self.undo { "/undo" } else { "" };
-        format!("{}/{}/{}/{}{undo}", self.execution, self.state, self.entered, self.slot)
+        let counted =
+            |mark: &str, count: u32| if count > 0 { format!("{mark}{count}") } else { String::new() };
+        let edition = counted(".", self.edition);
+        let undo = if self.undo { format!("/undo{}", counted(".", self.ways)) } else { String::new() };
+        format!("{}/{}/{}/{}{edition}{undo}", self.execution, self.state, self.entered, self.slot)
     }
 
     /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that.

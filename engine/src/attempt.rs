@@ -57,9 +57,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let answer = match probed {
                 Ok(Answer::Probed(answer)) => answer,
                 Ok(Answer::Ran(output)) => Probe::Done(output),
-                // That the question found no answer says nothing about the action: its outcome stays unknown.
+                // That the question found no answer says nothing about the action: its outcome stays unknown, and what is
+                // told must say so, or the next attempt would not ask.
+                Err(ActionError { class: Class::Pending { .. }, .. }) => Probe::Running,
                 Err(error) => {
-                    let error = ActionError { class: unknown_unless_pending(error.class), ..error };
+                    let error = ActionError { class: Class::Unknown, ..error };
                     return Ok(Event::Settled { ticket, result: Err(error) });
                 }
             };
@@ -181,13 +183,6 @@ fn panicked(panic: &tokio::task::JoinError) -> ActionError {
 
 fn no_answer(code: &str, after: Duration) -> ActionError {
     ActionError::unknown(code, format!("no answer within {after:?}"))
-}
-
-fn unknown_unless_pending(class: Class) -> Class {
-    match class {
-        Class::Pending { after } => Class::Pending { after },
-        Class::Transient | Class::Permanent | Class::Unknown => Class::Unknown,
-    }
 }
 
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);

@@ -137,6 +137,7 @@ pub(crate) fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitmen
         next: W::INITIAL,
         on_failure: Vec::new(),
         or_else: None,
+        optional: false,
         kin: None,
     }
 }
@@ -245,6 +246,13 @@ impl<W: Workflow, O> Acting<W, O> {
     /// Where any other final failure leads, instead of turning back.
     pub fn or_else(mut self, state: W::State) -> Self {
         self.act.or_else = Some(state);
+        self
+    }
+
+    /// An operator may leave the step out, with a reason, when it cannot be done. Whoever says so answers for what the data
+    /// then lacks in the states that follow.
+    pub fn optional(mut self) -> Self {
+        self.act.optional = true;
         self
     }
 

@@ -11,7 +11,12 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
 use tokio::sync::Notify;
 
@@ -31,6 +36,8 @@ pub struct Options {
     pub poison_after: u32,
     /// How long a graceful stop waits for work in flight. Default 10 s.
     pub drain: Duration,
+    /// The commands that take effect only when a second person agrees, as [`command_name`](crate::command_name) names them.
+    pub second_person: BTreeSet<String>,
     /// Sees every attempt and may bend it; for fault sweeps.
     pub tap: Option<Arc<dyn crate::Tap>>,
 }
@@ -43,6 +50,7 @@ impl Default for Options {
             lease: Duration::from_secs(30),
             poison_after: 8,
             drain: Duration::from_secs(10),
+            second_person: BTreeSet::new(),
             tap: None,
         }
     }
@@ -346,6 +354,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
+        self.check_second(&event)?;
         self.deliver_settling(id, event, None).await
     }
 
@@ -359,6 +368,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         event: Event,
         revision: Revision,
     ) -> Result<Revision, Error> {
+        self.check_second(&event)?;
         let record = self.record(id).await?;
         if record.revision != revision {
             let what =

@@ -100,6 +100,26 @@ pub enum Refusal {
         /// The open seats.
         wanted: String,
     },
+    /// It cannot be mended so, as it stands.
+    #[error("it cannot be mended so: {why}")]
+    Unrepairable {
+        /// Why not, and what to do first.
+        why: String,
+    },
+    /// The repair is not one that could be made.
+    #[error("{field}: {why}")]
+    BadRepair {
+        /// What is wrong with it.
+        field: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// Four eyes: whoever gave a command does not agree to it as another.
+    #[error("{person} gave the command: another person must agree to it")]
+    SamePerson {
+        /// Who tried.
+        person: String,
+    },
     /// The approval has expired, whether or not its timer has been dealt with.
     #[error("the approval has expired; ask anew")]
     TooLate {
@@ -137,6 +157,9 @@ impl Refusal {
             Self::Already(_) => "execution.already",
             Self::OwnRequest { .. } => "approval.own_request",
             Self::NotEntitled { .. } => "approval.not_entitled",
+            Self::Unrepairable { .. } => "repair.not_now",
+            Self::BadRepair { .. } => "repair.invalid",
+            Self::SamePerson { .. } => "repair.same_person",
             Self::TooLate { .. } => "approval.expired",
             Self::VotedBefore { .. } => "approval.voted_before",
             Self::PlanChanged { .. } => "approval.plan_changed",
@@ -183,6 +206,18 @@ pub enum Error {
         key: String,
         /// What it started then.
         execution: ExecutionId,
+    },
+    /// Policy asks for a second person before this command takes effect.
+    #[error("{command} needs a second person: propose it, and let another agree")]
+    NeedsSecond {
+        /// The command.
+        command: &'static str,
+    },
+    /// There is no such proposal; it may have taken effect, or have been taken back.
+    #[error("there is no proposal {id}")]
+    NoProposal {
+        /// What was asked for.
+        id: String,
     },
     /// The workflow goes by the authority of a parent, and was asked for without one.
     #[error("workflow {workflow} runs only as a child of an execution that is authorised: start that one")]

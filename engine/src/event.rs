@@ -1,6 +1,6 @@
 //! What can happen to an execution, and what it asks for in return.
 
-use crate::{ActionError, PlanDigest, Vote, action::Probe};
+use crate::{ActionError, PlanDigest, Repair, Vote, action::Probe};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -90,13 +90,30 @@ pub enum Event {
     RetryRequested(Order),
     /// A person closed the execution by force.
     TerminateRequested(Order),
+    /// A person mended what could not go on by itself.
+    Repaired {
+        /// How.
+        repair: Repair,
+        /// Who, and why.
+        order: Order,
+    },
+    /// A person's command took effect because another person agreed to it.
+    Seconded {
+        /// The command.
+        event: Box<Event>,
+        /// Who agreed.
+        by: String,
+    },
 }
 
 impl Event {
     /// The event's name, as journals write it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.into()
+        match self {
+            Self::Seconded { event, .. } => event.name(),
+            other => other.into(),
+        }
     }
 
     /// Who caused it: a person, or the engine.
@@ -108,7 +125,9 @@ impl Event {
             | Self::PauseRequested(order)
             | Self::ResumeRequested(order)
             | Self::RetryRequested(order)
-            | Self::TerminateRequested(order) => &order.by,
+            | Self::TerminateRequested(order)
+            | Self::Repaired { order, .. } => &order.by,
+            Self::Seconded { event, .. } => event.actor(),
             Self::Started
             | Self::Settled { .. }
             | Self::Probed { .. }

@@ -173,6 +173,9 @@ pub struct Slot {
     /// Attempts that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
+    /// Counts the times that an operator has changed what it does; part of the idempotency key.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub edition: u32,
     /// The outcome of the last attempt is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubt: bool,
@@ -193,6 +196,12 @@ pub struct Mark {
     pub entered: u32,
     /// In which slot.
     pub slot: u32,
+    /// [`Slot::edition`] at the time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub edition: u32,
+    /// How often an operator has said how else to undo it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ways: u32,
     /// The action.
     pub action: String,
     /// Its undo.
@@ -218,7 +227,7 @@ pub enum Fate {
     Failed,
     /// It is undone.
     Undone,
-    /// It is a child that went to its end, and cannot be undone.
+    /// It stays: a child that went to its end, or work whose undo an operator has left out.
     Kept,
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod collection {
     pub(crate) const CLOSED: &str = "approvals-closed";
     pub(crate) const REQUESTS: &str = "requests";
     pub(crate) const CHILDREN: &str = "children";
+    pub(crate) const PROPOSALS: &str = "proposals";
 }
 
 /// An approval as people see it: what is asked, of whom, and how it stands.
@@ -265,6 +266,7 @@ fn step_on<W: Workflow>(
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
     let told = (event.name(), actor, told_of(&before, &event));
+    let mended = mends(&event).then(|| stand(&before));
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let subject = execution.data.subject();
@@ -285,7 +287,8 @@ fn step_on<W: Workflow>(
 
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
     let left = left_behind(&execution);
-    let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left));
+    let mended = mended.map(|before| json!({ "before": before, "after": stand(&execution) }));
+    let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left, mended));
     let schedule = schedule(&next, &execution, effects, at);
     let mut retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
     if promised && execution.promised.is_none() {
@@ -318,6 +321,24 @@ fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     }
 }
 
+/// Whether the event is a repair, whose history says how things stood before and after.
+fn mends(event: &Event) -> bool {
+    match event {
+        Event::Seconded { event, .. } => mends(event),
+        event => matches!(event, Event::Repaired { .. }),
+    }
+}
+
+/// Where an execution stands, as the history of a repair keeps it.
+fn stand<W: Workflow>(execution: &Execution<W>) -> Value {
+    json!({
+        "state": execution.state_name(),
+        "phase": execution.phase,
+        "slots": execution.slots,
+        "data": execution.data,
+    })
+}
+
 fn is_finished(phase: &Phase) -> bool {
     matches!(phase, Phase::Finished { .. })
 }
@@ -336,7 +357,7 @@ fn history(
     (event, actor, told): (&str, String, Value),
     from: &str,
     edges: &[Edge],
-    (turned, left): (Option<&str>, Option<Value>),
+    (turned, left, mended): (Option<&str>, Option<Value>, Option<Value>),
 ) -> Vec<Entry> {
     let entry = |event: &str, from: &str, to: &str, detail: Value| Entry {
         sequence: Sequence(0),
@@ -353,6 +374,7 @@ fn history(
         if let Some(fields) = detail.as_object_mut() {
             fields.extend(by.map(|by| ("by".into(), by.into())));
             fields.extend(left.map(|left| ("left_behind".into(), left)));
+            fields.extend(mended.map(|mended| ("mended".into(), mended)));
         }
         detail
     };

@@ -128,7 +128,7 @@ impl<W: Workflow> Turn<W> {
         };
         for slot in &mut self.exec.slots {
             if matches!(slot.settled, Some(Err(_))) {
-                *slot = Slot { doubt: slot.doubt, ..Slot::default() };
+                *slot = Slot { doubt: slot.doubt, edition: slot.edition, ..Slot::default() };
             }
         }
         if self.exec.slots.iter().all(|slot| matches!(slot.settled, Some(Ok(_)))) {
@@ -151,6 +151,8 @@ impl<W: Workflow> Turn<W> {
             state: self.exec.state_name().to_owned(),
             entered: self.exec.entered,
             slot,
+            edition: 0,
+            ways: 0,
             action: branch.deed.name.to_owned(),
             undo: CANCEL.to_owned(),
             arguments: branch.deed.arguments.clone(),

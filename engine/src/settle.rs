@@ -42,7 +42,9 @@ impl<W: Workflow> Turn<W> {
             slot.first_at = self.at;
             at_work += 1;
             self.effects.push(Effect::Perform { slot: number, after: Duration::ZERO });
-            let known = |mark: &Mark| mark.entered == self.exec.entered && mark.slot == number;
+            let edition = slot.edition;
+            let known =
+                |mark: &Mark| (mark.entered, mark.slot, mark.edition) == (self.exec.entered, number, edition);
             let Some(undo) = branch.undo.as_ref().filter(|_| !self.exec.trail.iter().any(known)) else {
                 continue;
             };
@@ -50,6 +52,8 @@ impl<W: Workflow> Turn<W> {
                 state: self.exec.state.into().to_owned(),
                 entered: self.exec.entered,
                 slot: number,
+                edition,
+                ways: 0,
                 action: branch.deed.name.to_owned(),
                 undo: undo.deed.name.to_owned(),
                 arguments: undo.deed.arguments.clone(),
@@ -160,7 +164,7 @@ impl<W: Workflow> Turn<W> {
         }
     }
 
-    fn close(&mut self, number: u32, result: Result<Value, ActionError>) {
+    pub(crate) fn close(&mut self, number: u32, result: Result<Value, ActionError>) {
         self.slot_mut(number, |slot| {
             slot.last = None;
             slot.settled = Some(result);
@@ -207,9 +211,11 @@ impl<W: Workflow> Turn<W> {
         }
     }
 
-    fn mark_fate(&mut self, number: u32, result: &Result<Value, ActionError>) {
+    pub(crate) fn mark_fate(&mut self, number: u32, result: &Result<Value, ActionError>) {
         let entered = self.exec.entered;
-        let mark = self.exec.trail.iter_mut().find(|mark| mark.entered == entered && mark.slot == number);
+        // The latest: what an operator had changed is on the trail as it was before.
+        let mut trail = self.exec.trail.iter_mut().rev();
+        let mark = trail.find(|mark| mark.entered == entered && mark.slot == number);
         if let Some(mark) = mark {
             mark.fate = if result.is_ok() { Fate::Done } else { Fate::Failed };
             // What a child has to tell is kept with the child.
@@ -309,7 +315,7 @@ impl<W: Workflow> Turn<W> {
         self.turn_back(Some(error), Outcome::RolledBack);
     }
 
-    fn note_failure(&mut self) {
+    pub(crate) fn note_failure(&mut self) {
         let mut errors = self.errors();
         errors.truncate(8);
         self.exec.last_failure = Some(Failure { state: self.exec.state_name().into(), at: self.at, errors });

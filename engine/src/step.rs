@@ -69,6 +69,8 @@ pub struct Act<W: Workflow> {
     pub(crate) next: W::State,
     pub(crate) on_failure: Vec<(&'static str, W::State)>,
     pub(crate) or_else: Option<W::State>,
+    /// An operator may leave the step out.
+    pub(crate) optional: bool,
     /// The workflow that each slot starts, if that is what the step does.
     pub(crate) kin: Option<Kind<W::Platform>>,
 }
@@ -172,6 +174,8 @@ impl<S> Way<S> {
 
 /// The label of a step's success.
 pub(crate) const DONE: &str = "done";
+/// The label of the way past a step that an operator has left out.
+pub(crate) const SKIPPED: &str = "skipped";
 
 impl<W: Workflow> Step<W> {
     /// Every way out of this step, whatever the data picks.
@@ -235,6 +239,9 @@ impl<W: Workflow> Act<W> {
         let mut ways = vec![Way::new(DONE, self.next).text(text)];
         ways.extend(self.on_failure.iter().map(|(code, to)| Way::new(*code, *to)));
         ways.extend(self.or_else.map(|to| Way::new("failed", to)));
+        if self.optional {
+            ways.push(Way::new(SKIPPED, self.next));
+        }
         ways
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Turn<W: Workflow> {
 }
 
 impl<W: Workflow> Turn<W> {
-    fn take(&mut self, event: Event) -> Result<(), Refusal> {
+    pub(crate) fn take(&mut self, event: Event) -> Result<(), Refusal> {
         if matches!(self.exec.phase, Phase::Finished { .. }) {
             return Err(Refusal::Finished);
         }
@@ -73,6 +73,8 @@ impl<W: Workflow> Turn<W> {
             Event::ResumeRequested(_) => self.resume()?,
             Event::RetryRequested(_) => self.retry()?,
             Event::TerminateRequested(order) => self.terminate(&order),
+            Event::Repaired { repair, .. } => self.repaired(repair)?,
+            Event::Seconded { event, by } => self.seconded(*event, &by)?,
             Event::Started => return Err(self.unexpected("started")),
         }
         Ok(())
@@ -184,7 +186,7 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// `None` to go on; `Some(None)` when it has been parked; `Some(state)` to ask there again.
-    fn check_authorisation(&mut self, act: &Act<W>) -> Option<Option<W::State>> {
+    pub(crate) fn check_authorisation(&mut self, act: &Act<W>) -> Option<Option<W::State>> {
         let (needed, people) = act.authority_needed();
         if !needed {
             return None;

@@ -12,6 +12,7 @@ use crate::{
     transition::Turn,
 };
 use serde_json::Value;
+use strum::VariantArray as _;
 
 impl<W: Workflow> Turn<W> {
     /// Takes the trail back, then ends as `outcome`. Past the pivot there is no way back: it ends as it is.
@@ -97,7 +98,9 @@ pub(crate) fn undo_directive<W: Workflow>(
             state: mark.state.clone(),
             entered: mark.entered,
             slot: mark.slot,
+            edition: mark.edition,
             undo: true,
+            ways: mark.ways,
             failed: slot.failed,
             doubt: slot.doubt,
             limits: Limits { attempt: 5 * MINUTE, heartbeat: None },
@@ -108,15 +111,22 @@ pub(crate) fn undo_directive<W: Workflow>(
 
 /// Rebuilds an undo from the trail. Its type is found by name among the steps of the data, or of the examples when the
 /// data no longer shows it (a fan-out over what is an empty list by now).
-fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Platform>, ActionError> {
+pub(crate) fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Platform>, ActionError> {
     let lost = |why: String| {
         ActionError::permanent("engine.undo_lost", format!("{} of {}: {why}", mark.undo, mark.state))
     };
     let state: W::State =
         state_named(&mark.state).ok_or_else(|| lost("the state no longer exists".into()))?;
     let shown = || W::examples().iter().find_map(|example| decoder(example, state, &mark.undo));
-    let decode = decoder(data, state, &mark.undo).or_else(shown);
-    let decode = decode.ok_or_else(|| lost("the step no longer has this undo".into()))?;
+    // An operator may choose the undo of another step.
+    let others = || W::State::VARIANTS.iter().filter(|_| mark.ways > 0);
+    let other = || others().find_map(|state| decoder(data, *state, &mark.undo));
+    let any = || {
+        let examples = W::examples();
+        others().find_map(|state| examples.iter().find_map(|example| decoder(example, *state, &mark.undo)))
+    };
+    let decode = decoder(data, state, &mark.undo).or_else(shown).or_else(other).or_else(any);
+    let decode = decode.ok_or_else(|| lost("the workflow has no such undo there".into()))?;
     decode(&mark.arguments).map_err(|e| lost(e.to_string()))
 }
 

@@ -193,7 +193,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
                 Event::Settled { ticket, result: Err(ActionError::permanent(POISONED, error)) }
             }
-            Directive::Run { deed, state, entered, slot, undo, failed, doubt, limits } => {
+            Directive::Run { deed, state, entered, slot, edition, undo, ways, failed, doubt, limits } => {
                 let attempt = failed + lease.deliveries;
                 span.record("attempt", attempt);
                 let call = Call {
@@ -201,7 +201,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     state,
                     entered,
                     slot,
+                    edition,
                     undo,
+                    ways,
                     attempt,
                     epoch: lease.epoch,
                     beats: None,

@@ -30,6 +30,7 @@ mod requirements;
 mod served;
 mod shortage;
 mod simulate;
+mod simulation;
 mod sla_change;
 mod sweeps;
 mod tenancy;

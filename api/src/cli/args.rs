@@ -134,6 +134,12 @@ pub(crate) enum Command {
     /// See executions, and act on one.
     #[command(subcommand)]
     Executions(Executions),
+    /// Mend an execution that cannot go on by itself.
+    #[command(subcommand)]
+    Repair(super::repair::Repair),
+    /// See commands that wait for a second person, and agree to one.
+    #[command(subcommand)]
+    Proposals(super::repair::Proposals),
     /// See what waits for people, and decide.
     #[command(subcommand)]
     Approvals(Approvals),

@@ -111,15 +111,11 @@ async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
     let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
-        Format::Table => {
-            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{id} {}\n", watch::progress(&item)))?;
-            left_behind(&item)?;
-        }
+    let exit = super::repair::taken(common, &item)?;
+    if common.output == Format::Table {
+        left_behind(&item)?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// The leak report of an execution that was closed by force.

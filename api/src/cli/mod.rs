@@ -13,6 +13,7 @@ mod output;
 mod policy;
 mod quota;
 mod reclaim;
+mod repair;
 mod reservation;
 mod simulate;
 mod start;
@@ -133,6 +134,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Decisions(command)) => ask(things::run(common, &things::DECISIONS, command)),
         Some(Command::Certificates(command)) => ask(things::run(common, &things::CERTIFICATES, command)),
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
+        Some(Command::Repair(command)) => ask(repair::run(common, command)),
+        Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::User(command)) => ask(user::run(common, command)),
         Some(Command::Workflow(command)) => ask(workflow::run(common, command)),

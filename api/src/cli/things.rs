@@ -178,6 +178,20 @@ pub(super) const EXECUTIONS: Kind = Kind {
     ],
 };
 
+pub(super) const PROPOSALS: Kind = Kind {
+    path: "/v1/proposals",
+    columns: &[
+        ("id", "/proposal"),
+        ("command", "/command"),
+        ("subject", "/subject"),
+        ("state", "/state"),
+        ("by", "/by"),
+        ("reason", "/reason"),
+        ("at", "/at"),
+        ("void", "/void"),
+    ],
+};
+
 pub(super) const APPROVALS: Kind = Kind {
     path: "/v1/approvals",
     columns: &[

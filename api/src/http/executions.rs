@@ -279,16 +279,11 @@ async fn order(
     let record = resolve(app, caller, id).await?;
     let bound = if_match(headers, record.revision)?;
     let event = event(Order { by: caller.name.clone(), reason: why.reason });
-    if bound {
-        app.engine.deliver_at(record.id, event, record.revision).await?;
-    } else {
-        app.engine.deliver(record.id, event).await?;
-    }
-    full(app, record.id, StatusCode::OK).await
+    super::repairs::command(app, record.id, event, bound.then_some(record.revision)).await
 }
 
 /// Whether the change is bound to the revision that stands; refuses one that was decided on another.
-fn if_match(headers: &HeaderMap, stands: Revision) -> Result<bool, Problem> {
+pub(super) fn if_match(headers: &HeaderMap, stands: Revision) -> Result<bool, Problem> {
     let Some(wanted) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
         return Ok(false);
     };

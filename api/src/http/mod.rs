@@ -27,6 +27,7 @@ mod policies;
 mod problem;
 mod read;
 mod reclaims;
+mod repairs;
 mod reservations;
 mod route;
 mod starts;

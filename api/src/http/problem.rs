@@ -157,6 +157,8 @@ impl From<Error> for Problem {
             Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
             Error::KeyReused { .. } => Self::new(Code::KeyReused, error.to_string()),
             Error::NeedsParent { .. } => Self::new(Code::NeedsParent, error.to_string()),
+            Error::NeedsSecond { .. } => Self::new(Code::NeedsSecond, error.to_string()),
+            Error::NoProposal { id } => Self::not_found("proposal", &id),
             Error::Contended(_) => Self::new(Code::Contended, error.to_string()),
         }
     }
@@ -171,6 +173,9 @@ impl From<Refusal> for Problem {
             Refusal::Unexpected { .. } => Code::Unexpected,
             Refusal::Unwinding => Code::Unwinding,
             Refusal::Already(_) => Code::Already,
+            Refusal::Unrepairable { .. } => Code::RepairNotNow,
+            Refusal::BadRepair { .. } => Code::RepairInvalid,
+            Refusal::SamePerson { .. } => Code::SamePerson,
             Refusal::OwnRequest { .. } => Code::OwnRequest,
             Refusal::NotEntitled { .. } => Code::NotEntitled,
             Refusal::VotedBefore { .. } => Code::VotedBefore,

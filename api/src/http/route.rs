@@ -2,7 +2,7 @@
 
 use super::{
     account, approvals, certificates, changes, code::Code, events, executions, facts, fleet, guard, health,
-    holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims,
+    holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs,
     reservations, sweeps, tenants, users, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
@@ -97,6 +97,7 @@ fn table() -> Vec<Route> {
         holds::routes(),
         certificates::routes(),
         executions::routes(),
+        repairs::routes(),
         approvals::routes(),
         events::routes(),
         users::routes(),

@@ -144,14 +144,16 @@ fn child(child: &Child) -> Value {
 fn attempts(body: &Value) -> Value {
     let slots = body.get("slots").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let told = slots.iter().enumerate().filter(|(_, slot)| {
-        slot.get("last").is_some_and(|last| !last.is_null()) || slot.get("doubt").is_some()
+        let told = |name: &str| slot.get(name).is_some_and(|told| !told.is_null());
+        told("last") || told("doubt") || told("edition") || slot.pointer("/settled/Err").is_some()
     });
     let one = |(i, slot): (usize, &Value)| {
         json!({
             "slot": i,
             "failed": slot.get("failed").cloned().unwrap_or(json!(0)),
             "doubt": slot.get("doubt").cloned().unwrap_or(json!(false)),
-            "last": slot.get("last"),
+            "edition": slot.get("edition").cloned().unwrap_or(json!(0)),
+            "last": slot.get("last").filter(|last| !last.is_null()).or_else(|| slot.pointer("/settled/Err")),
         })
     };
     told.map(one).collect()

@@ -21,6 +21,8 @@ pub enum Spec {
     Do(Vec<String>),
     /// This, past which there is no way back.
     Commit(String),
+    /// This, which must not be repeated unless it is known not to have happened.
+    Once(String),
     /// Two people who hold `boss`.
     Ask,
     /// A signal called `go`, within a day.
@@ -68,6 +70,7 @@ impl Job {
                 .within(6 * HOUR)
                 .then(next),
             Some(Spec::Commit(name)) => act(Do { name }).forward_only().record(note).then(next),
+            Some(Spec::Once(name)) => act(Once { name }).forward_only().then(next),
             Some(Spec::Ask) => approval([Seat::of("boss", 2)])
                 .within(DAY)
                 .granted(next)
@@ -135,18 +138,25 @@ pub struct Stage {
     pub replies: Mutex<HashMap<String, VecDeque<Reply>>>,
     pub probes: Mutex<HashMap<String, VecDeque<Probe<String>>>>,
     pub gate: Semaphore,
+    /// How often a probe cannot answer for the moment.
+    pub unsure: Mutex<HashMap<String, u32>>,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        let (log, keys, replies, probes) = Default::default();
-        Self { log, keys, replies, probes, gate: Semaphore::new(0) }
+        let (log, keys, replies, probes, unsure) = Default::default();
+        Self { log, keys, replies, probes, unsure, gate: Semaphore::new(0) }
     }
 }
 
 impl Stage {
     pub fn on(&self, what: &str, replies: impl IntoIterator<Item = Reply>) {
         self.replies.lock().unwrap().entry(what.into()).or_default().extend(replies);
+    }
+
+    /// The next probes of `what` cannot answer for the moment.
+    pub fn unsure(&self, what: &str, times: u32) {
+        self.unsure.lock().unwrap().insert(what.into(), times);
     }
 
     pub fn log(&self) -> Vec<String> {
@@ -199,6 +209,29 @@ impl Action for Undo {
     type Output = ();
     async fn run(&self, on: &Stage, call: &Call) -> Result<(), ActionError> {
         on.perform(format!("undo {} {}", self.name, self.seen), call).await
+    }
+}
+
+/// As [`Do`], but not to be repeated on the off chance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Once {
+    pub name: String,
+}
+impl Action for Once {
+    type Platform = Stage;
+    type Output = String;
+    const REPEAT: engine::Repeat = engine::Repeat::AfterProbe;
+    async fn run(&self, on: &Stage, call: &Call) -> Result<String, ActionError> {
+        on.perform(format!("do {}", self.name), call).await?;
+        Ok(self.name.clone())
+    }
+    async fn probe(&self, on: &Stage, _: &Call) -> Result<Probe<String>, ActionError> {
+        if let Some(times) = on.unsure.lock().unwrap().get_mut(&self.name).filter(|times| **times > 0) {
+            *times -= 1;
+            return Err(ActionError::pending("stage.busy", engine::SECOND));
+        }
+        let told = on.probes.lock().unwrap().get_mut(&self.name).and_then(VecDeque::pop_front);
+        Ok(told.unwrap_or(Probe::CannotTell))
     }
 }
 

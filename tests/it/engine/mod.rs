@@ -11,5 +11,6 @@ mod messages;
 mod ownership;
 mod people;
 mod promises;
+mod repairs;
 mod steps;
 mod unsound;

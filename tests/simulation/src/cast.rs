@@ -291,19 +291,15 @@ impl Errand {
                 .attempt_within(PATIENCE)
                 .within(6 * HOUR)
                 .then(next),
-            Some(Spec::Reserve(tokens)) => act(Reserve { tokens })
-                .undo(Release { tokens })
-                .retry(policy())
-                .within(6 * HOUR)
-                .then(next),
+            Some(Spec::Reserve(tokens)) => {
+                act(Reserve { tokens }).undo(Release { tokens }).retry(policy()).within(6 * HOUR).then(next)
+            }
             Some(Spec::Ask) => approval([Seat::of("boss", 2)])
                 .within(ANSWER_WITHIN)
                 .granted(next)
                 .refused(Going::Declined)
                 .expired(Going::Lapsed),
-            Some(Spec::Listen) => {
-                await_signal("go").within(ANSWER_WITHIN).then(next).expired(Going::Lapsed)
-            }
+            Some(Spec::Listen) => await_signal("go").within(ANSWER_WITHIN).then(next).expired(Going::Lapsed),
             Some(Spec::Sleep) => wait(SLEEP).then(next),
             Some(Spec::Send(chores)) => children(chores)
                 .answer(|chore| chore.noted.clone())

@@ -122,7 +122,15 @@ impl Laws {
         let detail: Value = serde_json::from_slice(&first.detail).unwrap_or_default();
         let ways: Vec<Value> =
             entries.iter().map(|entry| serde_json::from_slice(&entry.detail).unwrap_or_default()).collect();
-        let turn = Turn { id: short(after.id), before, after, old: &old, new: &new, told: &detail["event"], ways: &ways };
+        let turn = Turn {
+            id: short(after.id),
+            before,
+            after,
+            old: &old,
+            new: &new,
+            told: &detail["event"],
+            ways: &ways,
+        };
         self.trail(&turn);
         self.tickets(&turn);
         self.deadlines(&turn, &entries);
@@ -205,7 +213,8 @@ impl Laws {
         let passed = turn.new["overdue"] == true
             || (turn.old["ballot"]["ruling"].is_null() && turn.new["ballot"]["ruling"] == "expired")
             || turn.ways.first().is_some_and(|way| !way["by"].is_null());
-        let Some(entry) = entries.first().filter(|_| passed && turn.told.get("deadline_passed").is_some()) else {
+        let Some(entry) = entries.first().filter(|_| passed && turn.told.get("deadline_passed").is_some())
+        else {
             return;
         };
         let since = Timestamp(number(turn.old, "since"));
@@ -237,7 +246,8 @@ impl Laws {
     fn votes(&self, turn: &Turn<'_>, commit: &Commit) {
         let vote = turn.told.get("voted");
         let closed = || commit.documents.iter().find(|put| put.key.collection == "approvals-closed");
-        let case: Value = closed().and_then(|put| serde_json::from_slice(put.body.as_deref()?).ok()).unwrap_or_default();
+        let case: Value =
+            closed().and_then(|put| serde_json::from_slice(put.body.as_deref()?).ok()).unwrap_or_default();
         let ballot = if turn.new["ballot"].is_null() { &case } else { &turn.new["ballot"] };
         if let Some(vote) = vote {
             self.hold(vote["digest"] == ballot["digest"], || {
@@ -390,4 +400,10 @@ fn number(value: &Value, field: &str) -> u64 {
 pub fn short(id: ExecutionId) -> String {
     let id = id.to_string();
     id[id.len() - 7..].to_owned()
+}
+
+/// Whether another execution started it.
+#[must_use]
+pub fn has_parent(record: &Record) -> bool {
+    !body(record)["parent"].is_null()
 }

@@ -82,7 +82,8 @@ const CALM: Duration = Duration::from_secs(10 * 86_400);
 /// Plays a case.
 #[must_use]
 pub fn play(case: &Case) -> Verdict {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let verdict = runtime.block_on(tokio::task::LocalSet::new().run_until(scene(case)));
     // What dead nodes have left behind waits for ever.
     runtime.shutdown_background();
@@ -111,6 +112,7 @@ async fn scene(case: &Case) -> Verdict {
         (0..count).map(|number| Node::start(number, case.seed, shared.clone(), world.clone())).collect();
     let play = Arc::new(people::Play { nodes, shared: shared.clone(), seed: case.seed });
     let requests = requests(&dice, case.executions);
+    let asked = requests.len();
     people::ask(&play, requests, TROUBLED);
     people::meddle(&play, TROUBLED).await;
     shared.calm.store(true, Ordering::SeqCst);
@@ -119,7 +121,7 @@ async fn scene(case: &Case) -> Verdict {
     enlarge(&truth).await;
     people::mend(&play, CALM).await;
     let all = everything(&truth).await;
-    judge(&truth, &laws, &world, &all).await;
+    judge(&truth, &laws, &world, &all, asked).await;
     let (history, broken, events) = laws.verdict();
     let mut ends = std::collections::BTreeMap::new();
     for record in &all {
@@ -211,9 +213,13 @@ async fn everything(truth: &Memory) -> Vec<Record> {
 }
 
 /// What holds at the end: everything is over, and has left what it should.
-async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record]) {
+async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked: usize) {
     let pool = truth.document(&Key::new(Pool::COLLECTION, Pool::ID)).await.unwrap().unwrap();
     let pool: Pool = serde_json::from_slice(&pool.body).unwrap();
+    let begun = all.iter().filter(|record| !laws::has_parent(record)).count();
+    if begun != asked {
+        laws.broken(format!("{asked} executions were asked for, and {begun} begun"));
+    }
     for record in all {
         if record.open {
             let reason = record.reason.as_deref().unwrap_or_default();

@@ -33,7 +33,8 @@ pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
             all.push(Mutation { name: name.into(), ..Mutation::default() });
             continue;
         }
-        let last = all.last_mut().ok_or_else(|| format!("line {number}: a mutation begins with `== name`"))?;
+        let last =
+            all.last_mut().ok_or_else(|| format!("line {number}: a mutation begins with `== name`"))?;
         if let Some(program) = line.strip_prefix("with ") {
             last.with = program.into();
         } else if let Some(path) = line.strip_prefix("@ ") {
@@ -68,7 +69,8 @@ impl Mutation {
             if found != 1 {
                 return Err(format!("{}: {file} has what is to be replaced {found} times", self.name));
             }
-            fs::write(&path, text.replacen(old.as_str(), new, 1)).map_err(|error| format!("{file}: {error}"))?;
+            fs::write(&path, text.replacen(old.as_str(), new, 1))
+                .map_err(|error| format!("{file}: {error}"))?;
         }
         Ok(())
     }
@@ -110,6 +112,7 @@ pub fn try_one(mutation: &Mutation, root: &Path, target: &Path, seeds: u64) -> R
         let (seed, law) = line.split_once(' ')?;
         Some((seed.parse().ok()?, law.trim_start_matches("breaks a law: ").to_owned()))
     });
-    let noticed = if played.status.success() { None } else { caught.or(Some((0, "it did not end well".into()))) };
+    let noticed =
+        if played.status.success() { None } else { caught.or(Some((0, "it did not end well".into()))) };
     Ok(Outcome { name: mutation.name.clone(), caught: noticed, took: began.elapsed() })
 }

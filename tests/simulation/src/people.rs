@@ -33,7 +33,8 @@ impl Play {
             if let Some(engine) = dice.pick(&self.nodes).engine() {
                 match tokio::time::timeout(CLIENT_WAITS, ask(engine)).await {
                     Ok(Ok(answer)) => return Ok(answer),
-                    Ok(Err(Error::Store(store::Error::Unavailable { .. }) | Error::Contended(_))) | Err(_) => {}
+                    Ok(Err(Error::Store(store::Error::Unavailable { .. }) | Error::Contended(_)))
+                    | Err(_) => {}
                     Ok(Err(error)) => return Err(error),
                 }
             }
@@ -55,12 +56,20 @@ impl Play {
         }
     }
 
-    async fn vote(&self, dice: &Dice, record: &Record, person: &Person, verdict: Verdict, digest: &PlanDigest) {
+    async fn vote(
+        &self,
+        dice: &Dice,
+        record: &Record,
+        person: &Person,
+        verdict: Verdict,
+        digest: &PlanDigest,
+    ) {
         let id = record.id;
         let name = &person.name;
         self.shared.laws.note(format_args!("people: {name} votes {verdict:?} on {}", laws::short(id)));
-        let voted =
-            self.through(dice, |engine| async move { engine.vote(id, person, verdict, digest, "simulated").await });
+        let voted = self.through(dice, |engine| async move {
+            engine.vote(id, person, verdict, digest, "simulated").await
+        });
         match voted.await {
             Ok(_) | Err(Error::Refused(_)) => {}
             Err(error) => self.shared.laws.broken(format!("a vote on {id} was answered {error}")),
@@ -105,7 +114,9 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
                     Ok(started) => {
                         let known = play.shared.truth.load(started.id).await.unwrap();
                         if known.is_none() {
-                            play.shared.laws.broken(format!("{} was acknowledged and is not there", started.id));
+                            play.shared
+                                .laws
+                                .broken(format!("{} was acknowledged and is not there", started.id));
                         }
                         return;
                     }

@@ -101,7 +101,12 @@ pub fn tell(verdict: Verdict) -> String {
     let first = verdict.broken.first().cloned().unwrap_or_default();
     let small = if play(&verdict.case).broken.is_empty() { verdict } else { shrink(verdict) };
     let mut text = format!("seed {seed} breaks a law: {first}\n");
-    let _ = writeln!(text, "made smaller, from {lines} events to {}: {}", small.history.len(), small.broken.join("; "));
+    let _ = writeln!(
+        text,
+        "made smaller, from {lines} events to {}: {}",
+        small.history.len(),
+        small.broken.join("; ")
+    );
     // What led to it; all of it is had by the command.
     let at = small.history.iter().position(|line| line.contains("BROKEN")).unwrap_or(small.history.len());
     for line in small.history.iter().skip(at.saturating_sub(60)).take(62) {
@@ -155,8 +160,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Wanted, Stri
             "--upto" => upto = number()?,
             "--executions" => executions = usize::try_from(number()?).unwrap_or(usize::MAX),
             "--without" => {
-                let known: Vec<&str> = <Trouble as strum::VariantArray>::VARIANTS.iter().map(Into::into).collect();
-                let kind = value.parse().map_err(|_| format!("--without {value}: one of {}", known.join(", ")))?;
+                let known: Vec<&str> =
+                    <Trouble as strum::VariantArray>::VARIANTS.iter().map(Into::into).collect();
+                let kind =
+                    value.parse().map_err(|_| format!("--without {value}: one of {}", known.join(", ")))?;
                 without.insert(kind);
             }
             _ => {

@@ -95,7 +95,9 @@ impl Wire {
         }
         if shared.strikes(Trouble::Slow, 1) {
             shared.laws.note(format_args!("the store is slow"));
-            shared.slow_until.store(shared.now() + shared.dice.span(1_000, 60_000).as_secs() * 1_000, Ordering::SeqCst);
+            shared
+                .slow_until
+                .store(shared.now() + shared.dice.span(1_000, 60_000).as_secs() * 1_000, Ordering::SeqCst);
         }
         if shared.strikes(Trouble::ClockJump, 1) {
             let off = i64::try_from(shared.dice.below(120_000)).unwrap() - 60_000;

@@ -126,7 +126,9 @@ impl World {
         let times = state.effects.entry(key.clone()).or_default();
         *times += 1;
         match deed {
-            Deed::Pay if *times > 1 => self.laws.broken(format!("{key} was paid {times} times", times = *times)),
+            Deed::Pay if *times > 1 => {
+                self.laws.broken(format!("{key} was paid {times} times", times = *times))
+            }
             Deed::Make if *times > 1 => {}
             Deed::Make => {
                 if let Some(other) = state.things.insert(name.to_owned(), call.execution)

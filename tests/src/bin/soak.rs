@@ -40,6 +40,8 @@ fn lend(seed: u64) -> Vec<String> {
         return Vec::new();
     }
     let (_, outcome) = tests::traces::run(seed);
-    let told = |violation| format!("lending: {violation:?}; `cargo bench -p tests --bench traces -- {seed} 1` plays it again");
+    let told = |violation| {
+        format!("lending: {violation:?}; `cargo bench -p tests --bench traces -- {seed} 1` plays it again")
+    };
     outcome.violations.into_iter().map(told).collect()
 }

@@ -26,10 +26,12 @@ fn run() -> Result<bool, String> {
         let place = arguments.iter().position(|argument| argument == name)?;
         arguments.get(place + 1).cloned()
     };
-    let seeds = value("--seeds").map_or(Ok(200), |text| text.parse().map_err(|_| format!("--seeds {text}: not a number")))?;
+    let seeds = value("--seeds")
+        .map_or(Ok(200), |text| text.parse().map_err(|_| format!("--seeds {text}: not a number")))?;
     let only = value("--only");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let list = std::fs::read_to_string(root.join("tests/simulation/mutations.txt")).map_err(|e| e.to_string())?;
+    let list =
+        std::fs::read_to_string(root.join("tests/simulation/mutations.txt")).map_err(|e| e.to_string())?;
     let copy = root.join("target/mutants/source");
     let target = root.join("target/mutants/build");
     let mut all = true;

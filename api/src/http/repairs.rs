@@ -1,0 +1,158 @@
+//! `/v1/executions/{id}:repair` and `/v1/proposals`: what operators do to an execution that cannot go on by itself, and
+//! what waits for a second one of them.
+
+use super::{
+    code::Code,
+    executions::{full, if_match, resolve},
+    page::{Listed, Page},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use engine::{Event, Order, Proposal, Repair, Taken};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{ExecutionId, Revision};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, repair) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::Repair));
+    vec![
+        Route::post("/v1/executions/{id}:repair", repair, mend),
+        Route::get("/v1/proposals", read, list),
+        Route::get("/v1/proposals/{id}", read, show),
+        Route::post("/v1/proposals/{id}:second", repair, second),
+        Route::post("/v1/proposals/{id}:withdraw", repair, withdraw),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct How {
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn mend(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Asked(how): Asked<How>,
+    Sent(mut sent): Sent<Value>,
+) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    let reason = sent.as_object_mut().and_then(|fields| fields.remove("reason"));
+    let reason = reason.as_ref().and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    if reason.is_empty() {
+        let detail = format!("reason: say why {} is mended so; it is kept in its history", record.id);
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    let repair: Repair = serde_json::from_value(sent).map_err(|error| {
+        let known = "kind: edit, mark_done, mark_not_done, skip or undo_with";
+        Problem::new(
+            Code::RepairInvalid,
+            format!("{error}; {known}; docs/operations.md has an example of each"),
+        )
+    })?;
+    let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
+    let bound = if_match(&headers, record.revision)?.then_some(record.revision);
+    if how.dry_run {
+        return Ok(Json(json!(app.engine.preview(record.id, event).await?)).into_response());
+    }
+    command(&app, record.id, event, bound).await
+}
+
+/// Gives a command; what needs a second person is answered with what waits for one.
+pub(super) async fn command(
+    app: &App,
+    id: ExecutionId,
+    event: Event,
+    bound: Option<Revision>,
+) -> Result<Response, Problem> {
+    match app.engine.command(id, event, bound).await? {
+        Taken::Done(_) => full(app, id, StatusCode::OK).await,
+        Taken::Proposed(proposal) => {
+            Ok((StatusCode::ACCEPTED, Json(shown(app, &proposal).await?)).into_response())
+        }
+    }
+}
+
+/// A proposal, and whether it can still take effect.
+async fn shown(app: &App, proposal: &Proposal) -> Result<Value, Problem> {
+    let stands = app.engine.record(proposal.execution).await?.revision;
+    let mut value = view::readable(proposal, &["at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("proposal".into(), json!(proposal.id));
+        fields.insert("command".into(), json!(engine::command_name(&proposal.command)));
+        fields.insert("event".into(), json!(proposal.command));
+        fields.insert("void".into(), json!(stands != proposal.revision));
+    }
+    Ok(value)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(which.limit, which.cursor.as_deref())?;
+    let found = app.engine.proposals(page.after.as_deref(), page.limit).await?;
+    let mut items = Vec::new();
+    for proposal in found.items.iter().filter(|proposal| caller.sees(&proposal.tenant)) {
+        items.push(shown(&app, proposal).await?);
+    }
+    Ok(Json(Listed::new(items, found.next)))
+}
+
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<Proposal, Problem> {
+    let (proposal, _) = app.engine.proposal(id).await?;
+    if caller.sees(&proposal.tenant) { Ok(proposal) } else { Err(Problem::not_found("proposal", id)) }
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let proposal = find(&app, &caller, &id).await?;
+    Ok(Json(shown(&app, &proposal).await?))
+}
+
+async fn second(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let proposal = find(&app, &caller, &id).await?;
+    app.engine.second(&proposal.id, &caller.name).await?;
+    tracing::info!(execution = %proposal.execution, by = caller.name, "a command was agreed to");
+    full(&app, proposal.execution, StatusCode::OK).await
+}
+
+async fn withdraw(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let proposal = find(&app, &caller, &id).await?;
+    app.engine.drop_proposal(&proposal.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

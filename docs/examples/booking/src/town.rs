@@ -1,0 +1,69 @@
+//! The world outside: whose the halls are, and what has been paid.
+
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
+
+#[derive(Debug, Default)]
+pub struct Town {
+    pub held: Mutex<BTreeSet<String>>,
+    /// What was paid, by the key under which it was.
+    pub paid: Mutex<BTreeMap<String, u32>>,
+}
+
+/// Safe to run twice: a hall that is held is held.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HoldHall {
+    pub hall: String,
+}
+impl Action for HoldHall {
+    type Platform = Town;
+    type Output = ();
+    async fn run(&self, town: &Town, _: &Call) -> Result<(), ActionError> {
+        locked(&town.held)?.insert(self.hall.clone());
+        Ok(())
+    }
+}
+
+/// Undoes [`HoldHall`]; a hall that is not held is no trouble.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseHall {
+    pub hall: String,
+}
+impl Action for ReleaseHall {
+    type Platform = Town;
+    type Output = ();
+    async fn run(&self, town: &Town, _: &Call) -> Result<(), ActionError> {
+        locked(&town.held)?.remove(&self.hall);
+        Ok(())
+    }
+}
+
+/// Not to be repeated on the off chance: if no answer comes, the bank is asked first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PayDeposit {
+    pub hall: String,
+    pub euros: u32,
+}
+impl Action for PayDeposit {
+    type Platform = Town;
+    type Output = String;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, town: &Town, call: &Call) -> Result<String, ActionError> {
+        *locked(&town.paid)?.entry(call.key()).or_default() += self.euros;
+        Ok(format!("receipt for {}", call.key()))
+    }
+
+    async fn probe(&self, town: &Town, call: &Call) -> Result<Probe<String>, ActionError> {
+        let paid = locked(&town.paid)?.contains_key(&call.key());
+        Ok(if paid { Probe::Done(format!("receipt for {}", call.key())) } else { Probe::NotDone })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> Result<std::sync::MutexGuard<'_, T>, ActionError> {
+    mutex.lock().map_err(|_| ActionError::transient("town.poisoned", "a writer panicked"))
+}
