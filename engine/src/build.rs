@@ -1,8 +1,8 @@
 //! The words a workflow is written in. Each builder forbids, by its type, leaving out what must be said.
 
 use crate::{
-    Act, ActionError, Approval, Branch, Commitment, DoneTo, Outcome, RetryPolicy, Rule, Seat, StateSet, Step,
-    Wait, Workflow,
+    Act, ActionError, Approval, Branch, Commitment, DoneTo, Outcome, Procedure, RetryPolicy, Rule, Seat,
+    StateSet, Step, Wait, Workflow,
     action::{HOUR, MINUTE},
     step::{Choice, Choose, Recorder, Undo},
 };
@@ -283,6 +283,7 @@ fn recorder<W: Workflow, O: DeserializeOwned + 'static>(keep: fn(&mut W, O)) -> 
 pub struct Asking {
     seats: Vec<Seat>,
     within: Option<Duration>,
+    procedure: Procedure,
 }
 /// [`Asking`], with the way for yes.
 #[must_use = "say .refused(..).expired(..)"]
@@ -293,13 +294,19 @@ pub struct AskingRefused<S>(Asking, S, S);
 
 /// Asks for the consent of different people, one for each place of `seats`.
 pub fn approval(seats: impl IntoIterator<Item = Seat>) -> Asking {
-    Asking { seats: seats.into_iter().collect(), within: None }
+    Asking { seats: seats.into_iter().collect(), within: None, procedure: Procedure::default() }
 }
 
 impl Asking {
     /// How long people have. A workflow that does not say is refused at registration.
     pub fn within(mut self, limit: Duration) -> Self {
         self.within = Some(limit);
+        self
+    }
+
+    /// What else policy says about it: escalation, extension, reminders, break-glass.
+    pub fn held_by(mut self, procedure: Procedure) -> Self {
+        self.procedure = procedure;
         self
     }
 
@@ -317,8 +324,8 @@ impl<S: StateSet> AskingGranted<S> {
 impl<S: StateSet> AskingRefused<S> {
     /// Where the deadline leads: never to consent.
     pub fn expired<W: Workflow<State = S>>(self, state: S) -> Step<W> {
-        let Self(Asking { seats, within }, granted, refused) = self;
-        Step::Approval(Approval { seats, within, granted, refused, expired: state })
+        let Self(Asking { seats, within, procedure }, granted, refused) = self;
+        Step::Approval(Approval { seats, within, procedure, granted, refused, expired: state })
     }
 }
 

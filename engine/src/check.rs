@@ -82,10 +82,7 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
         if graph.steps(state).any(|step| lacks_deadline(step)) {
             flaws.push(Flaw::NoDeadline(name(state)));
         }
-        if graph
-            .steps(state)
-            .any(|step| matches!(step, Step::Approval(a) if a.seats.iter().all(|s| s.count == 0)))
-        {
+        if graph.steps(state).any(|step| matches!(step, Step::Approval(asked) if asked.asks_nobody())) {
             flaws.push(Flaw::NoSeats(name(state)));
         }
         let kinds = graph.kinds(state);
@@ -95,6 +92,29 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
     }
     flaws.extend(graph.pivots(&reachable));
     flaws
+}
+
+/// The first state that destroys data on the way from `from`, up to the next approval, as `data` stands.
+pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option<String> {
+    let graph = Graph::<W>::of(std::slice::from_ref(data));
+    let mut seen = vec![from];
+    let mut next = 0;
+    while let Some(&state) = seen.get(next) {
+        next += 1;
+        let destroys = |step: &Step<W>| step.authority_needed().is_some_and(|(_, people)| people);
+        if graph.steps(state).any(destroys) {
+            return Some(Into::<&str>::into(state).to_owned());
+        }
+        if graph.kinds(state).contains(&Kind::Approval) {
+            continue;
+        }
+        for way in graph.ways(state) {
+            if !seen.contains(&way.to) {
+                seen.push(way.to);
+            }
+        }
+    }
+    None
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +161,7 @@ impl<W: Workflow> Graph<W> {
     }
 
     fn ways(&self, state: W::State) -> Vec<Way<W::State>> {
-        self.steps(state).flat_map(Step::ways).collect()
+        self.steps(state).flat_map(|step| step.ways(state)).collect()
     }
 
     fn reach(&self, from: W::State) -> Vec<W::State> {

@@ -16,8 +16,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         digest: &PlanDigest,
         reason: &str,
     ) -> Result<Revision, Error> {
-        let vote = Vote { person: by.clone(), verdict, reason: reason.into(), at: self.inner.clock.now() };
+        let vote = Vote::new(by.clone(), verdict, reason, self.inner.clock.now());
         self.deliver(id, Event::Voted { vote, digest: digest.clone() }).await
+    }
+
+    /// Takes back the vote of `order.by`, or that somebody cast for them, while nothing is decided.
+    ///
+    /// # Errors
+    /// [`Refusal::NoVote`]; see [`Engine::deliver`].
+    pub async fn withdraw_vote(&self, id: ExecutionId, order: Order) -> Result<Revision, Error> {
+        self.deliver(id, Event::VoteWithdrawn(order)).await
     }
 
     /// Asks to turn back.

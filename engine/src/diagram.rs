@@ -112,7 +112,7 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
 fn merged_edges<W: Workflow>(graph: &Graph<W>, state: W::State, drawn: &DiagramState) -> Vec<DiagramEdge> {
     let mut edges: Vec<DiagramEdge> = Vec::new();
     for step in graph.steps(state) {
-        for way in step.ways() {
+        for way in step.ways(state) {
             let to: &str = way.to.into();
             if edges.iter().any(|edge| edge.to == to && edge.label == way.label) {
                 continue;

@@ -1,6 +1,9 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
-use crate::{ActionError, Class, Deed, Event, Execution, Phase, Step, Ticket, Workflow};
+use crate::{
+    ActionError, Ballot, Bell, Class, Deed, Event, Execution, Phase, Step, Ticket, Workflow,
+    procedure::Moment,
+};
 use std::time::Duration;
 
 /// What the shell should do with a task that has fallen due.
@@ -36,6 +39,17 @@ pub(crate) struct Limits {
     pub(crate) heartbeat: Option<Duration>,
 }
 
+/// What the timer of this visit is about.
+fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
+    let visit = exec.visit;
+    match exec.ballot.as_ref().and_then(Ballot::next) {
+        Some((due, Moment::Reminder)) => Event::Reminded(Bell { visit, due }),
+        Some((due, Moment::Escalation)) => Event::Escalated(Bell { visit, due }),
+        Some((due, Moment::Extension)) => Event::Extended(Bell { visit, due }),
+        Some((_, Moment::Deadline)) | None => Event::DeadlinePassed { visit },
+    }
+}
+
 /// What to do about `ticket`, as the execution stands.
 pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
     if ticket == Ticket::ALARM {
@@ -47,7 +61,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         return Directive::Drop;
     }
     if ticket.slot == Ticket::TIMER {
-        return Directive::Ring(Event::DeadlinePassed { visit: ticket.visit });
+        return Directive::Ring(timer(exec));
     }
     let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
         return Directive::Drop;

@@ -427,6 +427,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.inner.metrics.parked(reason);
             tracing::warn!(execution = %id, workflow, reason, "parked: an operator has to look");
         }
+        if let Some(review) = next.broken {
+            self.inner.metrics.glass_broken(&workflow);
+            let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
+            tracing::warn!(execution = %id, workflow, approval, by, reason, "the glass was broken: somebody has to review it");
+        }
         // One that is kept if nobody waits: the dispatcher may be between asking what is due next and waiting for it.
         self.inner.due.notify_one();
         Ok(receipt.revision.unwrap_or_default())

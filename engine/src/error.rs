@@ -120,6 +120,50 @@ pub enum Refusal {
         /// Who tried.
         person: String,
     },
+    /// Who stands for the requester does not decide either.
+    #[error("{person} stands in for {requester}, who asked for this execution: another person must decide")]
+    ForRequester {
+        /// Who tried, or for whom.
+        person: String,
+        /// The requester.
+        requester: String,
+    },
+    /// No delegation covers the vote.
+    #[error("no delegation lets {person} vote for {from} at this moment; ask {from}, or an admin, for one")]
+    NotDelegated {
+        /// Who tried.
+        person: String,
+        /// For whom.
+        from: String,
+    },
+    /// A decision that must be explained is not.
+    #[error("reason: a decision like this needs one of at least {least} characters")]
+    ReasonMissing {
+        /// Its least length.
+        least: u32,
+    },
+    /// Policy does not let the person decide alone.
+    #[error(
+        "{person} may not break the glass here, and decide alone; policy lets {wanted} do so, in their own right"
+    )]
+    NoGlass {
+        /// Who tried.
+        person: String,
+        /// Who may.
+        wanted: String,
+    },
+    /// Nobody destroys alone.
+    #[error("{state} destroys data, and policy lets nobody decide on that alone: ask those who hold a seat")]
+    GlassDestroys {
+        /// Where data would be destroyed.
+        state: String,
+    },
+    /// There is no vote to take back.
+    #[error("{person} has no vote here that could be taken back")]
+    NoVote {
+        /// Who tried.
+        person: String,
+    },
     /// The approval has expired, whether or not its timer has been dealt with.
     #[error("the approval has expired; ask anew")]
     TooLate {
@@ -160,6 +204,12 @@ impl Refusal {
             Self::Unrepairable { .. } => "repair.not_now",
             Self::BadRepair { .. } => "repair.invalid",
             Self::SamePerson { .. } => "repair.same_person",
+            Self::ForRequester { .. } => "approval.for_requester",
+            Self::NotDelegated { .. } => "approval.not_delegated",
+            Self::ReasonMissing { .. } => "approval.reason_missing",
+            Self::NoGlass { .. } => "approval.no_break_glass",
+            Self::GlassDestroys { .. } => "approval.destroys",
+            Self::NoVote { .. } => "approval.no_vote",
             Self::TooLate { .. } => "approval.expired",
             Self::VotedBefore { .. } => "approval.voted_before",
             Self::PlanChanged { .. } => "approval.plan_changed",

@@ -33,6 +33,15 @@ pub struct Order {
     pub reason: String,
 }
 
+/// An alarm of an approval's timetable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bell {
+    /// The execution's visit when it was set.
+    pub visit: u32,
+    /// When it was to ring.
+    pub due: Timestamp,
+}
+
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
@@ -68,6 +77,14 @@ pub enum Event {
         /// The plan that was read.
         digest: PlanDigest,
     },
+    /// A person took their vote back, before anything was decided.
+    VoteWithdrawn(Order),
+    /// Those who are asked were reminded.
+    Reminded(Bell),
+    /// Others were asked instead, since nothing had been decided.
+    Escalated(Bell),
+    /// The deadline of an approval was moved.
+    Extended(Bell),
     /// The deadline of a visit passed.
     DeadlinePassed {
         /// Which visit.
@@ -121,7 +138,8 @@ impl Event {
     pub fn actor(&self) -> &str {
         match self {
             Self::Voted { vote, .. } => &vote.person.name,
-            Self::CancelRequested(order)
+            Self::VoteWithdrawn(order)
+            | Self::CancelRequested(order)
             | Self::PauseRequested(order)
             | Self::ResumeRequested(order)
             | Self::RetryRequested(order)
@@ -132,6 +150,9 @@ impl Event {
             | Self::Settled { .. }
             | Self::Probed { .. }
             | Self::Held { .. }
+            | Self::Reminded(_)
+            | Self::Escalated(_)
+            | Self::Extended(_)
             | Self::DeadlinePassed { .. }
             | Self::Overdue
             | Self::Signalled { .. } => "engine",
@@ -149,7 +170,7 @@ pub enum Effect {
         /// Not before this long from now.
         after: Duration,
     },
-    /// Deliver [`Event::DeadlinePassed`] for the current visit.
+    /// Deliver [`Event::DeadlinePassed`] for the current visit, or what an approval's timetable has come to.
     Wake {
         /// This long from now.
         after: Duration,

@@ -254,11 +254,12 @@ pub struct Authorisation {
 }
 
 impl Authoriser {
-    /// People stand behind it, here or where the parent was authorised.
+    /// People stand behind it, here or where the parent was authorised: enough of them to destroy what is destroyed.
     #[must_use]
     pub fn is_people(&self) -> bool {
         match self {
             Self::People(_) => true,
+            Self::BreakGlass { destroys, .. } => *destroys,
             Self::Waiver(_) => false,
             Self::Parent { by, .. } => by.is_people(),
         }
@@ -271,6 +272,13 @@ impl Authoriser {
 pub enum Authoriser {
     /// These people.
     People(Vec<String>),
+    /// This person alone, in an emergency.
+    BreakGlass {
+        /// Who.
+        person: String,
+        /// Policy let it be done for a plan that destroys data too.
+        destroys: bool,
+    },
     /// This rule of policy.
     Waiver(Rule),
     /// The execution that started this one.

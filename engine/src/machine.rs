@@ -1,65 +1,34 @@
 //! A workflow with its type forgotten, between stored bytes and the pure core.
 
-#[cfg(feature = "testing")]
-use crate::Step;
 use crate::{
-    Authoriser, Ballot, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase,
-    Plan, PlanDigest, Ruling, Seat, Ticket, Vote, Workflow,
+    Authoriser, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase, Plan,
+    PlanDigest, Review, Ticket, Workflow,
+    case::{Asked, Papers, papers},
     child::{Descent, Ended},
     diagram::diagram,
     directive::{Directive, directive},
     transition::{Transition, transition},
 };
-use serde::{Deserialize, Serialize};
+#[cfg(feature = "testing")]
+use crate::{Ballot, Step};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
 };
-use store::{Entry, ExecutionId, Key, Put, Record, Revision, Sequence, Task, TaskId, Timestamp};
+use store::{Entry, ExecutionId, Put, Record, Revision, Sequence, Task, TaskId, Timestamp};
 
 /// The collections the engine keeps beside its records.
 pub(crate) mod collection {
     pub(crate) const OPEN: &str = "approvals";
     pub(crate) const CLOSED: &str = "approvals-closed";
+    pub(crate) const REVIEWS: &str = "approval-reviews";
+    pub(crate) const REVIEWED: &str = "approval-reviews-done";
+    pub(crate) const NOTIFICATIONS: &str = "notifications";
     pub(crate) const REQUESTS: &str = "requests";
     pub(crate) const CHILDREN: &str = "children";
     pub(crate) const PROPOSALS: &str = "proposals";
-}
-
-/// An approval as people see it: what is asked, of whom, and how it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalCase {
-    /// Names it: the execution, a dot, and a number that tells its approvals apart.
-    pub id: String,
-    /// The execution that waits for it.
-    pub execution: ExecutionId,
-    /// What it runs.
-    pub workflow: String,
-    /// Whose it is.
-    pub tenant: String,
-    /// What it is about.
-    pub subject: String,
-    /// The state that asks.
-    pub state: String,
-    /// What will be done.
-    pub plan: Plan,
-    /// Names exactly that plan; a vote must carry it.
-    pub digest: PlanDigest,
-    /// Who must agree.
-    pub seats: Vec<Seat>,
-    /// Who has decided.
-    pub votes: Vec<Vote>,
-    /// Who asked, and may not decide.
-    pub requested_by: String,
-    /// When it was opened.
-    pub opened_at: Timestamp,
-    /// When it expires.
-    pub deadline: Option<Timestamp>,
-    /// `granted`, `refused`, `expired` or `withdrawn`, once it is closed.
-    pub ruling: Option<String>,
-    /// When it was closed.
-    pub closed_at: Option<Timestamp>,
 }
 
 /// An execution as people see it.
@@ -87,7 +56,11 @@ pub(crate) struct Standing {
 #[cfg(feature = "testing")]
 #[derive(Debug)]
 pub(crate) enum Awaits {
-    People,
+    /// Those whom the approval of this visit asks at this stage.
+    People {
+        visit: u32,
+        stage: usize,
+    },
     Signal(&'static str),
     Nothing,
 }
@@ -103,6 +76,8 @@ pub(crate) struct Next {
     pub(crate) edges: Vec<Edge>,
     /// The reason code, if this event parked the execution.
     pub(crate) parked: Option<&'static str>,
+    /// Who decided alone by this event, if anybody did.
+    pub(crate) broken: Option<Review>,
     /// The outcome, if this event finished it.
     pub(crate) finished: Option<Outcome>,
     /// What started it, if another execution did.
@@ -216,7 +191,10 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
             return Ok(Awaits::Nothing);
         }
         Ok(match execution.data.step(execution.state) {
-            Step::Approval(_) => Awaits::People,
+            Step::Approval(_) => Awaits::People {
+                visit: execution.visit,
+                stage: execution.ballot.as_ref().map_or(0, Ballot::stage),
+            },
             Step::Wait(wait) => wait.signal.map_or(Awaits::Nothing, Awaits::Signal),
             Step::Act(_) | Step::Choose(_) | Step::End(_) => Awaits::Nothing,
         })
@@ -267,6 +245,7 @@ fn step_on<W: Workflow>(
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
     let told = (event.name(), actor, told_of(&before, &event));
     let mended = mends(&event).then(|| stand(&before));
+    let asked = Asked::of(&before);
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let subject = execution.data.subject();
@@ -294,8 +273,9 @@ fn step_on<W: Workflow>(
     if promised && execution.promised.is_none() {
         retire.push(alarm_of(record.id));
     }
-    let documents = approval_documents(&next, &execution, closed, from, at);
+    let Papers { documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
     Ok(Next {
+        broken,
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
@@ -412,59 +392,4 @@ fn alarm_of(execution: ExecutionId) -> TaskId {
 fn tickets_of(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
     let slots = (0u32..).take(slots).chain([Ticket::TIMER]);
     slots.map(|slot| TaskId { execution, visit, slot }).collect()
-}
-
-/// The open approval as a document for lists and pages, and the closed one as evidence that outlives the execution.
-fn approval_documents<W: Workflow>(
-    record: &Record,
-    execution: &Execution<W>,
-    closed: Option<(u32, Ballot)>,
-    asked_in: &str,
-    at: Timestamp,
-) -> Vec<Put> {
-    let case = |entered: u32, ballot: &Ballot, state: &str| ApprovalCase {
-        id: format!("{}.{entered}", record.id),
-        execution: record.id,
-        workflow: record.workflow.clone(),
-        tenant: record.tenant.clone(),
-        subject: record.subject.clone(),
-        state: state.to_owned(),
-        plan: execution.data.plan(),
-        digest: ballot.digest.clone(),
-        seats: ballot.seats.clone(),
-        votes: ballot.votes.clone(),
-        requested_by: record.requested_by.clone(),
-        opened_at: ballot.opened_at,
-        deadline: ballot.deadline,
-        ruling: None,
-        closed_at: None,
-    };
-    let put = |collection, case: &ApprovalCase, keep: bool| Put {
-        key: Key::new(collection, &case.id),
-        body: keep.then(|| serde_json::to_vec(case).unwrap_or_default()),
-    };
-    let mut documents = Vec::new();
-    if let Some((entered, ballot)) = closed {
-        let ruling = ballot.ruling.map_or("withdrawn", Ruling::name).to_owned();
-        let ended =
-            ApprovalCase { ruling: Some(ruling), closed_at: Some(at), ..case(entered, &ballot, asked_in) };
-        documents.push(put(collection::OPEN, &ended, false));
-        documents.push(put(collection::CLOSED, &ended, true));
-    }
-    if let Some(ballot) = &execution.ballot {
-        documents.push(put(collection::OPEN, &case(execution.entered, ballot, &record.state), true));
-    }
-    documents
-}
-
-impl Ruling {
-    /// The ruling's name, as lists show it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Granted => "granted",
-            Self::Refused => "refused",
-            Self::Expired => "expired",
-        }
-    }
 }

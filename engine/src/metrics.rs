@@ -40,6 +40,7 @@ pub struct Metrics {
     started: Family<ByWorkflow, Counter>,
     ended: Family<ByOutcome, Counter>,
     parked: Family<ByReason, Counter>,
+    glass_broken: Family<ByWorkflow, Counter>,
     attempts: Family<ByAction, Counter>,
     seconds: Family<ByAction, Histogram, fn() -> Histogram>,
     conflicts: Counter,
@@ -55,6 +56,7 @@ impl Default for Metrics {
             started: Family::default(),
             ended: Family::default(),
             parked: Family::default(),
+            glass_broken: Family::default(),
             attempts: Family::default(),
             seconds: Family::new_with_constructor(histogram),
             conflicts: Counter::default(),
@@ -77,6 +79,11 @@ impl Metrics {
             "executions_parked",
             "Times an execution began to wait for an operator",
             me.parked.clone(),
+        );
+        registry.register(
+            "approvals_glass_broken",
+            "Approvals that one person decided alone, in an emergency",
+            me.glass_broken.clone(),
         );
         registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
         registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
@@ -106,6 +113,10 @@ impl Metrics {
 
     pub(crate) fn parked(&self, reason: &str) {
         self.parked.get_or_create(&ByReason { reason: reason.into() }).inc();
+    }
+
+    pub(crate) fn glass_broken(&self, workflow: &str) {
+        self.glass_broken.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
     pub(crate) fn attempted(&self, action: &str, result: &str, took: Duration) {

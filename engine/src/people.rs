@@ -3,30 +3,110 @@
 //! A pause holds the consequence back, never the event: what came first while paused is what counts when it is lifted.
 
 use crate::{
-    Approval, Authoriser, Ballot, Effect, Phase, PlanDigest, Refusal, Ruling, Step, Verdict, Vote, Wait,
-    Workflow, transition::Turn,
+    Approval, Authoriser, Ballot, Bell, Edge, Effect, Order, Phase, PlanDigest, Refusal, Ruling, Step,
+    Verdict, Vote, Wait, Workflow,
+    check::destruction_after,
+    procedure::Moment,
+    step::{ESCALATED, EXTENDED},
+    transition::Turn,
 };
 use std::time::Duration;
 
 impl<W: Workflow> Turn<W> {
     pub(crate) fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
-        let current = self.exec.digest();
         let requested_by = self.exec.requested_by.clone();
-        let unexpected = self.unexpected("voted");
-        let (open, at) = (self.forward(), self.at);
-        let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| open && ballot.ruling.is_none()) else {
-            return Err(unexpected);
-        };
-        if let Some(deadline) = ballot.deadline.filter(|deadline| at >= *deadline) {
-            // The timer that says so may be late; the vote is later.
-            return Err(Refusal::TooLate { deadline });
+        if vote.break_glass {
+            self.check_glass()?;
         }
-        if ballot.digest != current {
-            *ballot = Ballot::open(current, ballot.seats.clone(), self.at, ballot.deadline);
-        }
-        ballot.cast(vote, digest, &requested_by)?;
+        self.open_ballot("voted")?.cast(vote, digest, &requested_by)?;
         self.follow_ruling();
         Ok(())
+    }
+
+    pub(crate) fn vote_withdrawn(&mut self, order: &Order) -> Result<(), Refusal> {
+        let at = self.at;
+        self.open_ballot("vote_withdrawn")?.withdraw(&order.by, &order.reason, at)
+    }
+
+    /// The ballot as it stands at this moment, if a vote still counts.
+    fn open_ballot(&mut self, event: &'static str) -> Result<&mut Ballot, Refusal> {
+        let unexpected = self.unexpected(event);
+        if !self.forward() {
+            return Err(unexpected);
+        }
+        // An alarm may be late; what it would have said holds.
+        self.catch_up();
+        self.keep_ballot();
+        let at = self.at;
+        let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| ballot.ruling.is_none()) else {
+            return Err(unexpected);
+        };
+        match ballot.deadline {
+            Some(deadline) if at >= deadline => Err(Refusal::TooLate { deadline }),
+            Some(_) | None => Ok(ballot),
+        }
+    }
+
+    /// Nobody destroys alone, unless policy says so of this very approval.
+    fn check_glass(&self) -> Result<(), Refusal> {
+        let Step::Approval(approval) = self.step() else { return Ok(()) };
+        let may = self.exec.ballot.as_ref().and_then(|ballot| ballot.procedure.break_glass.as_ref());
+        let allowed = may.is_none_or(|glass| glass.destroys);
+        match destruction_after(&self.exec.data, approval.granted).filter(|_| !allowed) {
+            Some(state) => Err(Refusal::GlassDestroys { state }),
+            None => Ok(()),
+        }
+    }
+
+    /// Voids the votes on a plan that no longer stands.
+    pub(crate) fn keep_ballot(&mut self) {
+        let at = self.at;
+        if self.exec.ballot.as_ref().is_none_or(|ballot| ballot.ruling.is_some()) {
+            return;
+        }
+        let current = self.exec.digest();
+        if let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| ballot.digest != current) {
+            ballot.void(current, at);
+        }
+    }
+
+    /// An alarm of the ballot's timetable. One that rings twice finds that something else comes next.
+    pub(crate) fn rang(&mut self, bell: Bell, moment: Moment) -> Result<(), Refusal> {
+        let next = self.exec.ballot.as_ref().and_then(Ballot::next);
+        if bell.visit != self.exec.visit || !self.forward() || next != Some((bell.due, moment)) {
+            return Err(Refusal::Stale);
+        }
+        if !self.catch_up() {
+            // The clock has gone back since it was due.
+            self.wake_for_ballot();
+        }
+        self.follow_ruling();
+        Ok(())
+    }
+
+    /// Deals with all of the timetable that has come due, and says whether anything had.
+    fn catch_up(&mut self) -> bool {
+        let at = self.at;
+        let passed = self.exec.ballot.as_mut().map(|ballot| ballot.pass(at)).unwrap_or_default();
+        for moment in &passed {
+            let label = match moment {
+                Moment::Escalation => ESCALATED,
+                Moment::Extension => EXTENDED,
+                Moment::Reminder | Moment::Deadline => continue,
+            };
+            let here: &str = self.exec.state.into();
+            self.edges.push(Edge { from: here.into(), label: label.into(), to: here.into() });
+        }
+        if !passed.is_empty() {
+            self.wake_for_ballot();
+        }
+        !passed.is_empty()
+    }
+
+    /// Sets the alarm for what comes next.
+    pub(crate) fn wake_for_ballot(&mut self) {
+        let next = self.exec.ballot.as_ref().and_then(Ballot::next);
+        self.wake(next.map(|(due, _)| due.since(self.at)));
     }
 
     /// Moves on by the ballot's ruling, unless there is none yet or the execution is paused.
@@ -39,9 +119,7 @@ impl<W: Workflow> Turn<W> {
         let label = Some(Approval::<W::State>::label(ruling).to_owned());
         match ruling {
             Ruling::Granted => {
-                let yes = ballot.votes.iter().filter(|vote| vote.verdict == Verdict::Approve);
-                let people = yes.map(|vote| vote.person.name.clone()).collect();
-                self.authorise(Authoriser::People(people), ballot.digest);
+                self.authorise(authoriser(&ballot), ballot.digest);
                 self.enter(approval.granted, label);
             }
             Ruling::Refused => self.enter(approval.refused, label),
@@ -60,8 +138,16 @@ impl<W: Workflow> Turn<W> {
         }
         match self.step() {
             Step::Approval(_) => {
-                if let Some(ballot) = &mut self.exec.ballot {
-                    ballot.ruling.get_or_insert(Ruling::Expired);
+                // What should have come before it comes first, and may have moved it.
+                if !self.catch_up() {
+                    let ballot = self.exec.ballot.as_mut().ok_or(Refusal::Stale)?;
+                    match ballot.next() {
+                        Some((_, Moment::Deadline)) => ballot.ruling = Some(Ruling::Expired),
+                        None => {}
+                        Some((_, Moment::Escalation | Moment::Extension | Moment::Reminder)) => {
+                            return Err(Refusal::Stale);
+                        }
+                    }
                 }
                 self.follow_ruling();
             }
@@ -129,4 +215,14 @@ impl<W: Workflow> Turn<W> {
             self.enter(wait.then, Some(wait.signal_label()));
         }
     }
+}
+
+/// Who stands behind a ballot that was granted.
+fn authoriser(ballot: &Ballot) -> Authoriser {
+    if let Some(vote) = ballot.broken_by() {
+        let destroys = ballot.procedure.break_glass.as_ref().is_some_and(|glass| glass.destroys);
+        return Authoriser::BreakGlass { person: vote.person.name.clone(), destroys };
+    }
+    let yes = ballot.votes.iter().filter(|vote| vote.verdict == Verdict::Approve);
+    Authoriser::People(yes.map(|vote| vote.person.name.clone()).collect())
 }

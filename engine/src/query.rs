@@ -1,6 +1,6 @@
 //! Reading an engine: executions, their history, and what people are asked.
 
-use crate::{ApprovalCase, Child, Engine, Error, Shown, machine::collection};
+use crate::{ApprovalCase, Child, Engine, Error, Review, Shown, machine::collection};
 use serde::de::DeserializeOwned;
 use store::{Document, Entry, ExecutionId, Filter, Key, Page, Record};
 
@@ -110,6 +110,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         }
         Ok(None)
+    }
+
+    /// Decisions that people took alone and nobody has reviewed, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn reviews(&self, after: Option<&str>, limit: usize) -> Result<Page<Review, String>, Error> {
+        let page = self.inner.store.documents(collection::REVIEWS, "", after, limit).await?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
     }
 
     /// The approval an execution waits for, if it does.

@@ -202,7 +202,7 @@ impl<W: Workflow> Turn<W> {
             }
             if let Some(state) = asked {
                 self.exec.phase = Phase::Forward;
-                self.enter(state, Some("plan has changed".into()));
+                self.enter(state, Some(crate::case::ASKED_AGAIN.into()));
             }
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
 //! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
 
-use crate::{ActionError, Deed, RetryPolicy, Seat, Workflow, kin::Kind};
+use crate::{ActionError, Deed, Procedure, RetryPolicy, Seat, Workflow, kin::Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -94,6 +94,7 @@ pub(crate) struct Undo<P> {
 pub struct Approval<S> {
     pub(crate) seats: Vec<Seat>,
     pub(crate) within: Option<Duration>,
+    pub(crate) procedure: Procedure,
     pub(crate) granted: S,
     pub(crate) refused: S,
     pub(crate) expired: S,
@@ -135,7 +136,7 @@ pub(crate) struct Choice<S> {
 pub struct Edge {
     /// The state it leaves.
     pub from: String,
-    /// What makes it be taken: `done`, `approved`, `refused`, `expired`, `deadline`, `signal x`, a code, or a choice's label.
+    /// What makes it be taken: `done`, `approved`, `refused`, `expired`, `escalated`, `extended`, `deadline`, `signal x`, a code, or a choice's label.
     pub label: String,
     /// The state it leads to, or `[*]` at an end.
     pub to: String,
@@ -176,13 +177,17 @@ impl<S> Way<S> {
 pub(crate) const DONE: &str = "done";
 /// The label of the way past a step that an operator has left out.
 pub(crate) const SKIPPED: &str = "skipped";
+/// The label of an approval's way to itself, with other people asked.
+pub(crate) const ESCALATED: &str = "escalated";
+/// The label of an approval's way to itself, with a later deadline.
+pub(crate) const EXTENDED: &str = "extended";
 
 impl<W: Workflow> Step<W> {
-    /// Every way out of this step, whatever the data picks.
-    pub(crate) fn ways(&self) -> Vec<Way<W::State>> {
+    /// Every way out of this step, that of the state `here`, whatever the data picks.
+    pub(crate) fn ways(&self, here: W::State) -> Vec<Way<W::State>> {
         match self {
             Self::Act(act) => act.ways(),
-            Self::Approval(approval) => approval.ways(),
+            Self::Approval(approval) => approval.ways(here),
             Self::Wait(wait) => wait.ways(),
             Self::Choose(choose) => choose.options.iter().map(Choice::way).collect(),
             Self::End(_) => Vec::new(),
@@ -255,17 +260,33 @@ impl<S: Copy> Approval<S> {
         }
     }
 
-    fn ways(&self) -> Vec<Way<S>> {
+    /// Some of those who are asked in turn are nobody.
+    pub(crate) fn asks_nobody(&self) -> bool {
+        let later = self.procedure.escalate.iter().map(|next| &next.seats);
+        std::iter::once(&self.seats).chain(later).any(|seats| seats.iter().all(|seat| seat.count == 0))
+    }
+
+    fn ways(&self, here: S) -> Vec<Way<S>> {
         use crate::Ruling::{Expired, Granted, Refused};
-        let seats: Vec<_> = self.seats.iter().map(|seat| seat.any_of.join("/")).collect();
-        vec![
+        let names =
+            |seats: &[Seat]| seats.iter().map(|seat| seat.any_of.join("/")).collect::<Vec<_>>().join(" and ");
+        let escalated = self.procedure.escalate.first().map(|next| {
+            let text = format!("after {} asks {}", span(Some(next.after)), names(&next.seats));
+            Way::new(ESCALATED, here).text(text)
+        });
+        let extended = self
+            .procedure
+            .extend
+            .map(|by| Way::new(EXTENDED, here).text(format!("extended once by {}", span(Some(by)))));
+        let ruled = [
             Way::new(Self::label(Granted), self.granted)
-                .text(format!("approved by {}", seats.join(" and ")))
+                .text(format!("approved by {}", names(&self.seats)))
                 .authorising(Authority::People),
             Way::new(Self::label(Refused), self.refused),
             Way::new(Self::label(Expired), self.expired)
                 .text(format!("not decided within {}", span(self.within))),
-        ]
+        ];
+        ruled.into_iter().chain(escalated).chain(extended).collect()
     }
 }
 
@@ -291,7 +312,7 @@ impl<S: Copy> Wait<S> {
 }
 
 /// A duration in the largest unit that divides it: `5 d`, `90 s`.
-fn span(duration: Option<Duration>) -> String {
+pub(crate) fn span(duration: Option<Duration>) -> String {
     let Some(duration) = duration else { return "an unstated time".into() };
     let seconds = duration.as_secs();
     for (unit, name) in [(86_400, "d"), (3_600, "h"), (60, "min")] {

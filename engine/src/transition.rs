@@ -7,7 +7,7 @@
 use crate::{
     Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Mark,
     Outcome, Phase, PlanDigest, Reason, Refusal, Slot, Step, Wait, Workflow, action::DeedKind,
-    execution::state_named, step::DONE,
+    case::ASKED_AGAIN, execution::state_named, procedure::Moment, step::DONE,
 };
 use std::time::Duration;
 use store::Timestamp;
@@ -41,6 +41,7 @@ pub fn transition<W: Workflow>(
 ) -> Result<Transition<W>, Refusal> {
     let mut turn = Turn { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
     turn.take(event)?;
+    turn.keep_ballot();
     turn.keep_promise();
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })
 }
@@ -65,6 +66,10 @@ impl<W: Workflow> Turn<W> {
             Event::Probed { ticket, answer } => self.probed(ticket, answer)?,
             Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,
+            Event::VoteWithdrawn(order) => self.vote_withdrawn(&order)?,
+            Event::Reminded(bell) => self.rang(bell, Moment::Reminder)?,
+            Event::Escalated(bell) => self.rang(bell, Moment::Escalation)?,
+            Event::Extended(bell) => self.rang(bell, Moment::Extension)?,
             Event::DeadlinePassed { visit } => self.deadline_passed(visit)?,
             Event::Overdue => self.overdue()?,
             Event::Signalled { name } => self.signalled(name),
@@ -146,8 +151,9 @@ impl<W: Workflow> Turn<W> {
             }
             Step::Approval(approval) => {
                 let deadline = approval.within.map(|within| self.at.after(within));
-                self.exec.ballot = Some(Ballot::open(self.exec.digest(), approval.seats, self.at, deadline));
-                self.wake(approval.within);
+                let ballot = Ballot::open(self.exec.digest(), approval.seats, self.at, deadline);
+                self.exec.ballot = Some(ballot.held_by(approval.procedure));
+                self.wake_for_ballot();
                 None
             }
             Step::Wait(wait) => self.begin_wait(&wait),
@@ -165,7 +171,7 @@ impl<W: Workflow> Turn<W> {
 
     fn begin_act(&mut self, act: &Act<W>) -> Option<(W::State, Option<String>)> {
         if let Some(asked) = self.check_authorisation(act) {
-            return asked.map(|state| (state, Some("plan has changed".into())));
+            return asked.map(|state| (state, Some(ASKED_AGAIN.into())));
         }
         let ledger = act.branches.iter().all(|branch| matches!(branch.deed.kind, DeedKind::Ledger(_)));
         // A ledger action's pivot takes effect in the commit that settles it; one on the world, the moment it may begin.
@@ -194,7 +200,8 @@ impl<W: Workflow> Turn<W> {
         let current = self.exec.digest();
         if self.exec.pivot.is_some() {
             // There is no way back to ask again, and nothing is destroyed that nobody agreed to.
-            let agreed = self.exec.authorisation.as_ref().is_some_and(|given| given.digest == current);
+            let given = self.exec.authorisation.as_ref();
+            let agreed = given.is_some_and(|given| given.digest == current && given.by.is_people());
             if agreed || !people {
                 return None;
             }
@@ -203,7 +210,7 @@ impl<W: Workflow> Turn<W> {
         }
         let given = self.exec.authorisation.take();
         match given {
-            Some(given) if given.digest == current => {
+            Some(given) if given.digest == current && (!people || given.by.is_people()) => {
                 self.exec.authorisation = Some(given);
                 None
             }
@@ -235,9 +242,11 @@ impl<W: Workflow> Turn<W> {
         self.park(Reason::LimitReached, vec![ActionError::permanent("plan.unauthorised", why)], None);
     }
 
-    /// Keeps an earlier authorisation of the same plan: what more people agree to later is not what let it pass.
+    /// Keeps an earlier authorisation of the same plan: what more people agree to later is not what let it pass. Whoever
+    /// broke the glass gives way to people who were asked.
     pub(crate) fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
-        if self.exec.authorisation.as_ref().is_some_and(|given| given.digest == digest) {
+        let whole = |given: &Authorisation| !matches!(given.by, Authoriser::BreakGlass { .. });
+        if self.exec.authorisation.as_ref().is_some_and(|given| given.digest == digest && whole(given)) {
             return;
         }
         let state = self.exec.state_name().to_owned();

@@ -126,11 +126,8 @@ fn things() -> Vec<Asset> {
 
 fn case(decides: serde_json::Value) -> ApprovalCase {
     let plan = Plan { title: "destroy".into(), decides, placement: serde_json::Value::Null };
-    let vote = |name: &str, role: &str, second| Vote {
-        person: Person::new(name, [role]),
-        verdict: Verdict::Approve,
-        reason: "checked".into(),
-        at: Timestamp::from(at(second)),
+    let vote = |name: &str, role: &str, second| {
+        Vote::new(Person::new(name, [role]), Verdict::Approve, "checked", Timestamp::from(at(second)))
     };
     ApprovalCase {
         id: format!("{}.3", run()),
@@ -148,6 +145,8 @@ fn case(decides: serde_json::Value) -> ApprovalCase {
         deadline: None,
         ruling: Some("granted".into()),
         closed_at: Some(at(70).into()),
+        procedure: engine::Procedure::default(),
+        history: Vec::new(),
     }
 }
 

@@ -413,6 +413,18 @@ async fn furnish(served: &Served, tenant: &'static str) -> BTreeSet<&'static str
     ])
 }
 
+/// A delegation between two people of a tenant.
+async fn delegated(served: &Served, tenant: &str) -> String {
+    let (from, to) = (format!("{tenant}-a"), format!("{tenant}-b"));
+    served.user(&from, &["tenant_owner"], Some(tenant)).await;
+    served.user(&to, &["tenant_owner"], Some(tenant)).await;
+    let until = crate::approvals::soon();
+    let body = json!({ "from": from, "to": to, "until": until, "reason": "leave" });
+    let made = served.json_as(&served.admin, "/v1/delegations", body).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    made.id()
+}
+
 async fn three_tenants(served: &Served) -> Vec<Things> {
     let mut all = Vec::new();
     // One that only waits for people, two in service.
@@ -421,13 +433,14 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
         let item = if waits { served.asked(&id).await } else { served.ended(&id).await };
         let approval = item["waiting_for"]["approval"]["id"].as_str().unwrap_or(&id).to_owned();
         let mut real = if waits { BTreeSet::from(["approvals"]) } else { furnish(served, tenant).await };
-        real.insert("executions");
+        real.extend(["executions", "delegations"]);
         let nodes = served.get(&format!("/v1/nodes?owner={tenant}")).await.body;
         let node = nodes["items"][0]["id"].as_str().unwrap_or("n-8");
         let of = |part: &str| format!("{tenant}/{part}");
         let ids = BTreeMap::from([
             ("executions", id),
             ("approvals", approval),
+            ("delegations", delegated(served, tenant).await),
             ("tenants", tenant.to_owned()),
             ("nodes", node.to_owned()),
             ("workspaces", of("default")),
@@ -460,6 +473,9 @@ fn request_for(rule: &Rule, tenant: &str) -> (&'static str, String) {
             "tenant": tenant, "workspace": "default", "resource": "gpu/H100", "by": 1, "reason": "more"
         }),
         "sla-changes" => json!({ "tenant": tenant, "tier": "enterprise", "reason": "grows" }),
+        "delegations" => json!({
+            "from": format!("{tenant}-a"), "to": format!("{tenant}-b"), "until": "2027-01-01T00:00:00Z", "reason": "leave"
+        }),
         "offboardings" => json!({ "tenant": tenant, "basis": "tenant_request" }),
         other => panic!("say what is asked for at {other}"),
     };

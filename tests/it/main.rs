@@ -7,6 +7,7 @@
 mod example;
 
 mod admission;
+mod approvals;
 mod certificate;
 mod cli;
 mod cli_domain;

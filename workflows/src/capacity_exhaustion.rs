@@ -19,8 +19,8 @@ use crate::{
     tenancy::{GpuModel, Gpus, RegionId, TenantId},
 };
 use engine::{
-    ChildEnd, DAY, Outcome, Plan, Seat, Step, Subject, Workflow, act, approval, await_signal, children, end,
-    wait, when,
+    ChildEnd, DAY, Outcome, Plan, Procedure, Seat, Step, Subject, Workflow, act, approval, await_signal,
+    children, end, wait, when,
 };
 use ledger::{AssessCapacity, LowerBuffer, NoteRung, OpenTiers, RestoreBuffer, ShutTiers};
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub struct Climb {
     pub seats: Vec<Seat>,
     /// How long they have.
     pub within: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
 }
 
 /// What holds for one exhaustion, whatever policy says later.
@@ -147,6 +150,7 @@ impl Workflow for CapacityExhaustion {
                 .otherwise("nobody has to be asked", Climbing),
             AwaitingRung => approval(self.seats())
                 .within(self.patience())
+                .held_by(self.procedure())
                 .granted(Climbing)
                 .refused(NotingRefused)
                 .expired(NotingRefused),
@@ -301,6 +305,10 @@ impl CapacityExhaustion {
     fn seats(&self) -> Vec<Seat> {
         let usual = || vec![Seat::of("capacity_manager", 1)];
         self.climb().map(|climb| climb.seats.clone()).filter(|seats| !seats.is_empty()).unwrap_or_else(usual)
+    }
+
+    fn procedure(&self) -> Procedure {
+        self.climb().map(|climb| climb.procedure.clone()).unwrap_or_default()
     }
 
     fn patience(&self) -> Duration {

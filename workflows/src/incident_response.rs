@@ -17,8 +17,8 @@ use crate::{
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{
-    DAY, HOUR, MINUTE, Outcome, Plan, RetryPolicy, Rule, Seat, Step, Subject, Workflow, act, act_each,
-    approval, end, when,
+    DAY, HOUR, MINUTE, Outcome, Plan, Procedure, RetryPolicy, Rule, Seat, Step, Subject, Workflow, act,
+    act_each, approval, end, when,
 };
 use ledger::{FreezeTenants, OpenIncident, Opened, ServeNode, ThawTenants};
 use parts::uncordon;
@@ -174,6 +174,7 @@ impl Workflow for IncidentResponse {
                 .otherwise("who runs on it has to move", AwaitingRemedy),
             AwaitingRemedy => approval(self.seats())
                 .within(HOUR)
+                .held_by(self.procedure())
                 .granted(Evicting)
                 .refused(AwaitingReview)
                 .expired(AwaitingReview),
@@ -233,6 +234,7 @@ impl Workflow for IncidentResponse {
             }
             AwaitingClearance => approval(self.seats())
                 .within(5 * DAY)
+                .held_by(self.procedure())
                 .granted(ThawingTenants)
                 .refused(Escalated)
                 .expired(Escalated),
@@ -355,6 +357,10 @@ impl IncidentResponse {
             name: format!("{}/incident.containment", opened.policy.name),
             version: format!("{} {}", opened.policy.version, opened.policy.digest),
         })
+    }
+
+    fn procedure(&self) -> Procedure {
+        self.opened.as_ref().map(|opened| opened.procedure.clone()).unwrap_or_default()
     }
 
     fn seats(&self) -> Vec<Seat> {

@@ -265,6 +265,7 @@ impl Workflow for Offboarding {
             Held => await_signal(HOLD_RELEASED).within(DAY).then(Checking).expired(Checking),
             AwaitingApproval => approval(self.offboard_gate().seats)
                 .within(self.offboard_gate().within)
+                .held_by(self.offboard_gate().procedure)
                 .granted(MarkingLeaving)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -323,6 +324,7 @@ impl Workflow for Offboarding {
             }
             AwaitingDestruction => approval(self.destroy_gate().seats)
                 .within(self.destroy_gate().within)
+                .held_by(self.destroy_gate().procedure)
                 .granted(PassingPivot)
                 .refused(ExportExtended)
                 .expired(ExportExtended),

@@ -126,6 +126,7 @@ impl Workflow for QuotaIncrease {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
+                .held_by(steps.procedure())
                 .granted(Holding)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -161,6 +162,7 @@ impl Workflow for QuotaIncrease {
                 .otherwise("wait on", WaitingForCapacity),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
+                .held_by(steps.procedure())
                 .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),

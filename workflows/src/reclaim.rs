@@ -22,8 +22,8 @@ use crate::{
     tenancy::{Resource, TenantId, WorkspaceName},
 };
 use engine::{
-    ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Rule, Seat, Step, Subject, Workflow, act, act_each, approval,
-    await_signal, children, end, when,
+    ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Procedure, Rule, Seat, Step, Subject, Workflow, act,
+    act_each, approval, await_signal, children, end, when,
 };
 use ledger::{AssessReclaim, Assessed, CloseReclaim, FenceVictims, Grant, GrantDemand, PlanReclaim, Unfence};
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,7 @@ impl Workflow for Reclaim {
                 .otherwise("beyond the guard", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.patience())
+                .held_by(self.procedure())
                 .granted(Fencing)
                 .refused(Declined)
                 .expired(PlanningWithinGuard),
@@ -339,6 +340,10 @@ impl Reclaim {
 
     fn seats(&self) -> Vec<Seat> {
         self.terms().map_or_else(|| vec![Seat::of("platform_ops", 1)], |terms| terms.seats.clone())
+    }
+
+    fn procedure(&self) -> Procedure {
+        self.terms().map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
     fn patience(&self) -> std::time::Duration {

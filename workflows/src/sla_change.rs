@@ -114,6 +114,7 @@ impl Workflow for SlaChange {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
+                .held_by(self.procedure())
                 .granted(ReadingClock)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -148,6 +149,7 @@ impl Workflow for SlaChange {
                 .then(ReadingLayouts),
             AwaitingPatience => approval(self.patience_seats())
                 .within(self.waits().patience)
+                .held_by(self.procedure())
                 .granted(TighteningAgain)
                 .refused(Declined)
                 .expired(Lapsed),

@@ -3,12 +3,17 @@
 //! Invariant: no secret is kept; a token is stored as its SHA-256 and compared in constant time.
 
 mod caller;
+mod delegation;
+mod document;
+mod group;
 mod role;
 mod token;
 mod user;
 mod verb;
 
 pub(crate) use caller::{Caller, Denied, authenticate};
+pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
+pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub use role::Role;
 pub(crate) use token::Token;
 pub(crate) use user::{NewUser, User, add_user, ensure_admin, remove_user};

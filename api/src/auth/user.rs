@@ -1,6 +1,6 @@
 //! Users and their tokens, as documents of the store.
 
-use super::{Role, Token};
+use super::{Delegation, Group, Role, Token};
 use engine::{ActionError, Engine, Entity, Error, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -115,9 +115,29 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             "the first admin cannot be removed; delete the file admin.token and restart to replace the token";
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
+    // Another of the same name is somebody else, and takes over neither seats nor delegations.
+    let groups = super::groups_of(&**engine.store(), name).await?;
+    let delegations = super::document::all::<Delegation>(&**engine.store()).await?;
+    let now = engine.clock().now();
+    let open = |one: &&Delegation| one.until > now && (one.from == name || one.to == name);
     engine
         .ledger(true, |view| {
             let Some(user) = view.get::<User>(name)? else { return Ok(false) };
+            for group in &groups {
+                if let Some(mut group) = view.get::<Group>(&group.name)? {
+                    group.members.remove(name);
+                    view.put(&group)?;
+                }
+            }
+            for one in delegations.iter().filter(open) {
+                if let Some(one) = view.get::<Delegation>(&one.id)? {
+                    view.put(&Delegation {
+                        until: now,
+                        ended_by: Some("the user was removed".into()),
+                        ..one
+                    })?;
+                }
+            }
             view.get::<Kept>(&user.token)?;
             view.delete::<Kept>(&user.token)?;
             view.delete::<User>(name)?;

@@ -31,6 +31,10 @@ pub enum Verb {
     ReadApprovals,
     /// Decide on an approval; the plan's seats say who counts.
     Decide,
+    /// Let somebody decide in one's place, for a time; for others only as admin.
+    Delegate,
+    /// Review what was decided alone.
+    Review,
     /// Read workflows and their diagrams.
     ReadWorkflows,
     /// Read who may use the service.
@@ -117,7 +121,8 @@ impl Verb {
             Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
             Self::Cancel => &[PlatformOps, TenantOwner, Breakglass, Admin],
             Self::Repair | Self::Terminate => &[PlatformOps, Breakglass, Admin],
-            Self::Decide => DECIDERS,
+            Self::Decide | Self::Delegate => DECIDERS,
+            Self::Review => &[PlatformOps, Security, Compliance, Dpo, TenantOwner, Admin],
             Self::ReadUsers => &[Security, Auditor, Admin],
             Self::ManageUsers => &[Admin],
             Self::PublishPolicy => &[PlatformOps, Admin],

@@ -1,14 +1,88 @@
 //! `tenure approvals`. A decision names the plan that was read: the one shown, unless a digest is given.
 
 use super::{
-    args::{Approvals, Common, Decide, Format},
+    args::{Common, Format},
     client::{Body, Client, escape},
     output,
-    things::{self, APPROVALS},
+    things::{self, APPROVALS, REVIEWS},
     watch,
 };
 use crate::exit::{Exit, Failure};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+
+/// What is done about approvals.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Approvals {
+    /// List what waits for people.
+    List,
+    /// Show one with its plan, its votes and what has happened to it.
+    Show(Case),
+    /// Agree to the plan.
+    Approve(Decide),
+    /// Refuse the plan; one refusal is enough. Needs --reason.
+    Refuse(Decide),
+    /// Take your vote back, or one that was cast for you, before anything is decided.
+    Withdraw {
+        /// The approval's id, or that of the execution that waits for it.
+        id: String,
+        /// Why, for the journal.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Agree alone, in an emergency, where policy lets you; somebody else reviews it afterwards. Needs --reason.
+    BreakGlass(Alone),
+    /// List what was decided alone and nobody has reviewed yet.
+    Reviews {
+        /// Those that are done instead.
+        #[arg(long)]
+        done: bool,
+    },
+    /// Review what somebody else decided alone.
+    Review {
+        /// The approval's id, as `reviews` lists it.
+        id: String,
+        /// What you found.
+        #[arg(long)]
+        note: String,
+    },
+}
+
+/// One approval.
+#[derive(Debug, Args)]
+pub(crate) struct Case {
+    /// The approval's id, or that of the execution that waits for it.
+    pub(crate) id: String,
+}
+
+/// A decision.
+#[derive(Debug, Args)]
+pub(crate) struct Decide {
+    /// The approval's id, or that of the execution that waits for it.
+    pub(crate) id: String,
+    /// Why, for the journal.
+    #[arg(long, default_value = "")]
+    pub(crate) reason: String,
+    /// The plan you have read [default: the one that stands, which is shown first].
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+    /// Vote for somebody who has delegated to you.
+    #[arg(long = "for", value_name = "NAME")]
+    pub(crate) on_behalf_of: Option<String>,
+}
+
+/// A decision taken alone.
+#[derive(Debug, Args)]
+pub(crate) struct Alone {
+    /// The approval's id, or that of the execution that waits for it.
+    pub(crate) id: String,
+    /// Why it cannot wait for those who are asked.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// The plan you have read [default: the one that stands, which is shown first].
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+}
 
 pub(super) async fn run(common: &Common, command: Approvals) -> Result<Exit, Failure> {
     match command {
@@ -23,6 +97,26 @@ pub(super) async fn run(common: &Common, command: Approvals) -> Result<Exit, Fai
         }
         Approvals::Approve(decide) => cast(common, "approve", decide).await,
         Approvals::Refuse(decide) => cast(common, "refuse", decide).await,
+        Approvals::BreakGlass(Alone { id, reason, digest }) => {
+            cast(common, "break-glass", Decide { id, reason, digest, on_behalf_of: None }).await
+        }
+        Approvals::Withdraw { id, reason } => {
+            let client = Client::of(common)?;
+            let path = format!("/v1/approvals/{}:withdraw", escape(&id));
+            let item = client.post(&path, Body::json(&json!({ "reason": reason }))).await?.value()?;
+            say_progress(common, &item)
+        }
+        Approvals::Reviews { done } => {
+            let wanted = if done { vec!["state=done".to_owned()] } else { Vec::new() };
+            things::list(common, &REVIEWS, &wanted).await
+        }
+        Approvals::Review { id, note } => {
+            let path = format!("/v1/approvals/{}:review", escape(&id));
+            let item =
+                Client::of(common)?.post(&path, Body::json(&json!({ "note": note }))).await?.value()?;
+            output::one(common.output, &item)?;
+            Ok(Exit::Done)
+        }
     }
 }
 
@@ -48,15 +142,12 @@ pub(crate) fn page(case: &Value) -> String {
     if let Some(ruling) = case.get("ruling").and_then(Value::as_str) {
         text.push_str(&format!("ruling:       {ruling}\n"));
     }
-    for vote in case.get("votes").and_then(Value::as_array).into_iter().flatten() {
-        let said = |name: &str| vote.get(name).and_then(Value::as_str).unwrap_or_default();
+    if let Some(name) = case.get("broken_by").and_then(Value::as_str) {
         text.push_str(&format!(
-            "vote:         {} by {}: {}\n",
-            said("verdict"),
-            said("person"),
-            said("reason")
+            "ALONE:        {name} broke the glass; those who were asked did not decide\n"
         ));
     }
+    text.push_str(&people(case));
     if plan("decides").get("simulated") == Some(&Value::Bool(true)) {
         text.push_str("simulated:    nothing real is behind the cluster\n");
     }
@@ -64,6 +155,39 @@ pub(crate) fn page(case: &Value) -> String {
     text.push_str(&inset(&plan("decides")));
     text.push_str("\nproposed placement (may still change within what is decided)\n");
     text.push_str(&inset(&brief_placement(plan("placement"))));
+    text
+}
+
+/// Who has decided, for whom, and what has happened meanwhile.
+fn people(case: &Value) -> String {
+    let list = |name: &str| case.get(name).and_then(Value::as_array).into_iter().flatten();
+    let mut text = String::new();
+    for vote in list("votes") {
+        let said = |name: &str| vote.get(name).and_then(Value::as_str).unwrap_or_default();
+        let whose = match said("on_behalf_of") {
+            "" => String::new(),
+            other => format!(" for {other}"),
+        };
+        text.push_str(&format!(
+            "vote:         {} by {}{whose}: {}\n",
+            said("verdict"),
+            said("person"),
+            said("reason")
+        ));
+    }
+    for happened in list("history") {
+        let said = |name: &str| happened.get(name).and_then(Value::as_str).unwrap_or_default();
+        let what = match said("event") {
+            "escalated" => format!("escalated, {} asked instead", said("to")),
+            "extended" => format!("extended until {}", said("until")),
+            "withdrawn" => {
+                format!("vote of {} taken back by {}: {}", said("person"), said("by"), said("reason"))
+            }
+            "voided" => "the plan changed, and the votes before were void".into(),
+            other => other.to_owned(),
+        };
+        text.push_str(&format!("{}  {what}\n", said("at")));
+    }
     text
 }
 
@@ -93,14 +217,22 @@ async fn cast(common: &Common, verb: &str, decide: Decide) -> Result<Exit, Failu
     }
     let digest = decide.digest.as_deref().unwrap_or(stands);
     let id = case.get("id").and_then(Value::as_str).unwrap_or_default();
-    let body = json!({ "digest": digest, "reason": decide.reason });
+    let mut body = json!({ "digest": digest, "reason": decide.reason });
+    if let (Some(name), Some(fields)) = (decide.on_behalf_of, body.as_object_mut()) {
+        fields.insert("on_behalf_of".into(), name.into());
+    }
     let item =
         client.post(&format!("/v1/approvals/{}:{verb}", escape(id)), Body::json(&body)).await?.value()?;
+    say_progress(common, &item)
+}
+
+/// Where the execution stands after a decision.
+fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
     match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
         Format::Table => {
             let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{execution} {}\n", watch::progress(&item)))?;
+            output::say(&format!("{execution} {}\n", watch::progress(item)))?;
         }
     }
     Ok(Exit::Done)

@@ -142,7 +142,13 @@ pub(crate) enum Command {
     Proposals(super::repair::Proposals),
     /// See what waits for people, and decide.
     #[command(subcommand)]
-    Approvals(Approvals),
+    Approvals(super::approvals::Approvals),
+    /// Let somebody decide in your place, for a time.
+    #[command(subcommand)]
+    Delegations(super::delegation::Delegations),
+    /// Say who belongs to groups that approvals ask.
+    #[command(subcommand)]
+    Group(super::group::Group),
     /// Say who may use the service.
     #[command(subcommand)]
     User(User),
@@ -329,36 +335,6 @@ pub(crate) struct Act {
     /// Why, for the journal.
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Approvals {
-    /// List what waits for people.
-    List,
-    /// Show one with its plan.
-    Show(Case),
-    /// Agree to the plan.
-    Approve(Decide),
-    /// Refuse the plan.
-    Refuse(Decide),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Case {
-    /// The approval's id, or that of the execution that waits for it.
-    pub(crate) id: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Decide {
-    /// The approval's id, or that of the execution that waits for it.
-    pub(crate) id: String,
-    /// Why, for the journal.
-    #[arg(long, default_value = "")]
-    pub(crate) reason: String,
-    /// The plan you have read [default: the one that stands, which is shown first].
-    #[arg(long, value_name = "DIGEST")]
-    pub(crate) digest: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,9 +4,11 @@ mod approvals;
 mod args;
 mod certificate;
 mod client;
+mod delegation;
 mod executions;
 mod files;
 mod fleet;
+mod group;
 mod hold;
 mod offline;
 mod output;
@@ -137,6 +139,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Repair(command)) => ask(repair::run(common, command)),
         Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
+        Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
+        Some(Command::Group(command)) => ask(group::run(common, command)),
         Some(Command::User(command)) => ask(user::run(common, command)),
         Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
         Some(Command::Store(command)) => ask(store::run(common, command)),

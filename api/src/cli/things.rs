@@ -208,6 +208,37 @@ pub(super) const USERS: Kind = Kind {
     columns: &[("name", "/name"), ("roles", "/roles"), ("tenant", "/tenant"), ("added", "/created_at")],
 };
 
+pub(super) const REVIEWS: Kind = Kind {
+    path: "/v1/approvals/reviews",
+    columns: &[
+        ("id", "/id"),
+        ("title", "/title"),
+        ("decided by", "/by"),
+        ("requested by", "/requested_by"),
+        ("at", "/at"),
+        ("reason", "/reason"),
+    ],
+};
+
+pub(super) const DELEGATIONS: Kind = Kind {
+    path: "/v1/delegations",
+    columns: &[
+        ("id", "/id"),
+        ("from", "/from"),
+        ("to", "/to"),
+        ("roles", "/roles"),
+        ("state", "/state"),
+        ("since", "/since"),
+        ("until", "/until"),
+        ("reason", "/reason"),
+    ],
+};
+
+pub(super) const GROUPS: Kind = Kind {
+    path: "/v1/groups",
+    columns: &[("name", "/name"), ("members", "/members"), ("made", "/created_at")],
+};
+
 /// Lists all of a kind that comes in one piece.
 pub(super) async fn all(common: &Common, kind: &Kind) -> Result<Exit, Failure> {
     let mut listed = Client::of(common)?.get(kind.path).await?.value()?;

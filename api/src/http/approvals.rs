@@ -1,4 +1,6 @@
 //! `/v1/approvals`: what waits for people, and their decisions.
+//!
+//! Who may decide is decided in the core. What it needs to know of the voter, of groups and delegations, is gathered here.
 
 use super::{
     code::Code,
@@ -6,12 +8,13 @@ use super::{
     page::{Listed, Page},
     problem::Problem,
     read::{Asked, Sent},
+    reviews,
     route::{Access, Route},
     view,
 };
 use crate::{
     app::{App, Shared},
-    auth::{Caller, Verb},
+    auth::{Caller, Verb, mandates_to, sitting},
 };
 use axum::{
     Extension, Json,
@@ -19,7 +22,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use engine::{ApprovalCase, PlanDigest, Verdict};
+use engine::{ApprovalCase, Event, Order, PlanDigest, Refusal, Verdict, Vote};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,6 +33,10 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/approvals/{id}", read, show),
         Route::post("/v1/approvals/{id}:approve", decide, approve),
         Route::post("/v1/approvals/{id}:refuse", decide, refuse),
+        Route::post("/v1/approvals/{id}:withdraw", decide, withdraw),
+        Route::post("/v1/approvals/{id}:break-glass", decide, break_glass),
+        Route::get("/v1/approvals/reviews", read, reviews::list),
+        Route::post("/v1/approvals/{id}:review", Access::Tenant(Verb::Review), reviews::review),
     ]
 }
 
@@ -63,7 +70,7 @@ async fn list(
 }
 
 /// The approval that `text` names: by its own id, or by the execution that waits for it.
-async fn find(app: &App, caller: &Caller, text: &str) -> Result<ApprovalCase, Problem> {
+pub(super) async fn find(app: &App, caller: &Caller, text: &str) -> Result<ApprovalCase, Problem> {
     let missing = || Problem::not_found("approval", text);
     if let Some((execution, number)) = text.split_once('.') {
         let record = resolve(app, caller, execution).await.map_err(|_| missing())?;
@@ -90,6 +97,8 @@ async fn show(
 #[serde(deny_unknown_fields)]
 struct Decision {
     digest: Option<String>,
+    /// For whom, if not in the caller's own right.
+    on_behalf_of: Option<String>,
     #[serde(default)]
     reason: String,
 }
@@ -100,7 +109,7 @@ async fn approve(
     Path(id): Path<String>,
     Sent(decision): Sent<Decision>,
 ) -> Result<Response, Problem> {
-    decide(&app, &caller, &id, Verdict::Approve, decision).await
+    decide(&app, &caller, &id, (Verdict::Approve, false), decision).await
 }
 
 async fn refuse(
@@ -109,26 +118,78 @@ async fn refuse(
     Path(id): Path<String>,
     Sent(decision): Sent<Decision>,
 ) -> Result<Response, Problem> {
-    decide(&app, &caller, &id, Verdict::Refuse, decision).await
+    decide(&app, &caller, &id, (Verdict::Refuse, false), decision).await
+}
+
+/// Agrees alone, in an emergency, where policy lets the caller.
+async fn break_glass(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(decision): Sent<Decision>,
+) -> Result<Response, Problem> {
+    decide(&app, &caller, &id, (Verdict::Approve, true), decision).await
+}
+
+/// The approval that `id` names, if it is still open.
+async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<ApprovalCase, Problem> {
+    let case = find(app, caller, id).await?;
+    if let Some(ruling) = &case.ruling {
+        let detail = format!("approval {} is closed: {ruling}", case.id);
+        return Err(Problem::new(Code::NotWaiting, detail));
+    }
+    Ok(case)
 }
 
 async fn decide(
     app: &Shared,
     caller: &Caller,
     id: &str,
-    verdict: Verdict,
+    (verdict, break_glass): (Verdict, bool),
     decision: Decision,
 ) -> Result<Response, Problem> {
-    let case = find(app, caller, id).await?;
-    if let Some(ruling) = &case.ruling {
-        let detail = format!("approval {} is closed: {ruling}", case.id);
-        return Err(Problem::new(Code::NotWaiting, detail));
-    }
+    let case = open(app, caller, id).await?;
     let digest = decision.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
         let detail =
             format!("a decision counts for one plan alone; the plan of {} is named by its digest", case.id);
         Problem::new(Code::DigestMissing, detail)
     })?;
-    app.engine.vote(case.execution, &caller.person(), verdict, &PlanDigest(digest), &decision.reason).await?;
+    let other = decision.on_behalf_of.filter(|name| !name.is_empty());
+    let store = &**app.engine.store();
+    let missing =
+        || Refusal::NotDelegated { person: caller.name.clone(), from: other.clone().unwrap_or_default() };
+    let person = sitting(store, &caller.name, caller).await?.unwrap_or_else(|| caller.person());
+    let on_behalf_of = match &other {
+        Some(name) => Some(sitting(store, name, caller).await?.ok_or_else(missing)?),
+        None => None,
+    };
+    let names: Vec<&str> = [Some(caller.name.as_str()), other.as_deref()].into_iter().flatten().collect();
+    let vote = Vote {
+        on_behalf_of,
+        mandates: mandates_to(store, &names).await?,
+        break_glass,
+        ..Vote::new(person, verdict, decision.reason, app.engine.clock().now())
+    };
+    app.engine.deliver(case.execution, Event::Voted { vote, digest: PlanDigest(digest) }).await?;
     full(app, case.execution, StatusCode::OK).await
+}
+
+/// Why a vote is taken back.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Withdrawal {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn withdraw(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(why): Sent<Withdrawal>,
+) -> Result<Response, Problem> {
+    let case = open(&app, &caller, &id).await?;
+    let order = Order { by: caller.name, reason: why.reason };
+    app.engine.withdraw_vote(case.execution, order).await?;
+    full(&app, case.execution, StatusCode::OK).await
 }

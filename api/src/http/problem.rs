@@ -76,6 +76,9 @@ impl Problem {
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
             Class::Permanent if error.code == "user.exists" => Code::UserExists,
+            Class::Permanent if error.code == "review.own" => Code::ReviewOwn,
+            Class::Permanent if error.code == "group.exists" => Code::GroupExists,
+            Class::Permanent if error.code == "delegation.not_yours" => Code::DelegationForeign,
             Class::Permanent if UNKNOWN.contains(&error.code.as_str()) => Code::Unknown,
             Class::Permanent if error.code == "workload.differs" => Code::WorkloadDiffers,
             Class::Permanent if error.code == "line.full" => Code::LineFull,
@@ -180,6 +183,12 @@ impl From<Refusal> for Problem {
             Refusal::NotEntitled { .. } => Code::NotEntitled,
             Refusal::VotedBefore { .. } => Code::VotedBefore,
             Refusal::PlanChanged { .. } => Code::PlanChanged,
+            Refusal::ForRequester { .. } => Code::ForRequester,
+            Refusal::NotDelegated { .. } => Code::NotDelegated,
+            Refusal::ReasonMissing { .. } => Code::DecisionUnexplained,
+            Refusal::NoGlass { .. } => Code::NoGlass,
+            Refusal::GlassDestroys { .. } => Code::GlassDestroys,
+            Refusal::NoVote { .. } => Code::NoVote,
             Refusal::TooLate { .. } => Code::NotWaiting,
         };
         Self::new(code, refusal.to_string())

@@ -1,9 +1,9 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, certificates, changes, code::Code, events, executions, facts, fleet, guard, health,
-    holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs,
-    reservations, sweeps, tenants, users, workflows, workloads,
+    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet,
+    groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies,
+    problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -99,6 +99,8 @@ fn table() -> Vec<Route> {
         executions::routes(),
         repairs::routes(),
         approvals::routes(),
+        delegations::routes(),
+        groups::routes(),
         events::routes(),
         users::routes(),
         policies::routes(),

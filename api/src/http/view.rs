@@ -1,7 +1,7 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
 use chrono::{DateTime, SecondsFormat};
-use engine::{ApprovalCase, Ballot, Child, Engine, Seat, Shown};
+use engine::{ApprovalCase, Ballot, Child, Engine, Happening, Seat, Shown, What};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -204,6 +204,8 @@ pub(super) fn approval(case: &ApprovalCase) -> Value {
         json!({
             "person": vote.person.name,
             "verdict": vote.verdict,
+            "on_behalf_of": vote.on_behalf_of.as_ref().map(|person| &person.name),
+            "break_glass": vote.break_glass,
             "reason": vote.reason,
             "at": time(vote.at),
         })
@@ -226,7 +228,38 @@ pub(super) fn approval(case: &ApprovalCase) -> Value {
         "deadline": case.deadline.map(time),
         "ruling": case.ruling,
         "closed_at": case.closed_at.map(time),
+        "broken_by": case.broken_by().map(|vote| &vote.person.name),
+        "procedure": readable(&case.procedure, &[]),
+        "history": case.history.iter().map(happened).collect::<Vec<_>>(),
     })
+}
+
+/// Something that happened to an approval, in one word and with what belongs to it.
+fn happened(happened: &Happening) -> Value {
+    let (event, more) = match &happened.what {
+        What::Reminded => ("reminded", json!({})),
+        What::Escalated { from, to } => ("escalated", json!({ "from": wanted(from), "to": wanted(to) })),
+        What::Extended { from, until } => ("extended", json!({ "from": time(*from), "until": time(*until) })),
+        What::Withdrawn { vote, by, reason } => (
+            "withdrawn",
+            json!({
+                "by": by,
+                "reason": reason,
+                "person": vote.person.name,
+                "on_behalf_of": vote.on_behalf_of.as_ref().map(|person| &person.name),
+                "verdict": vote.verdict,
+            }),
+        ),
+        What::Voided { digest, votes } => {
+            let people: Vec<_> = votes.iter().map(|vote| &vote.person.name).collect();
+            ("voided", json!({ "digest": digest, "people": people }))
+        }
+    };
+    let mut value = json!({ "at": time(happened.at), "event": event });
+    if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
+        fields.extend(more);
+    }
+    value
 }
 
 /// One line of history.

@@ -74,6 +74,14 @@ pub(crate) enum Rest {
     Restless(String),
 }
 
+/// What tells a question from the next of the same execution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Left {
+    /// To people: the visit, and the stage of the approval; a reminder is no other question.
+    People(u32, usize),
+    Signal(Revision),
+}
+
 pub(crate) struct Run {
     pub(crate) rest: Rest,
     /// Why it was parked on the way, if it was.
@@ -181,8 +189,8 @@ struct Stage<W: Workflow> {
     tap: Arc<ScriptTap>,
     edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
     questions: Vec<Vec<Answer>>,
-    /// Questions that are left until their deadline.
-    left: HashSet<(ExecutionId, Revision)>,
+    /// Questions that are left until time answers them, or puts them otherwise.
+    left: HashSet<(ExecutionId, Left)>,
     /// Executions that an operator has tried to mend.
     mended: HashSet<ExecutionId>,
     script: Script,
@@ -379,23 +387,27 @@ impl<W: Workflow> Stage<W> {
         for record in open {
             let awaits = engine.machine(&record.workflow, record.schema)?.awaits(record)?;
             let others: &[Answer] = match &awaits {
-                Awaits::People => &[Answer::No, Answer::Late],
+                Awaits::People { .. } => &[Answer::No, Answer::Late],
                 Awaits::Signal(_) => &[Answer::Late],
                 Awaits::Nothing => continue,
             };
-            if self.left.contains(&(record.id, record.revision)) {
+            let question = match awaits {
+                Awaits::People { visit, stage } => Left::People(visit, stage),
+                Awaits::Signal(_) | Awaits::Nothing => Left::Signal(record.revision),
+            };
+            if self.left.contains(&(record.id, question)) {
                 continue;
             }
             return match (self.question(others), awaits) {
                 (Answer::Late, _) | (_, Awaits::Nothing) => {
-                    self.left.insert((record.id, record.revision));
+                    self.left.insert((record.id, question));
                     Ok(())
                 }
                 (_, Awaits::Signal(name)) => {
                     self.tell(engine, record.id, Event::Signalled { name: name.into() }).await
                 }
-                (Answer::Yes, Awaits::People) => self.vote(engine, record.id, Verdict::Approve).await,
-                (Answer::No, Awaits::People) => self.vote(engine, record.id, Verdict::Refuse).await,
+                (Answer::Yes, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Approve).await,
+                (Answer::No, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Refuse).await,
             };
         }
         self.pass_time().await

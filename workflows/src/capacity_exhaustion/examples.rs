@@ -24,6 +24,7 @@ fn example(next: usize) -> Option<CapacityExhaustion> {
             rung: *rung,
             seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
             within: gate.map_or(DAY, |gate| gate.within),
+            procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
         }
     };
     one.terms = Some(Terms {

@@ -96,6 +96,7 @@ fn terms(policy: &PlatformPolicy) -> Terms {
             rung,
             seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
             within: gate.map_or(engine::DAY, |gate| gate.within),
+            procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
         }
     };
     Terms {

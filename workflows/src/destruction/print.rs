@@ -3,7 +3,7 @@
 //! The page is one HTML file without scripts or links, laid out for A4; browsers print it to PDF. Whatever stands in a
 //! certificate is text here, never markup.
 
-use super::certificate::{Certificate, Entry, Verification};
+use super::certificate::{Certificate, Entry, Verification, Voted};
 use super::{
     canonical::value,
     sanitisation::{Outcome, SanitisationRecord},
@@ -211,8 +211,7 @@ pub fn text(verification: &Verification) -> Option<String> {
     );
     let _ = writeln!(text, "basis: {}, {}", certificate.legal_basis.basis, certificate.legal_basis.reference);
     for approval in &certificate.approvals {
-        let names: Vec<_> =
-            approval.votes.iter().map(|vote| format!("{} ({})", vote.name, vote.roles.join(", "))).collect();
+        let names: Vec<_> = approval.votes.iter().map(voter).collect();
         let _ = writeln!(
             text,
             "approved in {} on {} by {}: {}",
@@ -251,4 +250,11 @@ fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Who voted, by which roles, for whom, and whether alone.
+fn voter(vote: &Voted) -> String {
+    let whose = vote.on_behalf_of.as_ref().map(|other| format!(" for {other}")).unwrap_or_default();
+    let alone = if vote.break_glass { ", alone, in an emergency" } else { "" };
+    format!("{}{whose} ({}){alone}", vote.name, vote.roles.join(", "))
 }

@@ -27,6 +27,7 @@ fn example(happening: Happening) -> Option<IncidentResponse> {
         severity: Severity::High,
         policy: PlatformPolicy::built_in().ok()?.reference,
         seats: vec![Seat::of("platform_ops", 1)],
+        procedure: engine::Procedure::default(),
     });
     one.rested = true;
     one.cordons = vec!["a step".into()];

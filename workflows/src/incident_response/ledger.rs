@@ -8,7 +8,7 @@ use crate::{
     reclaim,
     tenancy::{Cohort, Node, NodeId, NodeUse, TenantId},
 };
-use engine::{Call, Entity, LedgerAction, Seat, Undecided, View};
+use engine::{Call, Entity, LedgerAction, Procedure, Seat, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
@@ -59,6 +59,9 @@ pub struct Opened {
     pub policy: PolicyRef,
     /// Who is asked before anybody is disturbed.
     pub seats: Vec<Seat>,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
 }
 
 /// Writes an incident down, with its severity. Safe to decide again.
@@ -89,8 +92,9 @@ pub(super) fn triage(view: &mut View, happening: &Happening) -> Result<Opened, U
         Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } => Severity::High,
         Happening::Other { .. } => Severity::Low,
     };
-    let seats = policy.approvals.incident.seats.clone();
-    Ok(Opened { severity, policy: policy.reference.clone(), seats })
+    let gate = &policy.approvals.incident;
+    let (seats, procedure) = (gate.seats.clone(), gate.procedure.clone());
+    Ok(Opened { severity, policy: policy.reference.clone(), seats, procedure })
 }
 
 /// Takes a node out of service for new work; answers whether this did it, and who runs there. Safe to decide again. Its

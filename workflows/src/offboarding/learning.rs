@@ -80,12 +80,12 @@ impl Offboarding {
     }
 
     pub(super) fn offboard_gate(&self) -> Gate {
-        let none = Gate { within: 5 * DAY, seats: vec![Seat::of("platform_ops", 1)] };
+        let none = Gate::plain(5 * DAY, vec![Seat::of("platform_ops", 1)]);
         self.term(|terms| terms.offboard.clone(), none)
     }
 
     pub(super) fn destroy_gate(&self) -> Gate {
-        let none = Gate { within: 5 * DAY, seats: vec![Seat::of("compliance", 1), Seat::of("security", 1)] };
+        let none = Gate::plain(5 * DAY, vec![Seat::of("compliance", 1), Seat::of("security", 1)]);
         self.term(|terms| terms.destroy.clone(), none)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     quotas::lines,
     tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, Resource, WorkspaceName},
 };
-use engine::{DAY, HOUR, Rule, Seat};
+use engine::{DAY, HOUR, Procedure, Rule, Seat};
 use std::{collections::BTreeMap, time::Duration};
 use strum::VariantArray;
 
@@ -74,6 +74,10 @@ impl Onboarding {
     pub(super) fn patience_seats(&self) -> Vec<Seat> {
         let none = || vec![Seat::of("platform_ops", 1)];
         self.terms.as_ref().map_or_else(none, |terms| terms.patience_seats.clone())
+    }
+
+    pub(super) fn procedure(&self) -> Procedure {
+        self.terms.as_ref().map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
     pub(super) fn waits(&self) -> Waits {

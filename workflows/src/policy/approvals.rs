@@ -3,10 +3,11 @@
 use super::{
     Ratio,
     document::Item,
+    procedures::procedure,
     reader::{Fields, Reader},
 };
 use crate::tenancy::Gpus;
-use engine::Seat;
+use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,6 +20,16 @@ pub struct Gate {
     pub within: Duration,
     /// Who must agree: different people, never the requester. Never empty.
     pub seats: Vec<Seat>,
+    /// What happens while they do not, and who may agree alone.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
+}
+
+impl Gate {
+    /// A question that just lapses.
+    pub(crate) fn plain(within: Duration, seats: Vec<Seat>) -> Self {
+        Self { within, seats, procedure: Procedure::default() }
+    }
 }
 
 /// Who decides on a larger quota.
@@ -57,13 +68,14 @@ pub struct Gates {
     pub capacity: BTreeMap<Rung, Gate>,
 }
 
-const GATE: [&str; 2] = ["within", "seats"];
+/// What every question may say.
+pub(super) const GATE: [&str; 6] = ["within", "seats", "escalate", "extend", "remind", "break_glass"];
 
 impl Gates {
     pub(super) fn read(fields: &Fields<'_>) -> Option<Self> {
         let gate = |name| fields.layer(name, &GATE).and_then(|fields| gate(&fields));
         let quota_increase = fields
-            .layer("quota_increase", &["within", "seats", "auto", "capacity"])
+            .layer("quota_increase", &[&GATE[..], &["auto", "capacity"]].concat())
             .and_then(|fields| quota_increase(&fields));
         let (quota_decrease, reclaim) = (gate("quota_decrease"), gate("reclaim"));
         let (offboard, destroy) = (gate("offboard"), gate("destroy"));
@@ -86,7 +98,8 @@ fn gate(fields: &Fields<'_>) -> Option<Gate> {
     let reader = fields.reader();
     let within = fields.must("within").and_then(|item| reader.duration(item));
     let seats = fields.must("seats").and_then(|item| seats(reader, item));
-    Some(Gate { within: within?, seats: seats? })
+    let procedure = procedure(fields);
+    Some(Gate { within: within?, seats: seats?, procedure: procedure? })
 }
 
 fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncrease> {
@@ -148,9 +161,17 @@ fn seat(reader: &Reader, item: &Item) -> Option<Seat> {
     let count = fields.must("count").and_then(|item| reader.whole(item, 1..=20_u32));
     let roles = fields.must("any_of")?;
     let any_of = reader.texts(roles)?;
-    if any_of.is_empty() || any_of.iter().any(|role| !ROLES.contains(&role.as_str())) {
-        reader.note(roles, "not all of these are roles".into(), format!("use {}", ROLES.join(", ")));
+    named(reader, roles, &any_of)?;
+    Some(Seat { any_of, count: count? })
+}
+
+/// Whether these are roles, or groups of users.
+pub(super) fn named(reader: &Reader, item: &Item, any_of: &[String]) -> Option<()> {
+    let group = |name: &str| name.strip_prefix("group:").is_some_and(|name| !name.is_empty());
+    if any_of.is_empty() || any_of.iter().any(|name| !ROLES.contains(&name.as_str()) && !group(name)) {
+        let remedy = format!("use {}, or `group:NAME`", ROLES.join(", "));
+        reader.note(item, "not all of these are roles or groups".into(), remedy);
         return None;
     }
-    Some(Seat { any_of, count: count? })
+    Some(())
 }

@@ -1,6 +1,9 @@
 //! What cannot be right in a policy although each value can be read: promises that its own rules break.
 
-use super::{PlatformPolicy, Rung, duration::show, finding::Finding, provenance::Provenance};
+use super::{
+    PlatformPolicy, Rung, duration::show, finding::Finding, procedures::doubts as doubts_of,
+    provenance::Provenance,
+};
 use engine::Seat;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +40,21 @@ fn seats(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
         let problem = "destruction is decided by one person alone".into();
         doubts.add("approvals.destroy.seats", problem, "ask at least two people");
     }
+    for (n, next) in gates.destroy.procedure.escalate.iter().enumerate() {
+        if people(&next.seats) < 2 {
+            let problem = "destruction is decided by one person alone".into();
+            doubts.add(&format!("approvals.destroy.escalate[{n}].seats"), problem, "ask at least two people");
+        }
+    }
+    if gates.destroy.procedure.break_glass.as_ref().is_some_and(|glass| !glass.destroys) {
+        let problem = "whoever breaks the glass here destroys, and this does not say that they may".into();
+        let remedy = "leave `break_glass` out, or add `destroys: true`";
+        doubts.add("approvals.destroy.break_glass", problem, remedy);
+    }
+    let asked = &policy.onboarding;
+    for (field, problem, remedy) in doubts_of(&asked.procedure, &asked.seats, asked.within) {
+        doubts.add(&format!("approvals.onboarding.{field}"), problem, remedy);
+    }
     let plain = [
         ("quota_increase", &gates.quota_increase.gate),
         ("quota_decrease", &gates.quota_decrease),
@@ -51,6 +69,9 @@ fn seats(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
         if gate.within.is_zero() {
             let problem = "people have no time to answer, so it always lapses".into();
             doubts.add(&format!("approvals.{name}.within"), problem, "give them a span such as `1h`");
+        }
+        for (field, problem, remedy) in doubts_of(&gate.procedure, &gate.seats, gate.within) {
+            doubts.add(&format!("approvals.{name}.{field}"), problem, remedy);
         }
         if gate.seats.iter().any(|seat| seat.any_of.iter().all(|role| role == "auditor")) {
             let problem = "an auditor reads and decides nothing, so the seat stays empty".into();

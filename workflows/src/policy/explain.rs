@@ -5,9 +5,10 @@ use super::{
     decisions::{IsolationFacts, IsolationRules, isolation},
     duration::show,
     evaluate::Facts,
+    procedures::told,
 };
 use crate::tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant};
-use engine::Seat;
+use engine::{Procedure, Seat};
 use serde::Serialize;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -123,9 +124,12 @@ impl List<'_> {
             increase.auto_gpus, increase.auto_share
         );
         self.key("approvals.quota_increase.auto", says);
-        self.key("approvals.quota_increase", gate(&increase.gate.seats, increase.gate.within));
+        self.key(
+            "approvals.quota_increase",
+            gate(&increase.gate.seats, increase.gate.within, &increase.gate.procedure),
+        );
         let decrease = &policy.approvals.quota_decrease;
-        self.key("approvals.quota_decrease", gate(&decrease.seats, decrease.within));
+        self.key("approvals.quota_decrease", gate(&decrease.seats, decrease.within, &decrease.procedure));
         for (n, soft) in policy.admission.soft.iter().enumerate() {
             let says = format!("told at {}, again after it fell below {}", soft.at, soft.clear);
             self.key(&format!("admission.soft[{n}]"), says);
@@ -166,7 +170,7 @@ impl List<'_> {
             self.key("lending.customer_sharing", policy.lending.customer_sharing.to_string());
         }
         let change = &policy.approvals.sla_change;
-        self.key("approvals.sla_change", gate(&change.seats, change.within));
+        self.key("approvals.sla_change", gate(&change.seats, change.within, &change.procedure));
     }
 
     fn admission(&mut self) {
@@ -286,17 +290,20 @@ impl List<'_> {
         let policy = self.policy;
         let tiers = names(&policy.self_service_tiers);
         self.key("self_service", format!("{tiers} up to {} GPUs need nobody", policy.self_service_gpus));
-        self.key("approvals.onboarding", gate(&policy.onboarding.seats, policy.onboarding.within));
+        self.key("approvals.onboarding", {
+            let asked = &policy.onboarding;
+            gate(&asked.seats, asked.within, &asked.procedure)
+        });
         let above = policy.onboarding.finance_above;
         let says = format!("above {above} a month also {}", seats(&policy.onboarding.finance_seats));
         self.key("approvals.onboarding.finance", says);
         let says = format!("with compliance tags also {}", seats(&policy.onboarding.security_seats));
         self.key("approvals.onboarding.security", says);
         let (offboard, destroy) = (&policy.approvals.offboard, &policy.approvals.destroy);
-        self.key("approvals.offboard", gate(&offboard.seats, offboard.within));
+        self.key("approvals.offboard", gate(&offboard.seats, offboard.within, &offboard.procedure));
         let window = show(policy.offboarding.export_window);
         self.key("offboarding.export_window", format!("{window} to fetch its data"));
-        self.key("approvals.destroy", gate(&destroy.seats, destroy.within));
+        self.key("approvals.destroy", gate(&destroy.seats, destroy.within, &destroy.procedure));
         for (medium, method) in &policy.sanitisation.minimum {
             let method = policy.sanitisation.method(*medium, self.subject.request.tenant.tier).max(*method);
             let medium = <&str>::from(*medium);
@@ -326,6 +333,6 @@ fn seats(seats: &[Seat]) -> String {
     each.collect::<Vec<_>>().join(" and ")
 }
 
-fn gate(asked: &[Seat], within: Duration) -> String {
-    format!("{}, within {}", seats(asked), show(within))
+fn gate(asked: &[Seat], within: Duration, procedure: &Procedure) -> String {
+    format!("{}, within {}{}", seats(asked), show(within), told(procedure, seats))
 }

@@ -24,6 +24,7 @@ mod offboarding;
 mod pins;
 mod platform;
 mod platform_reader;
+mod procedures;
 mod provenance;
 mod ratio;
 mod reader;

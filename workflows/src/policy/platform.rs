@@ -10,7 +10,7 @@ use super::{
     reader::Reader,
 };
 use crate::tenancy::{Cents, Compliance, GpuModel, Gpus, Isolation, RegionId, Residency, Tier};
-use engine::{Entity, Seat};
+use engine::{Entity, Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{
@@ -45,6 +45,9 @@ pub struct Approvals {
     pub finance_seats: Vec<Seat>,
     /// Who is asked when compliance tags are set.
     pub security_seats: Vec<Seat>,
+    /// What happens while they do not answer, and who may agree alone.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
 }
 
 /// What a compliance tag demands.

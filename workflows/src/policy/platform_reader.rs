@@ -2,7 +2,7 @@
 
 use super::{
     admission::Admission,
-    approvals::{Gates, seats},
+    approvals::{GATE, Gates, seats},
     capacity::Capacity,
     contradictions::contradictions,
     document::{Item, Value},
@@ -13,6 +13,7 @@ use super::{
     offboarding::Offboarding,
     pins,
     platform::{Approvals, Demands, PlatformPolicy, PolicyRef, sha256},
+    procedures::procedure,
     provenance::Provenance,
     reader::{Fields, Reader},
     reclaim::Reclaim,
@@ -87,7 +88,7 @@ fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> 
     let older = older(&top);
     let approvals = top.layer("approvals", &APPROVALS);
     let onboarding = approvals
-        .and_then(|all| all.layer("onboarding", &["within", "seats", "finance", "security"]))
+        .and_then(|all| all.layer("onboarding", &[&GATE[..], &["finance", "security"]].concat()))
         .and_then(|fields| onboarding(&fields));
     let gates = approvals.and_then(|fields| Gates::read(&fields));
     let capacity = Capacity::fields(&top);
@@ -252,12 +253,14 @@ fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
     let above = finance.and_then(|finance| reader.cents(finance.must("above_cents_per_month")?));
     let finance_seats = finance.and_then(seats_at);
     let security_seats = security.and_then(seats_at);
+    let procedure = procedure(fields);
     Some(Approvals {
         within: within?,
         seats: always?,
         finance_above: above?,
         finance_seats: finance_seats?,
         security_seats: security_seats?,
+        procedure: procedure?,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::{
         WorkspaceName,
     },
 };
-use engine::Seat;
+use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,6 +48,9 @@ pub struct Terms {
     pub seats: Vec<Seat>,
     /// How long they have.
     pub approve_within: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
     /// How long capacity is waited for before people are asked.
     pub waitlist: Duration,
     /// Who is asked then.
@@ -95,6 +98,11 @@ impl Terms {
         Self {
             policy: policy.reference.clone(),
             waived,
+            procedure: policy
+                .onboarding
+                .procedure
+                .clone()
+                .besides(seats.get(policy.onboarding.seats.len()..).unwrap_or_default()),
             seats,
             approve_within: policy.onboarding.within,
             waitlist: policy.waitlist,

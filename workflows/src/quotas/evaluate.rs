@@ -185,6 +185,7 @@ impl<'a> Judge<'a> {
         Some(ChangeTerms {
             policy: self.policy.reference.clone(),
             waived,
+            procedure: gate.procedure.clone().besides(seats.get(gate.seats.len()..).unwrap_or_default()),
             seats,
             approve_within: gate.within,
             wait: self.policy.waitlist,

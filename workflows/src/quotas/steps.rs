@@ -8,7 +8,7 @@ use crate::{
     },
     tenancy::Allowance,
 };
-use engine::{DAY, HOUR, Rule, Seat};
+use engine::{DAY, HOUR, Procedure, Rule, Seat};
 use std::time::Duration;
 
 /// How long people and capacity, or less use, are waited for.
@@ -48,6 +48,10 @@ impl Steps<'_> {
 
     pub(crate) fn patience_seats(&self) -> Vec<Seat> {
         self.terms.map_or_else(nobody, |terms| terms.patience_seats.clone())
+    }
+
+    pub(crate) fn procedure(&self) -> Procedure {
+        self.terms.map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
     pub(crate) fn waits(&self) -> Waits {

@@ -10,7 +10,7 @@ use crate::{
         WorkspaceName,
     },
 };
-use engine::Seat;
+use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
@@ -26,6 +26,9 @@ pub struct ChangeTerms {
     pub seats: Vec<Seat>,
     /// How long they have.
     pub approve_within: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
     /// How long capacity, or the end of excess use, is waited for before people are asked.
     pub wait: Duration,
     /// Who is asked then.
@@ -128,6 +131,7 @@ pub(crate) fn example_terms(kind: ClusterKind) -> Option<ChangeTerms> {
         waived: None,
         seats: gate.seats.clone(),
         approve_within: gate.within,
+        procedure: gate.procedure.clone(),
         wait: policy.waitlist,
         patience_seats: gate.seats.clone(),
         patience: policy.patience,

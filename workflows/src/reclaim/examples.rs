@@ -48,6 +48,7 @@ fn planned(cause: Cause) -> Option<Reclaim> {
             deadline: Timestamp::default(),
             seats: PlatformPolicy::built_in().ok()?.approvals.reclaim.seats.clone(),
             patience: 60 * MINUTE,
+            procedure: engine::Procedure::default(),
             plans: 4,
         },
         victims: vec![victim],

@@ -13,7 +13,7 @@ use crate::{
         WorkloadState, WorkspaceName, workspace_key,
     },
 };
-use engine::{Seat, Undecided, View};
+use engine::{Procedure, Seat, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
@@ -32,6 +32,9 @@ pub struct Terms {
     pub seats: Vec<Seat>,
     /// How long they have.
     pub patience: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
     /// How often it is planned at most.
     pub plans: u32,
 }
@@ -317,6 +320,7 @@ fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> Terms {
         deadline,
         seats: policy.approvals.reclaim.seats.clone(),
         patience: policy.approvals.reclaim.within,
+        procedure: policy.approvals.reclaim.procedure.clone(),
         plans: policy.reclaim.replans.saturating_add(1),
     }
 }

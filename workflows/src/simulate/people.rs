@@ -41,12 +41,8 @@ impl Replay<'_> {
             for (number, seat) in (1..).zip(&case.seats) {
                 for place in 0..seat.count {
                     let name = format!("person-{number}-{place}");
-                    let vote = Vote {
-                        person: Person::new(&name, seat.any_of.iter().cloned()),
-                        verdict: Verdict::Approve,
-                        reason: "simulated".into(),
-                        at: now,
-                    };
+                    let person = Person::new(&name, seat.any_of.iter().cloned());
+                    let vote = Vote::new(person, Verdict::Approve, "simulated", now);
                     let digest = case.digest.clone();
                     // One that comes too late, or on a plan that has changed, is refused; the next look asks again.
                     let _ = self.stage.engine.deliver(case.execution, Event::Voted { vote, digest }).await;

@@ -8,7 +8,7 @@ use crate::{
         TenantState, Tier, WorkspaceClass, WorkspaceName,
     },
 };
-use engine::{Entity, Seat};
+use engine::{Entity, Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
@@ -52,6 +52,9 @@ pub struct SlaTerms {
     pub seats: Vec<Seat>,
     /// How long they have.
     pub approve_within: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
     /// How long what stands in the way is waited for before people are asked.
     pub wait: Duration,
     /// How long those people have.
@@ -205,6 +208,7 @@ impl Judge<'_> {
             policy: policy.reference.clone(),
             seats: gate.seats.clone(),
             approve_within: gate.within,
+            procedure: gate.procedure.clone(),
             wait: policy.waitlist,
             patience: policy.patience,
             priority: (priority(before.tier), priority(after.tier)),

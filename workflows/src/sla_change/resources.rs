@@ -10,7 +10,7 @@ use crate::{
     quotas::{Waits, layers, names},
     tenancy::{ClusterKind, Resource},
 };
-use engine::{DAY, HOUR, Seat, Step, act_each};
+use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};
 
 impl SlaChange {
     pub(super) fn seats(&self) -> Vec<Seat> {
@@ -20,6 +20,10 @@ impl SlaChange {
 
     pub(super) fn patience_seats(&self) -> Vec<Seat> {
         self.seats()
+    }
+
+    pub(super) fn procedure(&self) -> Procedure {
+        self.terms.as_ref().map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
     pub(super) fn waits(&self) -> Waits {

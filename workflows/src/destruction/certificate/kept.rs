@@ -224,8 +224,10 @@ impl Approved {
     #[must_use]
     pub fn of(case: ApprovalCase, schema: u32) -> Self {
         let vote = |vote: engine::Vote| Voted {
+            roles: vote.seated().roles.clone(),
+            on_behalf_of: vote.on_behalf_of.map(|person| person.name),
+            break_glass: vote.break_glass,
             name: vote.person.name,
-            roles: vote.person.roles,
             verdict: vote.verdict,
             reason: vote.reason,
             at: vote.at.into(),

@@ -106,8 +106,14 @@ pub struct Requested {
 pub struct Voted {
     /// Who.
     pub name: String,
-    /// The roles held at that moment.
+    /// The roles held at that moment, or those delegated by whom the vote was cast for.
     pub roles: Vec<String>,
+    /// For whom, if not in their own right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_behalf_of: Option<String>,
+    /// It counted alone, in an emergency.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub break_glass: bool,
     /// For the plan, or against it.
     pub verdict: engine::Verdict,
     /// Why.

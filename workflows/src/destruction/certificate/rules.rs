@@ -110,6 +110,17 @@ fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, pro
         if !names.insert(&cast.name) {
             wrong(&format!("votes[{vote}].name"), format!("{} voted twice", cast.name));
         }
+        if let Some(other) = &cast.on_behalf_of {
+            if *other == approval.requested_by || *other == certificate.request.by {
+                wrong(
+                    &format!("votes[{vote}].on_behalf_of"),
+                    format!("{other} asked for it and has no vote"),
+                );
+            }
+            if !names.insert(other) {
+                wrong(&format!("votes[{vote}].on_behalf_of"), format!("{other} voted twice"));
+            }
+        }
         if cast.verdict == Verdict::Refuse {
             wrong(&format!("votes[{vote}].verdict"), format!("{} refused", cast.name));
         }
@@ -118,7 +129,9 @@ fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, pro
         }
     }
     let ballot = ballot(approval);
-    if ballot.places() == 0 || ballot.taken() < ballot.places() {
+    // One alone, in an emergency, says why; whoever reads the certificate sees that it was so.
+    let broken = approval.votes.iter().any(|vote| vote.break_glass && !vote.reason.trim().is_empty());
+    if ballot.places() == 0 || (ballot.taken() < ballot.places() && !broken) {
         wrong("votes", format!("fill {} of {} seats", ballot.taken(), ballot.places()));
     }
     if approval.granted_at > certificate.pivot_at {
@@ -130,11 +143,9 @@ fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, pro
 }
 
 fn ballot(approval: &Approved) -> Ballot {
-    let vote = |vote: &super::Voted| Vote {
-        person: Person { name: vote.name.clone(), roles: vote.roles.clone() },
-        verdict: vote.verdict,
-        reason: String::new(),
-        at: vote.at.into(),
+    let vote = |vote: &super::Voted| {
+        let person = Person { name: vote.name.clone(), roles: vote.roles.clone() };
+        Vote::new(person, vote.verdict, "", vote.at.into())
     };
     // More seats than votes can fill are a problem all the same, and cost no time here.
     let seats = approval.seats.iter().map(|seat| engine::Seat { count: seat.count.min(100), ..seat.clone() });

@@ -1,0 +1,235 @@
+//! Delegations: somebody votes for somebody else, for a time. Never passed on: whoever delegates gives their own roles.
+//!
+//! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
+//! delegator has asked for.
+
+use super::{Caller, Role, User, document::all, group::groups_of};
+use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use store::{ExecutionId, Key, Store, Timestamp};
+
+/// How long a delegation lasts at most.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// That `to` may vote for `from`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Delegation {
+    /// Names it.
+    pub(crate) id: String,
+    /// Who delegates.
+    pub(crate) from: String,
+    /// To whom.
+    pub(crate) to: String,
+    /// Which roles and groups; empty for all that `from` holds when a vote is cast.
+    pub(crate) roles: Vec<String>,
+    /// From when on.
+    pub(crate) since: Timestamp,
+    /// Until when, that moment excluded.
+    pub(crate) until: Timestamp,
+    /// Why.
+    pub(crate) reason: String,
+    /// The tenant that both are bound to, if they are.
+    pub(crate) tenant: Option<String>,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// By whom: `from`, or an admin.
+    pub(crate) created_by: String,
+    /// Who took it back before its end, if anybody did; `until` is when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_by: Option<String>,
+}
+
+impl Entity for Delegation {
+    const COLLECTION: &'static str = "delegations";
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Delegation {
+    /// `planned`, `in_force` or `over`.
+    pub(crate) fn state(&self, now: Timestamp) -> &'static str {
+        if now < self.since && self.since < self.until {
+            "planned"
+        } else if now < self.until {
+            "in_force"
+        } else {
+            "over"
+        }
+    }
+
+    fn mandate(&self) -> Mandate {
+        Mandate {
+            id: self.id.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            roles: self.roles.clone(),
+            since: self.since,
+            until: self.until,
+        }
+    }
+}
+
+/// A delegation that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct NewDelegation {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) until: Timestamp,
+    pub(crate) reason: String,
+}
+
+fn invalid(why: String) -> Undecided {
+    ActionError::permanent("delegation.invalid", why).into()
+}
+
+/// Writes a delegation down.
+///
+/// # Errors
+/// `delegation.invalid`, which names the field, or the store's.
+pub(crate) async fn delegate<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    new: NewDelegation,
+    by: &str,
+) -> Result<Delegation, Error> {
+    let now = engine.clock().now();
+    let id = ExecutionId::new(now, engine.clock().entropy()).to_string();
+    let groups = groups_of(&**engine.store(), &new.from).await?;
+    let groups: Vec<String> = groups.iter().map(super::group::Group::seat).collect();
+    engine
+        .ledger(true, |view| {
+            let from = known(view, "from", &new.from)?;
+            let to = known(view, "to", &new.to)?;
+            check(&new, &from, &to, &groups, now)?;
+            let made = Delegation {
+                id: id.clone(),
+                from: new.from.clone(),
+                to: new.to.clone(),
+                roles: new.roles.clone(),
+                since: new.since.unwrap_or(now),
+                until: new.until,
+                reason: new.reason.clone(),
+                tenant: from.tenant,
+                created_at: now,
+                created_by: by.into(),
+                ended_by: None,
+            };
+            view.put(&made)?;
+            Ok(made)
+        })
+        .await
+}
+
+fn known(view: &mut View, field: &str, name: &str) -> Result<User, Undecided> {
+    view.get::<User>(name)?.ok_or_else(|| invalid(format!("{field}: there is no user {name}")))
+}
+
+fn check(
+    new: &NewDelegation,
+    from: &User,
+    to: &User,
+    groups: &[String],
+    now: Timestamp,
+) -> Result<(), Undecided> {
+    if from.name == to.name {
+        return Err(invalid("to: nobody stands in for themselves; name another user".into()));
+    }
+    if from.tenant != to.tenant {
+        let why = "to: who stands in must be bound to the same tenant as who delegates, or to none like them";
+        return Err(invalid(why.into()));
+    }
+    if !to.roles.iter().any(|role| super::Verb::Decide.roles().contains(role)) {
+        return Err(invalid(format!("to: {} holds no role that decides; choose somebody who does", to.name)));
+    }
+    let since = new.since.unwrap_or(now);
+    if new.until <= since || new.until <= now {
+        return Err(invalid("until: it ends before it begins, or has ended; name a later time".into()));
+    }
+    if new.until.since(since) > LONGEST {
+        let days = LONGEST.as_secs() / DAY.as_secs();
+        return Err(invalid(format!("until: a delegation lasts at most {days} days; name an earlier time")));
+    }
+    if new.reason.trim().is_empty() {
+        return Err(invalid("reason: say why, for the record".into()));
+    }
+    let held = person_of(from, groups);
+    if let Some(role) = new.roles.iter().find(|role| !held.roles.contains(role)) {
+        let why = format!("roles: {} does not hold {role}; one holds: {}", from.name, held.roles.join(", "));
+        return Err(invalid(why));
+    }
+    Ok(())
+}
+
+/// Ends a delegation now, if it has not ended; `None` when there is none that `may` see.
+///
+/// # Errors
+/// `delegation.not_yours` where `may_end` says no, or the store's.
+pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    id: &str,
+    by: &Caller,
+) -> Result<Option<Delegation>, Error> {
+    let now = engine.clock().now();
+    engine
+        .ledger(true, |view| {
+            let found = view.get::<Delegation>(id)?;
+            let seen = found.filter(|found| by.tenant.is_none() || by.tenant == found.tenant);
+            let Some(found) = seen else { return Ok(None) };
+            if found.from != by.name && found.to != by.name && !by.roles.contains(&Role::Admin) {
+                let why = format!("only {}, {} and admins may take it back", found.from, found.to);
+                return Err(ActionError::permanent("delegation.not_yours", why).into());
+            }
+            if found.until <= now {
+                return Ok(Some(found));
+            }
+            let ended = Delegation { until: now, ended_by: Some(by.name.clone()), ..found };
+            view.put(&ended)?;
+            Ok(Some(ended))
+        })
+        .await
+}
+
+/// All that stand in for somebody and are one of `names`, as the core sees them, also those that are over: what the requester
+/// once delegated counts.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec<Mandate>, store::Error> {
+    let found = all::<Delegation>(store).await?;
+    Ok(found.iter().filter(|one| names.contains(&one.to.as_str())).map(Delegation::mandate).collect())
+}
+
+/// A user as approvals see them, with roles of their own and the groups they belong to.
+fn person_of(user: &User, groups: &[String]) -> Person {
+    let caller = Caller { name: user.name.clone(), roles: user.roles.clone(), tenant: user.tenant.clone() };
+    let mut person = caller.person();
+    if user.tenant.is_none() {
+        person.roles.extend(groups.iter().cloned());
+    }
+    person
+}
+
+/// The user of this name as approvals see them; `None` when there is none bound to the same tenant as `like`.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn sitting(
+    store: &dyn Store,
+    name: &str,
+    like: &Caller,
+) -> Result<Option<Person>, store::Error> {
+    let key = Key::new(User::COLLECTION, name);
+    let Some(found) = store.document(&key).await? else { return Ok(None) };
+    let corrupt = |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+    let user: User = serde_json::from_slice(&found.body).map_err(corrupt)?;
+    if user.tenant != like.tenant {
+        return Ok(None);
+    }
+    let groups = groups_of(store, name).await?;
+    let groups: Vec<String> = groups.iter().map(super::group::Group::seat).collect();
+    Ok(Some(person_of(&user, &groups)))
+}

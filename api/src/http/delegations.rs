@@ -1,0 +1,146 @@
+//! `/v1/delegations`: who decides for whom, and until when.
+
+use super::{
+    code::Code,
+    page::{Listed, Page, document, documents},
+    problem::Problem,
+    read::{Asked, Sent},
+    reservations::time,
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Delegation, NewDelegation, Role, User, Verb, delegate, end_delegation},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, give) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Delegate));
+    vec![
+        Route::get("/v1/delegations", read, list),
+        Route::get("/v1/delegations/{id}", read, show),
+        Route::post("/v1/delegations", give, add),
+        Route::delete("/v1/delegations/{id}", give, end),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    from: Option<String>,
+    to: Option<String>,
+    state: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(app: &App, delegation: &Delegation) -> Value {
+    let mut value = view::thing(delegation, &["since", "until", "created_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(delegation.state(app.engine.clock().now())));
+    }
+    value
+}
+
+/// Whether it exists for the caller: who is bound to a tenant sees those among that tenant's people.
+fn visible(caller: &Caller, delegation: &Delegation) -> bool {
+    caller.tenant.is_none() || caller.tenant == delegation.tenant
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    if let Some(state) = wanted.state.as_deref().filter(|state| !STATES.contains(state)) {
+        let detail = format!("state: {state:?} is none; use {}", STATES.join(", "));
+        return Err(Problem::new(Code::QueryInvalid, detail));
+    }
+    let now = app.engine.clock().now();
+    let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+    let of = |one: &Delegation| {
+        visible(&caller, one)
+            && is(&wanted.from, &one.from)
+            && is(&wanted.to, &one.to)
+            && is(&wanted.state, one.state(now))
+    };
+    let (found, next) = documents::<Delegation>(&app, "", &page, of).await?;
+    Ok(Json(Listed::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
+}
+
+/// The states that a delegation can be in.
+const STATES: [&str; 3] = ["planned", "in_force", "over"];
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let found = document::<Delegation>(&app, &id).await?.filter(|one| visible(&caller, one));
+    found.map(|one| Json(seen(&app, &one))).ok_or_else(|| Problem::not_found("delegation", &id))
+}
+
+/// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    from: Option<String>,
+    to: String,
+    #[serde(default)]
+    roles: Vec<String>,
+    since: Option<String>,
+    until: String,
+    reason: String,
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<New>,
+) -> Result<Response, Problem> {
+    let from = new.from.unwrap_or_else(|| caller.name.clone());
+    if from != caller.name {
+        let user = document::<User>(&app, &from).await?;
+        let own = |user: &User| caller.tenant.is_none() || caller.tenant == user.tenant;
+        if caller.tenant.is_some() && !user.as_ref().is_some_and(own) {
+            let detail = format!("from: {} may not delegate for people of others", caller.name);
+            return Err(Problem::new(Code::ForeignTenant, detail));
+        }
+        if !caller.roles.contains(&Role::Admin) {
+            let detail = format!("from: only {from}, or an admin, delegates for {from}; leave it out");
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+    }
+    let asked = NewDelegation {
+        from,
+        to: new.to,
+        roles: new.roles,
+        since: time("since", new.since.as_deref())?,
+        until: time("until", Some(&new.until))?.unwrap_or_default(),
+        reason: new.reason,
+    };
+    let made = delegate(&app.engine, asked, &caller.name).await?;
+    tracing::info!(from = made.from, to = made.to, id = made.id, by = caller.name, "delegated");
+    let location = [(header::LOCATION, format!("/v1/delegations/{}", made.id))];
+    Ok((StatusCode::CREATED, location, Json(seen(&app, &made))).into_response())
+}
+
+async fn end(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let ended = end_delegation(&app.engine, &id, &caller).await?;
+    let ended = ended.ok_or_else(|| Problem::not_found("delegation", &id))?;
+    tracing::info!(from = ended.from, to = ended.to, id, by = caller.name, "delegation ended");
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,130 @@
+//! `/v1/groups`: groups of users, for whose members seats of approvals may be.
+
+use super::{
+    page::{Listed, Page, document, documents},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, Group, Verb, add_group, change_group, remove_group},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
+    vec![
+        Route::get("/v1/groups", read, list),
+        Route::get("/v1/groups/{name}", read, show),
+        Route::post("/v1/groups", manage, add),
+        Route::post("/v1/groups/{name}:join", manage, join),
+        Route::post("/v1/groups/{name}:leave", manage, leave),
+        Route::delete("/v1/groups/{name}", manage, remove),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(group: &Group) -> Value {
+    view::thing(group, &["created_at"])
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (groups, next) = documents::<Group>(&app, "", &page, |_| true).await?;
+    Ok(Json(Listed::new(groups.iter().map(seen).collect(), next)))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+    let group = document::<Group>(&app, &name).await?;
+    group.map(|group| Json(seen(&group))).ok_or_else(|| Problem::not_found("group", &name))
+}
+
+/// A group to be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    name: String,
+    #[serde(default)]
+    members: BTreeSet<String>,
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<New>,
+) -> Result<Response, Problem> {
+    let group = add_group(&app.engine, &new.name, new.members, &caller.name).await?;
+    tracing::info!(group = group.name, by = caller.name, "group made");
+    let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
+    Ok((StatusCode::CREATED, location, Json(seen(&group))).into_response())
+}
+
+/// Who comes or goes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Who {
+    #[serde(default)]
+    user: String,
+}
+
+async fn join(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(who): Sent<Who>,
+) -> Result<Json<Value>, Problem> {
+    change(&app, &caller, &name, &who, true).await
+}
+
+async fn leave(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(who): Sent<Who>,
+) -> Result<Json<Value>, Problem> {
+    change(&app, &caller, &name, &who, false).await
+}
+
+async fn change(
+    app: &Shared,
+    caller: &Caller,
+    name: &str,
+    who: &Who,
+    joins: bool,
+) -> Result<Json<Value>, Problem> {
+    let changed = change_group(&app.engine, name, &who.user, joins).await?;
+    let group = changed.ok_or_else(|| Problem::not_found("group", name))?;
+    tracing::info!(group = group.name, user = who.user, joins, by = caller.name, "group changed");
+    Ok(Json(seen(&group)))
+}
+
+async fn remove(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    if remove_group(&app.engine, &name).await? {
+        tracing::info!(group = name, by = caller.name, "group removed");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("group", &name))
+}

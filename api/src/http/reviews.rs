@@ -1,0 +1,106 @@
+//! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
+
+use super::{
+    approvals::find,
+    code::Code,
+    page::{Listed, Page, documents},
+    problem::Problem,
+    read::{Asked, Sent},
+    view,
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, mandates_to},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use engine::{Entity as _, Review, ReviewDone};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Whether those are listed that wait, or those that are done.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Which {
+    #[default]
+    Open,
+    Done,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    tenant: Option<String>,
+    #[serde(default)]
+    state: Which,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A review, named by its approval.
+fn seen(review: &Review) -> Value {
+    let mut value = view::readable(review, &["at"]);
+    if let Some(fields) = value.as_object_mut() {
+        let id = fields.remove("approval").unwrap_or_default();
+        fields.insert("id".into(), id);
+        fields.insert("execution".into(), json!(review.execution.to_string()));
+        fields.entry("outcome").or_insert(Value::Null);
+    }
+    value
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let of = |review: &Review| {
+        caller.sees(&review.tenant) && wanted.tenant.as_deref().is_none_or(|tenant| tenant == review.tenant)
+    };
+    let (found, next) = match wanted.state {
+        Which::Open => documents::<Review>(&app, "", &page, of).await?,
+        Which::Done => {
+            let (found, next) = documents::<ReviewDone>(&app, "", &page, |done| of(&done.0)).await?;
+            (found.into_iter().map(|done| done.0).collect(), next)
+        }
+    };
+    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+}
+
+/// What was found.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Found {
+    #[serde(default)]
+    note: String,
+}
+
+pub(super) async fn review(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(found): Sent<Found>,
+) -> Result<Json<Value>, Problem> {
+    let case = find(&app, &caller, &id).await?;
+    let mandates = mandates_to(&**app.engine.store(), &[&caller.name]).await?;
+    let now = app.engine.clock().now();
+    let done = app
+        .engine
+        .ledger(true, |view| {
+            let Some(review) = view.get::<Review>(&case.id)? else { return Ok(None) };
+            let done = review.done(&caller.name, &mandates, &found.note, now)?;
+            view.delete::<Review>(&done.id())?;
+            view.put(&done)?;
+            Ok(Some(done))
+        })
+        .await?;
+    let Some(ReviewDone(review)) = done else {
+        let detail = format!("nothing about approval {} waits for a review", case.id);
+        return Err(Problem::new(Code::NotFound, detail));
+    };
+    tracing::info!(approval = case.id, by = caller.name, "reviewed what was decided alone");
+    Ok(Json(seen(&review)))
+}

@@ -1,0 +1,295 @@
+//! Whatever happens to an approval, in whatever order: what it grants, enough entitled people have granted.
+
+use super::{
+    question::{Asked, Question, START, State, mandate, person},
+    random::Random,
+};
+use crate::{
+    Ballot, BreakGlass, DAY, Escalation, Event, HOUR, MINUTE, Mandate, Order, Person, PlanDigest, Procedure,
+    Reminders, Ruling, Seat, Verdict, Vote, What,
+};
+use store::Timestamp;
+
+const NAMES: [&str; 7] = ["rita", "ada", "bob", "carl", "dan", "eve", "bea"];
+const ROLES: [&[&str]; 7] = [
+    &["ops", "lead", "breakglass"],
+    &["ops"],
+    &["ops", "lead"],
+    &["lead", "group:night"],
+    &[],
+    &["chief"],
+    &["breakglass"],
+];
+
+/// Who stands in for whom, when.
+fn mandates(random: &mut Random) -> Vec<Mandate> {
+    (0..random.below(9))
+        .map(|_| {
+            let since = START.after(HOUR * u32::try_from(random.below(10)).unwrap());
+            let until = since.after(HOUR * u32::try_from(random.below(30)).unwrap());
+            let (from, to) = (*random.pick(&NAMES), *random.pick(&NAMES));
+            let roles = if random.one_in(3) { vec!["ops".into()] } else { vec![] };
+            Mandate { roles, ..mandate(from, to, since, until) }
+        })
+        .collect()
+}
+
+fn procedure(random: &mut Random) -> Procedure {
+    let seats: [Vec<Seat>; 4] = [
+        vec![Seat::of("lead", 1), Seat::of("ops", 1)],
+        vec![Seat::of("lead", 2)],
+        vec![Seat { any_of: vec!["chief".into(), "group:night".into()], count: 1 }],
+        vec![],
+    ];
+    let escalate = (0..random.below(3)).map(|n| Escalation {
+        after: HOUR * u32::try_from(1 + n * 8 + random.below(8)).unwrap(),
+        seats: random.pick(&seats).clone(),
+    });
+    let escalate = escalate.collect();
+    let hours = |random: &mut Random, most| HOUR * u32::try_from(1 + random.below(most)).unwrap();
+    let remind = Reminders {
+        before: (0..random.below(3)).map(|_| hours(random, 30)).collect(),
+        every: random.one_in(2).then(|| hours(random, 9)),
+    };
+    let glass =
+        BreakGlass { any_of: vec!["breakglass".into()], reason_at_least: 5, destroys: random.one_in(2) };
+    Procedure {
+        escalate,
+        extend: random.one_in(2).then(|| hours(random, 20)),
+        remind,
+        break_glass: random.one_in(2).then_some(glass),
+    }
+}
+
+fn vote(asked: &Asked, known: &[Mandate], random: &mut Random) -> (Vote, PlanDigest) {
+    let who = |random: &mut Random| usize::try_from(random.below(NAMES.len() as u64)).unwrap();
+    let of = |place: usize| person(NAMES[place], ROLES[place]);
+    let place = |name: &str| NAMES.iter().position(|known| *known == name).unwrap();
+    let (voter, principal) = if random.one_in(2) && !known.is_empty() {
+        let mandate = random.pick(known);
+        (of(place(&mandate.to)), Some(of(place(&mandate.from))))
+    } else {
+        (of(who(random)), random.one_in(10).then(|| of(who(random))))
+    };
+    let involved = |name: &str| name == voter.name || principal.as_ref().is_some_and(|p| p.name == name);
+    let vote = Vote {
+        mandates: known.iter().filter(|mandate| involved(&mandate.to)).cloned().collect(),
+        on_behalf_of: principal.clone(),
+        break_glass: random.one_in(8),
+        ..Vote::new(
+            voter.clone(),
+            if random.one_in(10) { Verdict::Refuse } else { Verdict::Approve },
+            if random.one_in(3) { "" } else { "because" },
+            asked.now,
+        )
+    };
+    let old = PlanDigest("sha256:old".into());
+    (vote, if random.one_in(8) { old } else { asked.exec.digest() })
+}
+
+/// The seats that each could take, tried by hand.
+fn seated(voters: &[&Person], seats: &[Seat]) -> bool {
+    let Some((voter, rest)) = voters.split_first() else {
+        return seats.iter().all(|seat| seat.count == 0);
+    };
+    let takes = (0..seats.len()).any(|place| {
+        let mut left = seats.to_vec();
+        let seat = &mut left[place];
+        let suits = seat.count > 0 && seat.any_of.iter().any(|role| voter.roles.contains(role));
+        seat.count = seat.count.saturating_sub(1);
+        suits && seated(rest, &left)
+    });
+    takes || seated(rest, seats)
+}
+
+/// Whether `ballot` may have been granted, by the rules and not by the code.
+fn lawful(ballot: &Ballot, known: &[Mandate], roles: &dyn Fn(&str) -> Vec<String>) {
+    let mut names = Vec::new();
+    for vote in &ballot.votes {
+        assert_eq!(vote.verdict, Verdict::Approve);
+        let involved = [Some(&vote.person), vote.on_behalf_of.as_ref()];
+        for person in involved.into_iter().flatten() {
+            assert_ne!(person.name, "rita", "the requester");
+            assert!(!names.contains(&person.name), "{} twice", person.name);
+            names.push(person.name.clone());
+            let stands = known.iter().any(|mandate| {
+                mandate.from == "rita"
+                    && mandate.to == person.name
+                    && mandate.since < mandate.until
+                    && mandate.since <= vote.at
+                    && mandate.until > ballot.opened_at
+            });
+            assert!(!stands, "{} stands for the requester", person.name);
+        }
+        if let Some(principal) = &vote.on_behalf_of {
+            let holds = |mandate: &&Mandate| {
+                mandate.from == principal.name
+                    && mandate.to == vote.person.name
+                    && mandate.since <= vote.at
+                    && vote.at < mandate.until
+            };
+            let held: Vec<_> = known.iter().filter(holds).collect();
+            assert!(!held.is_empty(), "nobody delegated that");
+            for role in &principal.roles {
+                assert!(roles(&principal.name).contains(role));
+                assert!(held.iter().any(|m| m.roles.is_empty() || m.roles.contains(role)), "{role}");
+            }
+        }
+        assert!(ballot.deadline.is_none_or(|deadline| vote.at < deadline), "after the deadline");
+    }
+    if let Some(vote) = ballot.broken_by() {
+        let glass = ballot.procedure.break_glass.as_ref().unwrap();
+        assert!(vote.on_behalf_of.is_none() && vote.reason.len() >= glass.reason_at_least as usize);
+        assert!(glass.any_of.iter().any(|role| roles(&vote.person.name).contains(role)));
+        return;
+    }
+    let voters: Vec<&Person> = ballot.votes.iter().map(Vote::seated).collect();
+    assert!(ballot.places() > 0 && seated(&voters, &ballot.seats), "{ballot:?}");
+}
+
+/// How often an entry of the timetable is in a ballot's history: as often as policy says, and no more.
+fn timely(ballot: &Ballot) {
+    let times = |wanted: fn(&What) -> bool| ballot.history.iter().filter(|h| wanted(&h.what)).count();
+    assert!(times(|what| matches!(what, What::Escalated { .. })) <= ballot.procedure.escalate.len());
+    assert!(times(|what| matches!(what, What::Extended { .. })) <= 1);
+    assert!(ballot.history.is_sorted_by_key(|happened| happened.at));
+    let reminded: Vec<_> =
+        ballot.history.iter().filter(|h| h.what == What::Reminded).map(|happened| happened.at).collect();
+    let before = reminded.len();
+    let mut distinct = reminded;
+    distinct.dedup();
+    assert!(before <= distinct.len() + ballot.stage(), "two reminders at once: {ballot:?}");
+}
+
+struct History {
+    asked: Asked,
+    random: Random,
+    known: Vec<Mandate>,
+    /// What has been decided, and on what.
+    ruled: Option<(Ruling, u32)>,
+}
+
+impl History {
+    fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let destroys = random.one_in(3);
+        let question = Question { destroys, ..Question::held_by(procedure(&mut random)) };
+        let known = mandates(&mut random);
+        Self { asked: Asked::of(question), random, known, ruled: None }
+    }
+
+    fn event(&mut self) -> Event {
+        let visit = self.asked.exec.visit;
+        let name = (*self.random.pick(&NAMES)).to_owned();
+        let order = Order { by: name, reason: "so".into() };
+        match self.random.below(20) {
+            0..=9 => {
+                let (vote, digest) = vote(&self.asked, &self.known, &mut self.random);
+                Event::Voted { vote, digest }
+            }
+            10 | 11 => Event::VoteWithdrawn(order),
+            12..=15 => self.asked.alarm().map_or(Event::DeadlinePassed { visit }, |(_, event)| event),
+            16 => Event::PauseRequested(order),
+            17 => Event::ResumeRequested(order),
+            18 => Event::RetryRequested(order),
+            _ => Event::Signalled { name: "go".into() },
+        }
+    }
+
+    fn step(&mut self) {
+        let due = self.asked.alarm().map_or(self.asked.now, |(due, _)| due);
+        self.asked.now = match self.random.below(6) {
+            0 => self.asked.now.max(due),
+            1 => self.asked.now.after(HOUR * 5),
+            _ => self.asked.now.after(MINUTE),
+        };
+        if self.random.one_in(30) {
+            self.asked.exec.data.plan += 1;
+        }
+        let before = self.asked.exec.clone();
+        let event = self.event();
+        let Ok(taken) = self.asked.take(event) else {
+            assert_eq!(self.asked.exec.ballot, before.ballot, "what is refused changes nothing");
+            return;
+        };
+        if taken.execution.entered != before.entered {
+            self.ruled = None;
+        }
+        let closed = taken.closed.map(|(_, ballot)| ballot);
+        for ballot in closed.iter().chain(&taken.execution.ballot) {
+            timely(ballot);
+            if let Some(before) = before.ballot.as_ref().and_then(|ballot| ballot.ruling) {
+                assert!(
+                    ballot.ruling == Some(before) || ballot.opened_at == self.asked.now,
+                    "another ruling"
+                );
+            }
+            if ballot.ruling == Some(Ruling::Granted) {
+                let roles = |name: &str| {
+                    let place = NAMES.iter().position(|known| *known == name).unwrap();
+                    ROLES[place].iter().map(|role| (*role).to_owned()).collect()
+                };
+                lawful(ballot, &self.known, &roles);
+            }
+        }
+        self.authorised(&before, closed.as_ref());
+    }
+
+    /// Nothing but a granted ballot on this very plan gives an authorisation, and nothing passes without one.
+    fn authorised(&self, before: &crate::Execution<Question>, closed: Option<&Ballot>) {
+        let after = &self.asked.exec;
+        if let Some(given) =
+            after.authorisation.as_ref().filter(|_| after.authorisation != before.authorisation)
+        {
+            let ballot = closed.expect("an authorisation without a ballot");
+            assert_eq!((ballot.ruling, &ballot.digest), (Some(Ruling::Granted), &given.digest));
+        }
+        if after.pivot.is_some() && before.pivot.is_none() {
+            let given = after.authorisation.as_ref().expect("a pivot without an authorisation");
+            assert_eq!(given.digest, after.digest());
+            assert!(!after.data.destroys || given.by.is_people(), "destroyed by one alone");
+        }
+    }
+}
+
+/// Over random votes, withdrawals, refusals, deadlines, escalations, changes of the plan and delegations.
+#[test]
+fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() {
+    let (mut granted, mut broken, mut escalated, mut delegated) = (0, 0, 0, 0);
+    for seed in 1..=3_000 {
+        let mut history = History::of(seed);
+        for _ in 0..60 {
+            let before = history.asked.exec.ballot.clone();
+            history.step();
+            if history.asked.exec.state == State::Listening && before.is_some() {
+                granted += 1;
+                let by = &history.asked.exec.authorisation.as_ref().unwrap().by;
+                broken += usize::from(matches!(by, crate::Authoriser::BreakGlass { .. }));
+                let before = before.unwrap();
+                escalated +=
+                    usize::from(before.history.iter().any(|h| matches!(h.what, What::Escalated { .. })));
+                delegated += usize::from(before.votes.iter().any(|vote| vote.on_behalf_of.is_some()));
+            }
+        }
+    }
+    // The histories do get where the rules matter.
+    assert!(
+        granted > 300 && broken > 20 && escalated > 50 && delegated > 15,
+        "{granted} {broken} {escalated} {delegated}"
+    );
+}
+
+/// A sanity check of the time that the others go by.
+#[test]
+fn a_deadline_in_force_is_never_before_the_one_that_was_promised() {
+    for seed in 1..=200 {
+        let mut history = History::of(seed);
+        let promised: Timestamp = START.after(DAY);
+        for _ in 0..40 {
+            history.step();
+            if let Some(ballot) = history.asked.exec.ballot.as_ref().filter(|b| b.opened_at == START) {
+                assert!(ballot.deadline.unwrap() >= promised);
+            }
+        }
+    }
+}

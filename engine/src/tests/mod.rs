@@ -1,0 +1,7 @@
+//! Tests of the engine alone.
+
+mod approvals;
+mod ballots;
+mod notices;
+mod question;
+mod random;

@@ -1,0 +1,392 @@
+//! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and that there is no way around them.
+
+use crate::served::{Answer, Served, large, page};
+use api::{Access, Role, rules};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// A policy under which an onboarding is decided by two of the platform, of whom one may be of the night watch, and under which
+/// somebody may break the glass.
+const POLICY: &str = "\
+policy: platform
+version: 3
+approvals:
+  onboarding:
+    within: 5d
+    seats:
+      - {any_of: [platform_ops], count: 1}
+      - {any_of: [finance, 'group:night-watch'], count: 1}
+    escalate:
+      - {after: 2d, seats: [{any_of: [admin], count: 1}]}
+    extend: 1d
+    remind: {before: [12h], every: 1d}
+    break_glass: {any_of: [breakglass], reason_at_least: 12}
+";
+
+async fn asked() -> (Served, String, Value) {
+    let served = Served::with_nodes().await;
+    let published = served.post("/v1/policies", "application/yaml", POLICY).await;
+    assert!(published.status.is_success(), "{}", published.body);
+    let id = served.onboard(&large("acme")).await;
+    let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
+    (served, id, digest)
+}
+
+impl Served {
+    async fn decide(&self, token: &str, id: &str, verb: &str, body: Value) -> Answer {
+        self.json_as(token, &format!("/v1/approvals/{id}:{verb}"), body).await
+    }
+
+    async fn delegate(&self, token: &str, body: Value) -> Answer {
+        self.json_as(token, "/v1/delegations", body).await
+    }
+}
+
+const LATER: &str = "2099-01-01T00:00:00Z";
+
+/// Who stands in votes as themselves, for somebody, and both are on record.
+#[tokio::test]
+async fn a_delegate_votes_for_another_until_the_delegation_ends() {
+    let (served, id, digest) = asked().await;
+    let ada = served.user("ada", &["platform_ops"], None).await;
+    let dan = served.user("dan", &["dpo"], None).await;
+    let far = served.delegate(&ada, json!({ "to": "dan", "until": LATER, "reason": "leave" })).await;
+    assert!(far.code() == "delegation.invalid" && far.body.to_string().contains("366 days"), "{}", far.body);
+    let vote = json!({ "digest": digest, "on_behalf_of": "ada" });
+    let none = served.decide(&dan, &id, "approve", vote.clone()).await;
+    assert_eq!((none.status.as_u16(), none.code()), (403, "approval.not_delegated"));
+    let made = served.run(&[
+        "--token",
+        &ada,
+        "delegations",
+        "add",
+        "dan",
+        "--until",
+        &soon(),
+        "--reason",
+        "on leave",
+        "--role",
+        "platform_ops",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(made.exit, 0, "{made:?}");
+    let delegation = made.json();
+    assert_eq!(
+        (delegation["state"].as_str(), delegation["created_by"].as_str()),
+        (Some("in_force"), Some("ada"))
+    );
+
+    let own = served.decide(&dan, &id, "approve", json!({ "digest": digest })).await;
+    assert_eq!(own.code(), "approval.not_entitled", "a delegation gives no role of one's own");
+    assert_eq!(served.decide(&dan, &id, "approve", vote.clone()).await.status, 200);
+    let shown = served.get(&format!("/v1/approvals/{id}")).await.body;
+    assert_eq!(
+        (shown["votes"][0]["person"].as_str(), shown["votes"][0]["on_behalf_of"].as_str()),
+        (Some("dan"), Some("ada"))
+    );
+    let page = served.run(&["approvals", "show", &id]).out;
+    assert!(page.contains("approve by dan for ada"), "{page}");
+    let again = served.decide(&ada, &id, "approve", json!({ "digest": digest })).await;
+    assert_eq!(again.code(), "approval.voted_before");
+
+    let back =
+        served.run(&["--token", &ada, "approvals", "withdraw", &id, "--reason", "let me read it first"]);
+    assert_eq!(back.exit, 0, "{back:?}");
+    let path = format!("/v1/delegations/{}", delegation["id"].as_str().unwrap());
+    let stranger = served.user("eve", &["finance"], None).await;
+    let foreign = served.send(served.ask(Method::DELETE, &path).bearer_auth(&stranger)).await;
+    assert_eq!(foreign.code(), "delegation.not_yours");
+    assert_eq!(served.send(served.ask(Method::DELETE, &path).bearer_auth(&ada)).await.status, 204);
+    assert_eq!(served.decide(&dan, &id, "approve", vote).await.code(), "approval.not_delegated");
+    assert_eq!(served.get(&path).await.body["state"], "over", "it stays on record");
+    let history = served.get(&format!("/v1/approvals/{id}")).await.body["history"].clone();
+    assert_eq!((history[0]["event"].as_str(), history[0]["by"].as_str()), (Some("withdrawn"), Some("ada")));
+}
+
+/// A moment within the year, by the clock of the machine.
+pub(crate) fn soon() -> String {
+    let now = engine::Clock::now(&engine::SystemClock);
+    workflows::destruction::Moment::from(now.after(30 * engine::DAY)).to_string()
+}
+
+/// Neither the requester through another, nor another for the requester.
+#[tokio::test]
+async fn nobody_decides_for_the_requester_over_http() {
+    let (served, id, digest) = asked().await;
+    let ada = served.user("ada", &["platform_ops"], None).await;
+    let made =
+        served.delegate(&served.admin, json!({ "to": "ada", "until": soon(), "reason": "leave" })).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+
+    for body in [json!({ "digest": digest }), json!({ "digest": digest, "on_behalf_of": "admin" })] {
+        let refused = served.decide(&ada, &id, "approve", body).await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.code()),
+            (403, "approval.for_requester"),
+            "{}",
+            refused.body
+        );
+    }
+    let path = format!("/v1/delegations/{}", made.id());
+    assert_eq!(served.send(served.ask(Method::DELETE, &path).bearer_auth(&ada)).await.status, 204);
+    let late = served.decide(&ada, &id, "approve", json!({ "digest": digest })).await;
+    assert_eq!(late.code(), "approval.for_requester", "taking it back a moment before does not help");
+}
+
+#[tokio::test]
+async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
+    let served = Served::start();
+    let ada = served.user("ada", &["finance"], None).await;
+    served.user("dan", &["dpo"], None).await;
+    served.user("otto", &["auditor"], None).await;
+    served.user("tess", &["tenant_owner"], Some("acme")).await;
+    let cases = [
+        (json!({ "to": "ada" }), "to: nobody stands in for themselves"),
+        (json!({ "to": "nobody" }), "to: there is no user nobody"),
+        (json!({ "to": "otto" }), "to: otto holds no role that decides"),
+        (json!({ "to": "tess" }), "to: who stands in must be bound to the same tenant"),
+        (json!({ "to": "dan", "roles": ["security"] }), "roles: ada does not hold security"),
+        (json!({ "to": "dan", "until": "2020-01-01T00:00:00Z" }), "until: "),
+        (json!({ "to": "dan", "until": "soon" }), "until: "),
+        (json!({ "to": "dan", "reason": " " }), "reason: say why"),
+    ];
+    for (mut body, wanted) in cases {
+        let fields = body.as_object_mut().unwrap();
+        fields.entry("until").or_insert(json!(soon()));
+        fields.entry("reason").or_insert(json!("leave"));
+        let refused = served.delegate(&ada, body).await;
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        assert!(refused.body["detail"].as_str().unwrap().contains(wanted), "{wanted}: {}", refused.body);
+    }
+    let others = json!({ "from": "dan", "to": "ada", "until": soon(), "reason": "leave" });
+    assert_eq!(served.delegate(&ada, others.clone()).await.code(), "auth.forbidden");
+    assert_eq!(served.delegate(&served.admin, others).await.status, 201, "an admin may");
+}
+
+/// A seat may be for the members of a group, and for as long as they are.
+#[tokio::test]
+async fn a_group_gives_its_members_a_seat_while_they_are_members() {
+    let (served, id, digest) = asked().await;
+    let nick = served.user("nick", &["capacity_manager"], None).await;
+    served.user("tess", &["tenant_owner"], Some("acme")).await;
+    let vote = json!({ "digest": digest });
+    assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
+
+    assert_eq!(served.run(&["group", "add", "night-watch", "--member", "nick"]).exit, 0);
+    let bound = served.json_as(&served.admin, "/v1/groups/night-watch:join", json!({ "user": "tess" })).await;
+    assert_eq!(bound.code(), "group.invalid", "a tenant's own user never sits for the platform");
+    assert_eq!(served.run(&["group", "leave", "night-watch", "nick"]).exit, 0);
+    assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
+    assert_eq!(served.run(&["group", "join", "night-watch", "nick"]).exit, 0);
+    assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.status, 200);
+
+    let removed = served.send(served.ask(Method::DELETE, "/v1/users/nick").bearer_auth(&served.admin)).await;
+    assert_eq!(removed.status, 204);
+    let group = served.get("/v1/groups/night-watch").await.body;
+    assert_eq!(group["members"], json!([]), "another of the same name takes over nothing");
+}
+
+/// The rules that a policy has for a question are those of the approval, and shown with it.
+#[tokio::test]
+async fn an_approval_is_held_by_the_procedure_that_policy_names() {
+    let (served, id, _) = asked().await;
+    let shown = served.get(&format!("/v1/approvals/{id}")).await.body;
+    let procedure = &shown["procedure"];
+    assert_eq!(procedure["escalate"][0]["after"], "2d", "{shown}");
+    assert_eq!(
+        (procedure["extend"].as_str(), procedure["remind"]["every"].as_str()),
+        (Some("1d"), Some("1d"))
+    );
+    assert_eq!(procedure["break_glass"]["any_of"], json!(["breakglass"]));
+    let journal = served.get(&format!("/v1/executions/{id}")).await.body;
+    let next = journal["waiting_for"]["next_action_at"].as_str().unwrap();
+    assert!(next < shown["deadline"].as_str().unwrap(), "a reminder comes first: {next}");
+}
+
+/// Possible, loud, reasoned, and reviewed by somebody else.
+#[tokio::test]
+async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
+    let (served, id, digest) = asked().await;
+    let bea = served.user("bea", &["breakglass"], None).await;
+    let sam = served.user("sam", &["security"], None).await;
+    let approval = served.get(&format!("/v1/approvals/{id}")).await.body["id"].as_str().unwrap().to_owned();
+    let alone = |reason: &str| json!({ "digest": digest, "reason": reason });
+
+    let plain = served.decide(&bea, &id, "approve", alone("a fire")).await;
+    assert_eq!(plain.code(), "approval.not_entitled", "the role alone takes no seat");
+    let own = served.decide(&served.admin, &id, "break-glass", alone("a fire in the hall")).await;
+    assert_eq!(own.code(), "approval.own_request");
+    let other = served.decide(&sam, &id, "break-glass", alone("a fire in the hall")).await;
+    assert_eq!((other.status.as_u16(), other.code()), (403, "approval.no_break_glass"));
+    let short = served.decide(&bea, &id, "break-glass", alone("fire")).await;
+    assert_eq!((short.status.as_u16(), short.code()), (422, "approval.reason_missing"));
+    let broken =
+        served.run(&["--token", &bea, "approvals", "break-glass", &id, "--reason", "a fire in the hall"]);
+    assert_eq!(broken.exit, 0, "{broken:?}");
+
+    let item = served.ended(&id).await;
+    assert_eq!(item["authorisation"]["by"]["break_glass"]["person"], "bea", "{item}");
+    let shown = served.get(&format!("/v1/approvals/{approval}")).await.body;
+    assert_eq!((shown["ruling"].as_str(), shown["broken_by"].as_str()), (Some("granted"), Some("bea")));
+    assert!(served.run(&["approvals", "show", &approval]).out.contains("ALONE"));
+    let metrics = served.get("/metrics").await.body;
+    assert!(
+        metrics.as_str().unwrap().contains("approvals_glass_broken_total{workflow=\"onboarding\"} 1"),
+        "{metrics}"
+    );
+
+    let open = served.run(&["approvals", "reviews", "-o", "json"]).json();
+    assert_eq!((open[0]["id"].as_str(), open[0]["by"].as_str()), (Some(&*approval), Some("bea")), "{open}");
+    let review = |token: &str, note: &'static str| {
+        let (served, token, approval) = (&served, token.to_owned(), approval.clone());
+        async move { served.decide(&token, &approval, "review", json!({ "note": note })).await }
+    };
+    assert_eq!(review(&served.admin, "fine").await.code(), "review.own", "who asked");
+    assert_eq!(review(&bea, "fine").await.code(), "auth.forbidden", "who did it");
+    assert_eq!(review(&sam, " ").await.code(), "review.note_missing");
+    let done = served.run(&["--token", &sam, "approvals", "review", &approval, "--note", "it did burn"]);
+    assert_eq!(done.exit, 0, "{done:?}");
+    assert_eq!(served.run(&["approvals", "reviews", "-o", "json"]).json(), json!([]));
+    let kept = served.run(&["approvals", "reviews", "--done", "-o", "json"]).json();
+    assert_eq!(kept[0]["outcome"]["by"], "sam", "{kept}");
+    assert_eq!(review(&sam, "again").await.status, 404);
+}
+
+/// A refusal that does not say why helps nobody.
+#[tokio::test]
+async fn a_refusal_needs_a_reason() {
+    let (served, id, digest) = asked().await;
+    let ada = served.user("ada", &["platform_ops"], None).await;
+    let silent = served.decide(&ada, &id, "refuse", json!({ "digest": digest })).await;
+    assert_eq!((silent.status.as_u16(), silent.code()), (422, "approval.reason_missing"));
+    let told = served.decide(&ada, &id, "refuse", json!({ "digest": digest, "reason": "too dear" })).await;
+    assert_eq!(told.status, 200);
+    assert_eq!(served.ended(&id).await["reason"], "refused");
+}
+
+// ---------------------------------------------------------------- no way around
+
+/// Who is let in at an address, as the page says it.
+struct Row {
+    method: Method,
+    path: String,
+    tenants: bool,
+    roles: Vec<String>,
+}
+
+fn rows() -> Vec<Row> {
+    let text = page("http-api.md");
+    let table =
+        text.split("<!-- routes:begin -->").nth(1).and_then(|rest| rest.split("<!-- routes:end -->").next());
+    let every: Vec<String> =
+        <Role as strum::VariantArray>::VARIANTS.iter().map(|role| role.name().to_owned()).collect();
+    let rows = table.unwrap().lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let (method, path) = cells[0].trim_matches('`').split_once(' ').unwrap();
+        let roles =
+            if cells[2] == "all" { every.clone() } else { cells[2].split(", ").map(Into::into).collect() };
+        Row {
+            method: method.parse().unwrap(),
+            path: path.into(),
+            tenants: cells[1].contains("tenants"),
+            roles,
+        }
+    })
+    .filter(|row| row.roles != ["no token needed"])
+    .collect()
+}
+
+/// Every address, every role, bound to a tenant and not: let in is whom the page names, and nobody else.
+#[tokio::test]
+async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
+    let served = Served::start();
+    let rows = rows();
+    let closed = rules().into_iter().filter(|rule| rule.access != Access::Open).count();
+    assert_eq!(rows.len(), closed, "the page has every route");
+    for role in <Role as strum::VariantArray>::VARIANTS {
+        let name = role.name();
+        let free = served.user(&format!("{name}-free"), &[name], None).await;
+        let bound = served.user(&format!("{name}-bound"), &[name], Some("acme")).await;
+        for row in &rows {
+            let path = row.path.split('/').map(|part| match part.split_once('}') {
+                Some((_, end)) => format!("x{end}"),
+                None => part.to_owned(),
+            });
+            let path = path.collect::<Vec<_>>().join("/");
+            let may = row.roles.iter().any(|named| named == name);
+            let answer = served.send(served.ask(row.method.clone(), &path).bearer_auth(&free)).await;
+            assert_eq!(answer.code() == "auth.forbidden", !may, "{name} at {path}: {}", answer.body);
+            assert_ne!(answer.code(), "auth.foreign_tenant", "{name} at {path}");
+            let answer = served.send(served.ask(row.method.clone(), &path).bearer_auth(&bound)).await;
+            let (kept_out, code) = (!may || !row.tenants, answer.code());
+            let refused = code == "auth.forbidden" || code == "auth.foreign_tenant";
+            assert!(refused || !kept_out, "{name} of acme at {path}: {}", answer.body);
+        }
+    }
+}
+
+/// Whatever is asked of an execution that waits for people, by whomever: nothing but their votes lets it go on.
+#[tokio::test]
+async fn nothing_but_the_ballot_lets_an_execution_go_on() {
+    let (served, id, digest) = asked().await;
+    let bodies = |path: &str| match path {
+        path if path.ends_with(":signal") => json!({ "signal": "capacity.freed" }),
+        path if path.contains("/approvals/") => {
+            json!({ "reason": "because I say so", "digest": digest, "note": "x" })
+        }
+        _ => json!({ "reason": "because I say so" }),
+    };
+    let ends = [":cancel", ":terminate"];
+    let steers: Vec<_> = rules()
+        .into_iter()
+        .filter(|rule| rule.method == "POST" && rule.path.contains("{id}"))
+        .filter(|rule| rule.path.starts_with("/v1/executions") || rule.path.starts_with("/v1/approvals"))
+        .filter(|rule| !ends.iter().any(|end| rule.path.ends_with(end)))
+        .collect();
+    assert!(steers.len() >= 8, "{steers:?}");
+    // Those who hold a seat, or may break the glass, are left out: they may decide.
+    let others = ["capacity_manager", "security", "compliance", "dpo", "tenant_owner", "auditor"];
+    for role in others {
+        let token = served.user(role, &[role], None).await;
+        for rule in steers.iter().filter(|rule| !rule.path.ends_with(":refuse")) {
+            let path = rule.path.replace("{id}", &id);
+            served.json_as(&token, &path, bodies(rule.path)).await;
+            let item = served.get(&format!("/v1/executions/{id}")).await.body;
+            assert_eq!(item["state"], "AwaitingApproval", "{role} at {path}");
+            assert!(item["authorisation"].is_null() && item["pivot"].is_null(), "{role} at {path}: {item}");
+        }
+    }
+    // The requester, who holds every role: steering it does not decide on it either.
+    for rule in &steers {
+        let path = rule.path.replace("{id}", &id);
+        served.json_as(&served.admin, &path, bodies(rule.path)).await;
+        let item = served.get(&format!("/v1/executions/{id}")).await.body;
+        assert_eq!(item["state"], "AwaitingApproval", "the requester at {path}");
+        assert!(item["authorisation"].is_null(), "the requester at {path}: {item}");
+    }
+    let votes = served.get(&format!("/v1/approvals/{id}")).await.body["votes"].clone();
+    assert_eq!(votes, json!([]));
+}
+
+/// Every question of a workflow whose seats come from policy is held by policy's procedure too.
+#[test]
+fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/src");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Those that name their seats themselves are no questions of policy.
+        for asked in text.split("=> approval(").skip(1) {
+            let step = asked.split(".granted(").next().unwrap();
+            assert!(step.contains(".held_by("), "{}: approval({step}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 12, "{seen}");
+}
