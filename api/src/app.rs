@@ -28,6 +28,8 @@ pub(crate) struct App {
     pub(crate) keys: Mutex<BTreeSet<String>>,
     /// Rung whenever capacity may have become free.
     pub(crate) freed: Arc<Notify>,
+    /// Rung whenever people told a schedule something.
+    pub(crate) told: Notify,
 }
 
 /// A handle on the parts.

@@ -28,10 +28,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let every = app.config.waitlist.every.0;
     let mut keeper = Keeper { woken: BTreeMap::new() };
     let clock = app.engine.clock().clone();
-    let forgetting = match Schedule::new("forget-answers", FORGET_AT, "UTC", None) {
-        Ok(schedule) => schedule,
-        Err(error) => return tracing::error!(%error, "housekeeping cannot begin"),
-    };
+    let forgetting = forgetting();
     loop {
         if let Err(error) = keeper.wake(&app).await {
             tracing::warn!(%error, "the waitlists could not be looked at; trying again");
@@ -53,6 +50,11 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
             () = next_look => {}
         }
     }
+}
+
+/// When old answers are forgotten.
+pub(crate) fn forgetting() -> Schedule {
+    Schedule::built_in("forget-answers", FORGET_AT, "UTC")
 }
 
 /// Remembers for what stock each waiter was woken last, so that none is woken again for the same.

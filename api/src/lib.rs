@@ -16,6 +16,7 @@ mod http;
 mod logs;
 mod metrics;
 mod observing;
+mod schedules;
 mod server;
 
 pub use auth::{Role, Verb};

@@ -7,7 +7,7 @@ use crate::{
     exit::Failure,
     housekeeping, http,
     metrics::Requests,
-    observing,
+    observing, schedules,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
@@ -82,6 +82,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     app.working.store(true, Ordering::Release);
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
     let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
+    let scheduler = tokio::spawn(schedules::run(app.clone(), stop.clone()));
     let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
@@ -102,6 +103,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     tell_stop.send_replace(true);
     let worked = engine.await.map_err(Failure::other)?;
     keeper.await.map_err(Failure::other)?;
+    scheduler.await.map_err(Failure::other)?;
     observer.await.map_err(Failure::other)?;
     worked
 }
@@ -178,6 +180,7 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         working: AtomicBool::new(false),
         keys: Mutex::default(),
         freed,
+        told: Notify::new(),
     }))
 }
 

@@ -78,6 +78,7 @@ impl std::error::Error for Unsound {}
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     by: String,
+    id: Option<ExecutionId>,
     once: Option<(String, String)>,
     documents: Vec<Put>,
     reads: Vec<Read>,
@@ -92,6 +93,12 @@ impl Request {
 
     pub(crate) fn of(by: String) -> Self {
         Self { by, ..Self::default() }
+    }
+
+    /// What the execution is to be called, so that documents of the same commit can name it.
+    pub(crate) fn named(mut self, id: ExecutionId) -> Self {
+        self.id = Some(id);
+        self
     }
 
     /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
@@ -307,7 +314,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         mut also: Also,
     ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
-        let id = ExecutionId::new(now, self.inner.clock.entropy());
+        let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
         let next = self.machine(workflow, schema)?.open(id, data, &request.by, now, None)?;
         also.reads.extend(request.reads);
         also.documents.extend(request.documents);

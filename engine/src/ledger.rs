@@ -144,6 +144,11 @@ impl View {
         self.messages.push((to, Message::Signal(name.into())));
     }
 
+    /// Asks something of the execution `to`, once this decision is committed, and not without it.
+    pub(crate) fn ask(&mut self, to: ExecutionId, message: Message) {
+        self.messages.push((to, message));
+    }
+
     /// Starts an execution of `data`, asked for by `by`, once this decision is committed, and not without it. The same `key`
     /// starts nothing again; while another execution holds its guard, it waits for that one.
     ///

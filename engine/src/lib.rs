@@ -48,6 +48,7 @@ pub mod testing;
 mod tests;
 mod transition;
 mod unwind;
+mod versions;
 mod worker;
 mod workflow;
 
@@ -81,9 +82,13 @@ pub use repair::{Repair, RepairKind};
 pub use procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
 pub use retry::RetryPolicy;
 pub use review::{Review, ReviewDone, Reviewed};
-pub use schedule::{Gap, Occurrence, Overlap, Schedule, ScheduleError};
+pub use schedule::{
+    Backfill, CatchUp, Exclusion, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
+    Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Unstarted,
+};
 pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
 pub use transition::{Transition, transition};
 pub use unwind::pending_undos;
+pub use versions::{Generation, Migration, MigrationAnswer};
 
 pub use workflow::{StateSet, Subject, UpgradeError, Workflow};

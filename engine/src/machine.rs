@@ -7,6 +7,7 @@ use crate::{
     child::{Descent, Ended},
     diagram::diagram,
     directive::{Directive, directive},
+    execution::state_named,
     transition::{Transition, transition},
 };
 #[cfg(feature = "testing")]
@@ -86,6 +87,10 @@ pub(crate) struct Next {
 
 pub(crate) trait Machine<P>: Send + Sync {
     fn diagram(&self) -> Diagram;
+    /// The schema that it writes.
+    fn schema(&self) -> u32;
+    /// An execution of an earlier schema as it is written now; `None` if it is so already.
+    fn upgraded(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error>;
     fn open(
         &self,
         id: ExecutionId,
@@ -115,6 +120,17 @@ impl<W> Of<W> {
 impl<W: Workflow> Machine<W::Platform> for Of<W> {
     fn diagram(&self) -> Diagram {
         diagram::<W>()
+    }
+
+    fn schema(&self) -> u32 {
+        W::SCHEMA
+    }
+
+    fn upgraded(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error> {
+        if record.schema == W::SCHEMA {
+            return Ok(None);
+        }
+        sheltered(record.id, || upgraded::<W>(record, at).map(Some))
     }
 
     fn open(
@@ -228,6 +244,39 @@ fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
         fields.insert("data".into(), data);
     }
     serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
+}
+
+/// The record as this version writes it: nothing but its shape is changed.
+fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Record, Error> {
+    let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    // Asked for before the whole is read, so that what is in the way is named.
+    let body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
+    let has = |name: &str| state_named::<W::State>(name).is_some();
+    let lacks = |name: &str| format!("{name}, which schema {} does not have", W::SCHEMA);
+    let state = body.get("state").and_then(Value::as_str).unwrap_or_default();
+    if record.schema < W::SCHEMA && !has(state) {
+        let why = lacks(state);
+        return Err(unreadable(format!(
+            "it stands in {why}: let it leave that state on a version that has it"
+        )));
+    }
+    let execution = decode::<W>(record)?;
+    if let Some(mark) = execution.trail.iter().find(|mark| mark.stands() && !has(&mark.state)) {
+        let why = lacks(&mark.state);
+        return Err(unreadable(format!(
+            "its way back leads through {why}: let it end on a version that has it"
+        )));
+    }
+    let subject = execution.data.subject();
+    Ok(Record {
+        schema: W::SCHEMA,
+        tenant: subject.tenant,
+        subject: subject.name,
+        guard: subject.guard,
+        updated_at: at,
+        body: serde_json::to_vec(&execution).map_err(|e| unreadable(e.to_string()))?,
+        ..record.clone()
+    })
 }
 
 /// Takes one event, and turns what follows into what is to be committed.

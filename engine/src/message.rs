@@ -21,6 +21,8 @@ pub(crate) enum Message {
     Signal(String),
     /// Ask it to turn back.
     Cancel(Order),
+    /// Close it by force.
+    Terminate(Order),
     /// Start it.
     Start(Box<Start>),
 }
@@ -70,6 +72,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let event = match message {
             Message::Signal(name) => Event::Signalled { name },
             Message::Cancel(order) => Event::CancelRequested(order),
+            Message::Terminate(order) => Event::TerminateRequested(order),
             Message::Start(start) => return self.start_asked(*start, settle).await,
         };
         match self.deliver_settling(id, event, Some(settle)).await {

@@ -34,6 +34,11 @@ struct ByReason {
     reason: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByFate {
+    fate: String,
+}
+
 /// The engine's counters; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -48,6 +53,8 @@ pub struct Metrics {
     redelivered: Counter,
     unreadable: Counter,
     in_flight: Gauge,
+    occurrences: Family<ByFate, Counter>,
+    lateness: Histogram,
 }
 
 impl Default for Metrics {
@@ -64,6 +71,9 @@ impl Default for Metrics {
             redelivered: Counter::default(),
             unreadable: Counter::default(),
             in_flight: Gauge::default(),
+            occurrences: Family::default(),
+            // 0.125 s to about 18 h.
+            lateness: Histogram::new(exponential_buckets(0.125, 2.0, 20)),
         }
     }
 }
@@ -100,6 +110,16 @@ impl Metrics {
         );
         registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
         registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
+        registry.register(
+            "schedule_occurrences",
+            "Occurrences of schedules by what became of them",
+            me.occurrences.clone(),
+        );
+        registry.register(
+            "schedule_lateness_seconds",
+            "How long after their moment, jitter included, occurrences were started",
+            me.lateness.clone(),
+        );
         me
     }
 
@@ -139,6 +159,14 @@ impl Metrics {
 
     pub(crate) fn unreadable(&self) {
         self.unreadable.inc();
+    }
+
+    pub(crate) fn occurrence(&self, fate: &str) {
+        self.occurrences.get_or_create(&ByFate { fate: fate.into() }).inc();
+    }
+
+    pub(crate) fn late(&self, by: Duration) {
+        self.lateness.observe(by.as_secs_f64());
     }
 
     pub(crate) fn in_flight(&self, change: i64) {

@@ -84,7 +84,7 @@ async fn holds_reservations_and_sweeps_are_kept_from_the_command_line() {
     assert_eq!(served.run(&["reservation", "remove", "acme/serving/peak"]).exit, 0);
     assert_eq!(served.run(&["reservation", "remove", "acme"]).exit, 2);
 
-    assert!(served.run(&["sweep", "schedules"]).out.contains("loan_expiry"));
+    assert!(served.run(&["schedules", "list"]).out.contains("loan_expiry"));
     assert_eq!(served.run(&["sweep", "run", "loan_expiry"]).exit, 0);
     assert!(served.run(&["sweep", "list", "--where", "sweep=loan_expiry"]).out.contains("loan_expiry"));
     assert_eq!(served.run(&["sweep", "run", "dust"]).exit, 3);

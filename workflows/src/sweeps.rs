@@ -14,4 +14,4 @@ mod run;
 
 pub use contracts::ContractEnded;
 pub use promises::{Missed, missed};
-pub use run::{Swept, run, run_due, schedules};
+pub use run::{NAMED, Swept, run, run_due, schedules};

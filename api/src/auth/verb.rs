@@ -73,6 +73,12 @@ pub enum Verb {
     ReadSweeps,
     /// Run a sweep now.
     RunSweeps,
+    /// Read when what is started, and what became of it.
+    ReadSchedules,
+    /// Set, delete, pause, resume and trigger schedules, and make up for what they left out.
+    ManageSchedules,
+    /// Rewrite executions of earlier versions as this one writes them.
+    Migrate,
     /// Read holds.
     ReadHolds,
     /// Place and release holds.
@@ -116,7 +122,7 @@ impl Verb {
             | Self::ReadHolds
             | Self::ReadCertificates
             | Self::ReadWorkflows => ALL,
-            Self::ReadFleet | Self::ReadPolicies | Self::ReadSweeps => STAFF,
+            Self::ReadFleet | Self::ReadPolicies | Self::ReadSweeps | Self::ReadSchedules => STAFF,
             Self::Onboard => &[PlatformOps, CapacityManager, TenantOwner, Admin],
             Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
             Self::Cancel => &[PlatformOps, TenantOwner, Breakglass, Admin],
@@ -137,7 +143,7 @@ impl Verb {
             }
             Self::Offboard => &[PlatformOps, Compliance, TenantOwner, Admin],
             Self::Classify => &[PlatformOps, Security, Compliance, Dpo, Admin],
-            Self::PushFacts | Self::RunSweeps => &[PlatformOps, Admin],
+            Self::PushFacts | Self::RunSweeps | Self::ManageSchedules | Self::Migrate => &[PlatformOps, Admin],
             Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
             Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
         }

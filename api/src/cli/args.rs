@@ -125,9 +125,12 @@ pub(crate) enum Command {
     /// See what workloads were told, and why.
     #[command(subcommand)]
     Decisions(Things),
-    /// See what the clock looks after, or run it now.
+    /// See what is looked after by the clock, or do it now.
     #[command(subcommand)]
     Sweep(super::sweep::Sweep),
+    /// See what is started when and what became of it, and say so.
+    #[command(subcommand)]
+    Schedules(super::schedules::Schedules),
     /// See certificates of destruction.
     #[command(subcommand)]
     Certificates(Things),
@@ -152,9 +155,9 @@ pub(crate) enum Command {
     /// Say who may use the service.
     #[command(subcommand)]
     User(User),
-    /// Look at workflows, without a server.
+    /// Look at workflows, and at executions of their earlier versions.
     #[command(subcommand)]
-    Workflow(Workflow),
+    Workflow(super::workflow::Workflow),
     /// Look after a store, without a server.
     #[command(subcommand)]
     Store(Store),
@@ -391,22 +394,6 @@ pub(crate) enum User {
     Remove {
         /// The name.
         name: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Workflow {
-    /// List them.
-    List,
-    /// Print the picture of one, as Mermaid.
-    Diagram {
-        /// Its name.
-        name: String,
-    },
-    /// Prove that one, or all, survive every fault.
-    Verify {
-        /// Its name.
-        name: Option<String>,
     },
 }
 

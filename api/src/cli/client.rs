@@ -110,6 +110,11 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
+    /// Puts something in its place.
+    pub(crate) async fn put(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
     /// Removes.
     pub(crate) async fn delete(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::DELETE, path, None).await

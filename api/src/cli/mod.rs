@@ -17,6 +17,7 @@ mod quota;
 mod reclaim;
 mod repair;
 mod reservation;
+mod schedules;
 mod simulate;
 mod start;
 mod store;
@@ -133,6 +134,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Workloads(command)) => ask(things::run(common, &things::WORKLOADS, command)),
         Some(Command::Workload(command)) => ask(workload::run(common, command)),
         Some(Command::Sweep(command)) => ask(sweep::run(common, command)),
+        Some(Command::Schedules(command)) => ask(schedules::run(common, command)),
         Some(Command::Decisions(command)) => ask(things::run(common, &things::DECISIONS, command)),
         Some(Command::Certificates(command)) => ask(things::run(common, &things::CERTIFICATES, command)),
         Some(Command::Executions(command)) => ask(executions::run(common, command)),

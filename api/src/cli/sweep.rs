@@ -4,7 +4,7 @@ use super::{
     args::Common,
     client::{Body, Client, escape},
     output,
-    things::{self, SCHEDULES, SWEEPS},
+    things::{self, SWEEPS},
 };
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) enum Sweep {
     /// Run one now.
     Run {
-        /// Its name; `tenure sweep schedules` lists them.
+        /// Its name; `tenure schedules list` shows them.
         name: String,
     },
     /// List those that ran, with what they found.
@@ -24,8 +24,6 @@ pub(crate) enum Sweep {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
     },
-    /// List when each runs.
-    Schedules,
 }
 
 pub(super) async fn run(common: &Common, command: Sweep) -> Result<Exit, Failure> {
@@ -37,6 +35,5 @@ pub(super) async fn run(common: &Common, command: Sweep) -> Result<Exit, Failure
             Ok(if swept.get("failed").is_some_and(Value::is_string) { Exit::Failed } else { Exit::Done })
         }
         Sweep::List { filters } => things::list(common, &SWEEPS, &filters).await,
-        Sweep::Schedules => things::all(common, &SCHEDULES).await,
     }
 }

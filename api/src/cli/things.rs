@@ -162,7 +162,15 @@ pub(super) const SWEEPS: Kind = Kind {
 
 pub(super) const SCHEDULES: Kind = Kind {
     path: "/v1/schedules",
-    columns: &[("name", "/name"), ("cron", "/cron"), ("zone", "/zone"), ("next", "/next")],
+    columns: &[
+        ("name", "/name"),
+        ("starts", "/start/workflow"),
+        ("cron", "/cron"),
+        ("zone", "/zone"),
+        ("overlap", "/overlap"),
+        ("next", "/next"),
+        ("paused by", "/paused/by"),
+    ],
 };
 
 pub(super) const EXECUTIONS: Kind = Kind {

@@ -1,22 +1,80 @@
-//! `tenure workflow`: what can run, its picture, and the proof that it survives. Needs no server.
+//! `tenure workflow`: what can run, its picture, and the proof that it survives, for which no server is needed; and the
+//! executions of earlier versions that a server has.
 
 use super::{
-    args::{Common, Format, Workflow},
-    output,
+    args::{Common, Format},
+    client::{Body, Client, escape},
+    output::{self, Column},
 };
 use crate::{
     exit::{Exit, Failure},
     server,
 };
+use clap::Subcommand;
 use engine::{Diagram, Engine, SystemClock, testing::Report};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Memory;
 use workflows::{backends::simulated::LocalWorld, platform::Platform, proof};
 
+/// What is done about workflows.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workflow {
+    /// List them.
+    List,
+    /// Print the picture of one, as Mermaid.
+    Diagram {
+        /// Its name.
+        name: String,
+    },
+    /// Ask a server at which schemas its open executions rest, and how it stands to each.
+    Versions,
+    /// Ask a server which open executions block the removal of old schemas, and whom each waits for.
+    Blockers {
+        /// Only those of this workflow.
+        #[arg(long)]
+        workflow: Option<String>,
+    },
+    /// Let a server rewrite open executions of old schemas as it writes them now.
+    Migrate {
+        /// Only those of this workflow.
+        #[arg(long)]
+        workflow: Option<String>,
+        /// Show which would be rewritten and which cannot be, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Prove that one, or all, survive every fault.
+    Verify {
+        /// Its name.
+        name: Option<String>,
+    },
+}
+
 pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Failure> {
     let diagrams = diagrams()?;
     match command {
+        Workflow::Versions => {
+            let items = Client::of(common)?.get("/v1/workflow-versions").await?.value()?;
+            output::list(common.output, listed(items), VERSIONS)?;
+            Ok(Exit::Done)
+        }
+        Workflow::Blockers { workflow } => {
+            let query = workflow.map(|name| format!("?workflow={}", escape(&name))).unwrap_or_default();
+            let path = format!("/v1/workflow-versions/blockers{query}");
+            let items = listed(Client::of(common)?.get(&path).await?.value()?);
+            output::list(common.output, items, OUTDATED)?;
+            Ok(Exit::Done)
+        }
+        Workflow::Migrate { workflow, dry_run } => {
+            let body = Body::json(&json!({ "workflow": workflow, "dry_run": dry_run }));
+            let answer = Client::of(common)?.post("/v1/workflow-versions:migrate", body).await?.value()?;
+            let items = listed(answer);
+            let refused =
+                items.iter().any(|item| item.get("answer").is_some_and(|answer| answer == "refused"));
+            output::list(common.output, items, OUTDATED)?;
+            Ok(if refused { Exit::Conflict } else { Exit::Done })
+        }
         Workflow::List => {
             let row = |drawn: &Diagram| json!({ "name": drawn.workflow, "schema": drawn.schema, "states": drawn.states.len() });
             let columns = [("name", "/name"), ("schema", "/schema"), ("states", "/states")];
@@ -39,6 +97,32 @@ pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Fail
             let all: Vec<String> = diagrams.into_iter().map(|drawn| drawn.workflow).collect();
             proved(common, &all).await
         }
+    }
+}
+
+const VERSIONS: &[Column] = &[
+    ("workflow", "/workflow"),
+    ("schema", "/schema"),
+    ("open", "/open"),
+    ("here", "/here"),
+    ("standing", "/standing"),
+];
+
+const OUTDATED: &[Column] = &[
+    ("id", "/id"),
+    ("workflow", "/workflow"),
+    ("schema", "/schema"),
+    ("state", "/state"),
+    ("answer", "/answer"),
+    ("to", "/to"),
+    ("waits for", "/waits_for"),
+    ("why", "/why"),
+];
+
+fn listed(mut answer: Value) -> Vec<Value> {
+    match answer.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
     }
 }
 

@@ -142,7 +142,7 @@ impl Wish for Report {
 /// A model that runs short in a region.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shortage {
+pub(super) struct Shortage {
     region: RegionId,
     model: GpuModel,
     /// GPUs that are waited for beside those on waitlists.

@@ -26,7 +26,10 @@ pub(crate) struct Fault {
 }
 
 /// Codes of actions that say that the books have no such thing.
-const UNKNOWN: [&str; 3] = ["ledger.missing", "workspace.unknown", "workload.unknown"];
+const UNKNOWN: [&str; 4] = ["ledger.missing", "workspace.unknown", "workload.unknown", "schedule.unknown"];
+
+/// Codes of what a schedule does not take as it stands.
+const SCHEDULE: [&str; 3] = ["schedule.already", "schedule.full", "schedule.not_waiting"];
 
 /// A problem on its way to the caller.
 #[derive(Clone, Debug)]
@@ -85,10 +88,22 @@ impl Problem {
             Class::Permanent if error.code == "tenant.leaves" => Code::TenantLeaves,
             Class::Permanent if error.code == "reservation.beyond_nominal" => Code::BeyondNominal,
             Class::Permanent if error.code == "reservation.differs" => Code::ReservationDiffers,
+            Class::Permanent if error.code == "schedule.changed" => Code::ScheduleChanged,
+            Class::Permanent if SCHEDULE.contains(&error.code.as_str()) => Code::ScheduleRefused,
             Class::Permanent => Code::DocumentInvalid,
             Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
         };
         Self { name: Some(error.code), ..Self::new(code, error.message) }
+    }
+
+    /// Which problem of the table it is.
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What is wrong in this case.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// The status it is answered with.

@@ -42,7 +42,7 @@ impl Kind for Missed {
 /// have lasted too long.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Recall {
+pub(super) struct Recall {
     tenant: TenantId,
     resource: Option<Resource>,
     workload: Option<String>,

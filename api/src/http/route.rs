@@ -1,9 +1,7 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet,
-    groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies,
-    problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads,
+    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads, schedules, versions,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -70,6 +68,15 @@ impl Route {
         Self { method: Method::POST, path, access, answer: on(MethodFilter::POST, handler) }
     }
 
+    /// A route that puts something in its place.
+    pub(crate) fn put<H: Handler<T, Shared>, T: 'static>(
+        path: &'static str,
+        access: Access,
+        handler: H,
+    ) -> Self {
+        Self { method: Method::PUT, path, access, answer: on(MethodFilter::PUT, handler) }
+    }
+
     /// A route that removes something.
     pub(crate) fn delete<H: Handler<T, Shared>, T: 'static>(
         path: &'static str,
@@ -94,6 +101,7 @@ fn table() -> Vec<Route> {
         changes::routes(),
         incidents::routes(),
         sweeps::routes(),
+        schedules::routes(),
         holds::routes(),
         certificates::routes(),
         executions::routes(),
@@ -105,6 +113,7 @@ fn table() -> Vec<Route> {
         users::routes(),
         policies::routes(),
         workflows::routes(),
+        versions::routes(),
         health::routes(),
         metrics::routes(),
     ]

@@ -1,8 +1,7 @@
-//! `/v1/sweeps`: what is looked after by the clock, what was found, and a sweep right now.
+//! `/v1/sweeps`: what was looked after and found, and a sweep right now.
 
 use super::{
     kinds::{Kind, list},
-    page::Listed,
     problem::Problem,
     route::{Access, Route},
     view,
@@ -19,7 +18,7 @@ use engine::Entity as _;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 use workflows::{
-    policy::{Sweep, in_force},
+    policy::Sweep,
     sweeps::{self, Swept},
     tenancy::Cohort,
 };
@@ -28,7 +27,6 @@ pub(super) fn routes() -> Vec<Route> {
     let read = Access::Staff(Verb::ReadSweeps);
     vec![
         Route::get("/v1/sweeps", read, list::<Swept>),
-        Route::get("/v1/schedules", read, schedules),
         Route::post("/v1/sweeps/{name}:run", Access::Staff(Verb::RunSweeps), run),
     ]
 }
@@ -51,23 +49,6 @@ impl Kind for Swept {
         }
         value
     }
-}
-
-/// When each sweep runs, by the policy in force, and when it runs next.
-async fn schedules(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
-    let policy = app.engine.ledger(false, in_force).await?;
-    let now = app.engine.clock().now();
-    let all = sweeps::schedules(&app.engine).await?;
-    let rows = all.iter().map(|(sweep, times)| {
-        let written = policy.sweeps.of(*sweep);
-        json!({
-            "name": <&str>::from(*sweep),
-            "cron": written.map(|schedule| &schedule.cron),
-            "zone": written.map(|schedule| &schedule.zone),
-            "next": times.next_after(now).map(view::time),
-        })
-    });
-    Ok(Json(Listed::new(rows.collect(), None)))
 }
 
 async fn run(

@@ -15,7 +15,7 @@ use store::{
 };
 
 /// A store whose process dies around one commit, and stays dead until revived.
-pub(super) struct Cuttable {
+pub(crate) struct Cuttable {
     inner: Arc<Memory>,
     commits: AtomicUsize,
     cut: Option<Cut>,
@@ -23,19 +23,19 @@ pub(super) struct Cuttable {
 }
 
 impl Cuttable {
-    pub(super) fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
+    pub(crate) fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
         Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false) }
     }
 
-    pub(super) fn commits(&self) -> usize {
+    pub(crate) fn commits(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
 
-    pub(super) fn revive(&self) {
+    pub(crate) fn revive(&self) {
         self.dead.store(false, Ordering::SeqCst);
     }
 

@@ -5,9 +5,9 @@
 //! or a repetition; with the world as it was after a failure before the pivot; parked, and finished by a retry, after one
 //! behind it. [`Report::complaints`] names the action at fault.
 
-mod cuttable;
+pub(crate) mod cuttable;
 mod report;
-mod run;
+pub(crate) mod run;
 mod scene;
 mod sweep;
 mod tap;

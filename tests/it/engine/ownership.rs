@@ -148,7 +148,7 @@ async fn what_was_never_tried_is_not_poison() {
 #[tokio::test]
 async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
     let bench = Bench::new();
-    let minutely = engine::Schedule::new("minutely", "* * * * *", "UTC", None).unwrap();
+    let minutely = engine::Schedule::built_in("minutely", "* * * * *", "UTC");
     assert_eq!(
         bench.engine.claim_occurrence(&minutely).await.unwrap(),
         None,

@@ -1,7 +1,7 @@
 //! What looks after things by the clock, and when.
 
 use super::reader::Fields;
-use engine::{Gap, Overlap, ScheduleError};
+use engine::ScheduleError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::VariantArray as _;
@@ -64,7 +64,9 @@ impl Schedule {
     /// # Errors
     /// When expression or zone cannot be understood; never for a policy that was read.
     pub fn times(&self, name: &str) -> Result<engine::Schedule, ScheduleError> {
-        engine::Schedule::new(name, &self.cron, &self.zone, Some((Gap::Shift, Overlap::First)))
+        let schedule = engine::Schedule::built_in(name, &self.cron, &self.zone);
+        schedule.times()?;
+        Ok(schedule)
     }
 }
 

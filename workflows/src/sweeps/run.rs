@@ -15,6 +15,9 @@ const PAGE: usize = 500;
 /// The most findings that one record keeps in words; the rest are counted.
 const MOST_FOUND: usize = 200;
 
+/// What the names of sweeps' schedules begin with; no schedule that people set has such a name.
+pub const NAMED: &str = "sweep ";
+
 /// What one sweep did and found. Kept for ever, by when it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {
@@ -83,7 +86,7 @@ pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::
     let mut all = Vec::new();
     for sweep in Sweep::VARIANTS {
         let Some(schedule) = policy.sweeps.of(*sweep) else { continue };
-        let name = format!("sweep {}", <&str>::from(*sweep));
+        let name = format!("{NAMED}{}", <&str>::from(*sweep));
         all.push((*sweep, schedule.times(&name).map_err(wrong)?));
     }
     Ok(all)

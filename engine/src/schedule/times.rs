@@ -1,15 +1,16 @@
 //! When something recurs: a cron expression in a time zone, with what to do about the hours that a zone skips or repeats.
 //!
 //! Expressions are parsed by the `cron` crate, read as wall-clock time, and mapped to instants here, since the crate alone
-//! would silently drop a nightly run in spring and do it twice in autumn. An occurrence is a document, written in the
-//! commit that claims it: so it is fired once, whoever else looks at the same schedule, and it is on record.
+//! would silently drop a nightly run in spring and do it twice in autumn.
 
-use crate::{Engine, Error};
-use chrono::{DateTime, Duration as Span, LocalResult, NaiveDateTime, Offset as _, TimeZone, Utc};
+use chrono::{
+    DateTime, Duration as Span, LocalResult, NaiveDate, NaiveDateTime, Offset as _, SecondsFormat, TimeZone,
+    Timelike as _, Utc,
+};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, str::FromStr};
-use store::{Commit, Key, Put, Read, Timestamp};
+use std::str::FromStr;
+use store::Timestamp;
 
 /// Clocks change by no more than this.
 const MARGIN: Span = Span::hours(3);
@@ -27,7 +28,7 @@ pub enum Gap {
 /// What to do with a wall-clock time that exists twice on a day, since clocks go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Overlap {
+pub enum Fold {
     /// Take the earlier.
     First,
     /// Take the later.
@@ -38,11 +39,10 @@ pub enum Overlap {
 
 /// A cron expression in a time zone.
 #[derive(Clone, Debug)]
-pub struct Schedule {
-    name: String,
-    times: cron::Schedule,
+pub struct Times {
+    walls: cron::Schedule,
     zone: Tz,
-    shifts: Option<(Gap, Overlap)>,
+    shifts: Option<(Gap, Fold)>,
 }
 
 /// A schedule that cannot be understood.
@@ -80,26 +80,20 @@ pub enum ScheduleError {
         /// Its zone.
         zone: String,
     },
+    /// Another field is wrong.
+    #[error("schedule {name}: {field}: {why}")]
+    Field {
+        /// Which schedule.
+        name: String,
+        /// Which field.
+        field: &'static str,
+        /// What is wrong, and what to write.
+        why: String,
+    },
 }
 
-/// An occurrence, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Occurrence {
-    /// The schedule.
-    pub schedule: String,
-    /// When it was due.
-    pub nominal: Timestamp,
-    /// When it was taken up.
-    pub at: Timestamp,
-    /// `fired`, or `missed` when a later one was due as well by then.
-    pub fate: String,
-}
-
-const OCCURRENCES: &str = "occurrences";
-const SCHEDULES: &str = "schedules";
-
-impl Schedule {
-    /// A schedule of `expression` (five fields, or six or seven with seconds first and a year last) in `zone`. `shifts` may
+impl Times {
+    /// The times of schedule `name`, by `expression` (five fields, or six or seven with seconds first and a year last) in `zone`. `shifts` may
     /// be left out for zones whose clocks never change.
     ///
     /// # Errors
@@ -108,29 +102,46 @@ impl Schedule {
         name: &str,
         expression: &str,
         zone: &str,
-        shifts: Option<(Gap, Overlap)>,
+        shifts: Option<(Gap, Fold)>,
     ) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Zone { name: name.into(), zone: zone.into() };
         let tz = Tz::from_str(zone).map_err(|_| unknown())?;
         let wrong =
             |why: String| ScheduleError::Expression { name: name.into(), expression: expression.into(), why };
-        let times = cron::Schedule::from_str(&with_seconds(expression)).map_err(|e| wrong(e.to_string()))?;
+        let walls = cron::Schedule::from_str(&with_seconds(expression)).map_err(|e| wrong(e.to_string()))?;
         if shifts.is_none() && changes_clocks(tz) {
             return Err(ScheduleError::Shifts { name: name.into(), zone: zone.into() });
         }
-        Ok(Self { name: name.into(), times, zone: tz, shifts })
+        Ok(Self { walls, zone: tz, shifts })
     }
 
-    /// The schedule's name.
+    /// The day on which `at` falls in the zone.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn day(&self, at: Timestamp) -> Option<NaiveDate> {
+        Some(instant(at)?.with_timezone(&self.zone).date_naive())
+    }
+
+    /// The first moment after `day` in the zone.
+    pub(crate) fn end_of(&self, day: NaiveDate) -> Option<Timestamp> {
+        let midnight = day.succ_opt()?.and_hms_opt(0, 0, 0)?;
+        // Where clocks change at midnight, that moment may not exist: an hour later it does.
+        let after = [midnight, midnight + Span::hours(1)];
+        let at = after.iter().find_map(|wall| self.zone.from_local_datetime(wall).earliest())?;
+        u64::try_from(at.timestamp_millis()).ok().map(Timestamp)
+    }
+
+    /// `at` as a clock in the zone shows it, with its offset from UTC: RFC 3339, to the second.
+    #[must_use]
+    pub fn local(&self, at: Timestamp) -> String {
+        let local =
+            instant(at).map(|at| at.with_timezone(&self.zone).to_rfc3339_opts(SecondsFormat::Secs, true));
+        local.unwrap_or_default()
     }
 
     /// The first occurrence after `after`; `None` when there is no other.
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
-        let after = DateTime::<Utc>::from_timestamp_millis(i64::try_from(after.0).ok()?)?;
+        let after = instant(after)?;
         let found = self.next_on_steady_clocks(after).or_else(|| self.next_around_a_change(after))?;
         u64::try_from(found.timestamp_millis()).ok().map(Timestamp)
     }
@@ -138,7 +149,7 @@ impl Schedule {
     /// The next occurrence, where clocks change neither around `after` nor around it.
     fn next_on_steady_clocks(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let local = after.with_timezone(&self.zone).naive_local();
-        let wall = self.times.after(&local.and_utc()).next()?.naive_utc();
+        let wall = self.walls.after(&local.and_utc()).next()?.naive_utc();
         let [found] = self.instants(wall)[..] else { return None };
         let steady = |at: DateTime<Utc>| {
             let offset = |at: DateTime<Utc>| self.zone.offset_from_utc_datetime(&at.naive_utc()).fix();
@@ -153,7 +164,7 @@ impl Schedule {
         let from = after.with_timezone(&self.zone).naive_local() - MARGIN;
         let mut best: Option<DateTime<Utc>> = None;
         let mut until: Option<NaiveDateTime> = None;
-        for wall in self.times.after(&from.and_utc()).map(|at| at.naive_utc()) {
+        for wall in self.walls.after(&from.and_utc()).map(|at| at.naive_utc()) {
             if until.is_some_and(|until| wall > until) {
                 break;
             }
@@ -168,18 +179,20 @@ impl Schedule {
 
     /// The instants that a wall-clock time means.
     fn instants(&self, wall: NaiveDateTime) -> Vec<DateTime<Utc>> {
-        let (gap, overlap) = self.shifts.unwrap_or((Gap::Shift, Overlap::First));
+        let (gap, fold) = self.shifts.unwrap_or((Gap::Shift, Fold::First));
         match self.zone.from_local_datetime(&wall) {
             LocalResult::Single(at) => vec![at.to_utc()],
-            LocalResult::Ambiguous(first, last) => match overlap {
-                Overlap::First => vec![first.to_utc()],
-                Overlap::Last => vec![last.to_utc()],
-                Overlap::Both => vec![first.to_utc(), last.to_utc()],
+            LocalResult::Ambiguous(first, last) => match fold {
+                Fold::First => vec![first.to_utc()],
+                Fold::Last => vec![last.to_utc()],
+                Fold::Both => vec![first.to_utc(), last.to_utc()],
             },
             LocalResult::None => match gap {
                 Gap::Skip => vec![],
                 Gap::Shift => {
-                    let minutes = (1..=180).map(|n| wall + Span::minutes(n));
+                    // Clocks change at a full minute.
+                    let minute = wall.with_second(0).unwrap_or(wall);
+                    let minutes = (1..=180).map(|n| minute + Span::minutes(n));
                     let first = minutes
                         .map(|wall| self.zone.from_local_datetime(&wall))
                         .find_map(LocalResult::earliest);
@@ -188,6 +201,15 @@ impl Schedule {
             },
         }
     }
+}
+
+fn instant(at: Timestamp) -> Option<DateTime<Utc>> {
+    DateTime::<Utc>::from_timestamp_millis(i64::try_from(at.0).ok()?)
+}
+
+/// `at` in UTC, for reasons that people read: RFC 3339, to the second.
+pub(crate) fn utc(at: Timestamp) -> String {
+    instant(at).map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
 /// Seconds in front if there are none, and weekdays by name: the `cron` crate counts Sunday as 1, everyone else as 0 or 7.
@@ -222,67 +244,6 @@ fn changes_clocks(zone: Tz) -> bool {
     (2..=12).any(|month| offset(month) != offset(1))
 }
 
-/// Where a schedule stands.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Cursor {
-    /// Everything up to here has been fired, or recorded as missed.
-    done: Timestamp,
-}
-
-/// Occurrences of a backlog that are recorded one by one; older ones are passed over.
-const MOST_MISSED: usize = 100;
-
-impl<P: Send + Sync + 'static> Engine<P> {
-    /// Claims the occurrence of `schedule` that is due, if one is: the latest; earlier ones are recorded as missed. Of
-    /// several engines exactly one is answered `Some`.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn claim_occurrence(&self, schedule: &Schedule) -> Result<Option<Occurrence>, Error> {
-        let now = self.inner.clock.now();
-        let key = Key::new(SCHEDULES, schedule.name());
-        let found = self.inner.store.document(&key).await?;
-        let corrupt =
-            |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
-        let cursor =
-            found.as_ref().map(|d| serde_json::from_slice::<Cursor>(&d.body)).transpose().map_err(corrupt)?;
-        let put = |key: Key, body: serde_json::Result<Vec<u8>>| Put { key, body: body.ok() };
-        let mut documents = vec![put(key.clone(), serde_json::to_vec(&Cursor { done: now }))];
-        let mut due = VecDeque::new();
-        if let Some(cursor) = cursor {
-            let mut next = schedule.next_after(cursor.done);
-            while let Some(nominal) = next.filter(|at| *at <= now) {
-                due.push_back(nominal);
-                if due.len() > MOST_MISSED {
-                    due.pop_front();
-                }
-                next = schedule.next_after(nominal);
-            }
-            if due.is_empty() {
-                return Ok(None);
-            }
-        }
-        let occurrence = |nominal: Timestamp, fate: &str| Occurrence {
-            schedule: schedule.name.clone(),
-            nominal,
-            at: now,
-            fate: fate.to_owned(),
-        };
-        let fired = due.pop_back().map(|nominal| occurrence(nominal, "fired"));
-        let missed = due.into_iter().map(|nominal| occurrence(nominal, "missed"));
-        documents.extend(missed.chain(fired.clone()).map(|occurrence| {
-            let id = format!("{}/{:020}", occurrence.schedule, occurrence.nominal.0);
-            put(Key::new(OCCURRENCES, id), serde_json::to_vec(&occurrence))
-        }));
-        let reads = vec![Read { key, version: found.map(|document| document.version) }];
-        match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
-            Ok(_) => Ok(fired),
-            Err(store::Error::Conflict { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,15 +252,15 @@ mod tests {
         Timestamp(u64::try_from(text.parse::<DateTime<Utc>>().unwrap().timestamp_millis()).unwrap())
     }
 
-    fn new_york(expression: &str, gap: Gap, overlap: Overlap) -> Schedule {
-        Schedule::new("nightly", expression, "America/New_York", Some((gap, overlap))).unwrap()
+    fn new_york(expression: &str, gap: Gap, fold: Fold) -> Times {
+        Times::new("nightly", expression, "America/New_York", Some((gap, fold))).unwrap()
     }
 
     #[test]
     fn a_nightly_run_in_a_skipped_hour_is_shifted_or_left_out_as_told() {
-        let shift = new_york("30 2 * * *", Gap::Shift, Overlap::First);
+        let shift = new_york("30 2 * * *", Gap::Shift, Fold::First);
         assert_eq!(shift.next_after(at("2026-03-08T05:00:00Z")), Some(at("2026-03-08T07:00:00Z")));
-        let skip = new_york("30 2 * * *", Gap::Skip, Overlap::First);
+        let skip = new_york("30 2 * * *", Gap::Skip, Fold::First);
         assert_eq!(skip.next_after(at("2026-03-08T05:00:00Z")), Some(at("2026-03-09T06:30:00Z")));
     }
 
@@ -307,8 +268,8 @@ mod tests {
     fn the_short_way_over_steady_clocks_finds_what_the_long_way_does() {
         let hour = 3_600_000;
         for expression in ["* * * * *", "30 2 * * *", "0 */3 * * 1-5", "15 1 8 3 *"] {
-            for (gap, overlap) in [(Gap::Shift, Overlap::First), (Gap::Skip, Overlap::Both)] {
-                let schedule = new_york(expression, gap, overlap);
+            for (gap, fold) in [(Gap::Shift, Fold::First), (Gap::Skip, Fold::Both)] {
+                let schedule = new_york(expression, gap, fold);
                 let mut after = at("2026-03-06T00:00:00Z").0;
                 for step in 0..400 {
                     // From around one change of clocks to around the other.
@@ -330,10 +291,10 @@ mod tests {
     #[test]
     fn a_nightly_run_in_a_repeated_hour_happens_once_or_twice_as_told() {
         let midnight = at("2026-11-01T04:00:00Z");
-        let first = new_york("30 1 * * *", Gap::Shift, Overlap::First);
+        let first = new_york("30 1 * * *", Gap::Shift, Fold::First);
         assert_eq!(first.next_after(midnight), Some(at("2026-11-01T05:30:00Z")));
         assert_eq!(first.next_after(at("2026-11-01T05:30:00Z")), Some(at("2026-11-02T06:30:00Z")));
-        let both = new_york("30 1 * * *", Gap::Shift, Overlap::Both);
+        let both = new_york("30 1 * * *", Gap::Shift, Fold::Both);
         assert_eq!(both.next_after(at("2026-11-01T05:30:00Z")), Some(at("2026-11-01T06:30:00Z")));
     }
 
@@ -342,7 +303,7 @@ mod tests {
         for (day, expected) in
             [("0", "2026-11-22"), ("7", "2026-11-22"), ("1", "2026-11-23"), ("1-5", "2026-11-23")]
         {
-            let schedule = Schedule::new("weekly", &format!("0 12 * * {day}"), "UTC", None).unwrap();
+            let schedule = Times::new("weekly", &format!("0 12 * * {day}"), "UTC", None).unwrap();
             let expected = at(&format!("{expected}T12:00:00Z"));
             assert_eq!(schedule.next_after(at("2026-11-21T13:00:00Z")), Some(expected), "{day}");
         }
@@ -350,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_zone_whose_clocks_change_needs_to_be_told_what_then() {
-        let missing = Schedule::new("nightly", "30 2 * * *", "Europe/Berlin", None).unwrap_err().to_string();
+        let missing = Times::new("nightly", "30 2 * * *", "Europe/Berlin", None).unwrap_err().to_string();
         assert_eq!(
             missing,
             "schedule nightly: clocks change in Europe/Berlin; say what to do with hours that are skipped or repeated"

@@ -1,0 +1,453 @@
+//! `/v1/schedules`: what is started when, and what became of every occurrence. Told in `docs/schedules.md`.
+
+use super::{
+    code::Code,
+    page::{Listed, Page, document, documents},
+    problem::Problem,
+    read::{Asked, Sent, Text},
+    route::{Access, Route},
+    startable::{InName, Startable},
+    starts::document as read,
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+    config::Span,
+    housekeeping,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use chrono::{DateTime, NaiveDate};
+use engine::{CatchUp, Exclusion, Fold, Gap, Occurrence, Origin, Overlap, Schedule, Standing, Target};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::Timestamp;
+use workflows::{policy::duration, sweeps};
+
+/// Moments that are shown of what is to come.
+const SHOWN: usize = 5;
+/// Fields that are times.
+const TIMES: [&str; 8] = ["nominal", "at", "due", "from", "to", "done", "set_at", "utc"];
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadSchedules), Access::Staff(Verb::ManageSchedules));
+    vec![
+        Route::get("/v1/schedules", read, list),
+        Route::get("/v1/schedules/{name}", read, show),
+        Route::get("/v1/schedules/{name}/occurrences", read, occurrences),
+        Route::put("/v1/schedules/{name}", manage, set),
+        Route::delete("/v1/schedules/{name}", manage, delete),
+        Route::post("/v1/schedules/{name}:pause", manage, pause),
+        Route::post("/v1/schedules/{name}:resume", manage, resume),
+        Route::post("/v1/schedules/{name}:trigger", manage, trigger),
+        Route::post("/v1/schedules/{name}:backfill", manage, backfill),
+        Route::post("/v1/schedules/{name}:skip", manage, skip),
+    ]
+}
+
+/// A schedule as people define it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    cron: String,
+    zone: String,
+    skipped_hour: Option<Gap>,
+    repeated_hour: Option<Fold>,
+    overlap: Option<Overlap>,
+    buffer: Option<u32>,
+    catch_up: Option<CatchUp>,
+    window: Option<Span>,
+    jitter: Option<Span>,
+    #[serde(default)]
+    exclude: Vec<Days>,
+    #[serde(default)]
+    pause_on_failure: bool,
+    start: Start,
+    #[serde(default)]
+    note: String,
+}
+
+/// Days on which nothing is started.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Days {
+    from: String,
+    to: Option<String>,
+    #[serde(default)]
+    why: String,
+}
+
+impl Days {
+    fn read(self) -> Result<Exclusion, Problem> {
+        let day = |field: &str, text: String| {
+            text.parse::<NaiveDate>().map_err(|_| {
+                let detail = format!("exclude: {field}: {text:?} is no day: write it like 2026-12-24");
+                Problem::new(Code::DocumentInvalid, detail)
+            })
+        };
+        let to = self.to.map(|to| day("to", to)).transpose()?;
+        Ok(Exclusion { from: day("from", self.from)?, to, why: self.why })
+    }
+}
+
+/// What is started.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Start {
+    workflow: String,
+    #[serde(default)]
+    data: Value,
+}
+
+impl Wanted {
+    fn named(self, name: &str) -> Result<Schedule, Problem> {
+        let target = Target::Start { workflow: self.start.workflow, data: self.start.data };
+        let usual = Schedule::new(name, &self.cron, &self.zone, target);
+        Ok(Schedule {
+            skipped_hour: self.skipped_hour,
+            repeated_hour: self.repeated_hour,
+            overlap: self.overlap.unwrap_or(usual.overlap),
+            buffer: self.buffer.unwrap_or(usual.buffer),
+            catch_up: self.catch_up.unwrap_or(usual.catch_up),
+            window: self.window.map(|window| window.0),
+            jitter: self.jitter.map_or(usual.jitter, |jitter| jitter.0),
+            exclude: self.exclude.into_iter().map(Days::read).collect::<Result<_, _>>()?,
+            pause_on_failure: self.pause_on_failure,
+            note: self.note,
+            ..usual
+        })
+    }
+}
+
+/// The schedules of the program itself. They are listed without what marks their names in the store.
+async fn built_in(app: &App) -> Result<Vec<Schedule>, Problem> {
+    let sweeps = sweeps::schedules(&app.engine).await?;
+    let mut all: Vec<_> = sweeps.into_iter().map(|(_, schedule)| schedule).collect();
+    all.push(housekeeping::forgetting());
+    all.sort_by(|a, b| label(&a.name).cmp(label(&b.name)));
+    Ok(all)
+}
+
+/// A schedule's name as people see it.
+fn label(name: &str) -> &str {
+    name.strip_prefix(sweeps::NAMED).unwrap_or(name)
+}
+
+/// The schedule of this name, set or built in.
+async fn find(app: &App, name: &str) -> Result<Schedule, Problem> {
+    if let Some(built_in) = built_in(app).await?.into_iter().find(|one| label(&one.name) == name) {
+        return Ok(built_in);
+    }
+    // Longer names there are none.
+    let found = if name.len() > 128 { None } else { app.engine.schedule(name).await? };
+    found.ok_or_else(|| Problem::not_found("schedule", name))
+}
+
+/// Refuses a name that is the program's own.
+async fn own(app: &App, name: &str) -> Result<(), Problem> {
+    if built_in(app).await?.iter().any(|one| label(&one.name) == name || one.name == name) {
+        return Err(Problem::new(Code::ScheduleBuiltIn, format!("{name} is built in, and is what it is")));
+    }
+    Ok(())
+}
+
+/// A schedule in lists.
+fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Value {
+    let kind = match &schedule.target {
+        Target::BuiltIn => "built_in",
+        Target::Start { .. } => "set",
+    };
+    let start = match &schedule.target {
+        Target::BuiltIn => Value::Null,
+        Target::Start { workflow, data } => json!({ "workflow": workflow, "data": data }),
+    };
+    let next = schedule.upcoming(app.engine.clock().now(), 1).unwrap_or_default();
+    let next = next.first().filter(|_| standing.paused.is_none()).map(|next| next.due);
+    json!({
+        "name": label(&schedule.name),
+        "kind": kind,
+        "version": schedule.version,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "skipped_hour": schedule.skipped_hour,
+        "repeated_hour": schedule.repeated_hour,
+        "overlap": schedule.overlap,
+        "buffer": schedule.buffer,
+        "catch_up": schedule.catch_up,
+        "window": schedule.window.map(duration::show),
+        "jitter": duration::show(schedule.jitter),
+        "exclude": schedule.exclude,
+        "pause_on_failure": schedule.pause_on_failure,
+        "start": start,
+        "note": schedule.note,
+        "set_by": (kind == "set").then_some(&schedule.set_by),
+        "set_at": (kind == "set").then(|| view::time(schedule.set_at)),
+        "paused": standing.paused.as_ref().map(|paused| view::readable(paused, &TIMES)),
+        "next": next.map(view::time),
+    })
+}
+
+/// A schedule in full: also when it fires next, what runs, and what waits.
+async fn full(app: &App, schedule: &Schedule, status: StatusCode) -> Result<Response, Problem> {
+    let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+    let mut body = row(app, schedule, &standing);
+    let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
+    let times = schedule.times().map_err(wrong)?;
+    let firing = schedule.upcoming(app.engine.clock().now(), SHOWN).map_err(wrong)?;
+    let firing = firing.iter().map(|one| {
+        json!({
+            "local": times.local(one.nominal),
+            "utc": view::time(one.nominal),
+            "due": view::time(one.due),
+        })
+    });
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("firing".into(), firing.collect());
+        fields.insert("running".into(), standing.running.iter().map(seen).collect());
+        fields.insert("waiting".into(), standing.waiting.iter().map(seen).collect());
+        let backfills = standing.backfills.iter().map(|span| view::readable(span, &TIMES));
+        fields.insert("backfills".into(), backfills.collect());
+    }
+    let tag = [(header::ETAG, format!("\"{}\"", schedule.version))];
+    Ok((status, tag, Json(body)).into_response())
+}
+
+/// An occurrence for reading, every field of it.
+fn seen(occurrence: &Occurrence) -> Value {
+    json!({
+        "schedule": label(&occurrence.schedule),
+        "nominal": view::time(occurrence.nominal),
+        "due": view::time(occurrence.due()),
+        "fate": occurrence.fate,
+        "at": view::time(occurrence.at),
+        "reason": (!occurrence.reason.is_empty()).then_some(&occurrence.reason),
+        "origin": occurrence.origin,
+        "by": occurrence.by,
+        "version": occurrence.version,
+        "execution": occurrence.execution.map(|id| id.to_string()),
+        "outcome": occurrence.outcome,
+    })
+}
+
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
+    let mut all = built_in(&app).await?;
+    let mut after = None;
+    loop {
+        let page = app.engine.schedules(after.as_deref(), 1_000).await?;
+        all.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let mut rows = Vec::new();
+    for schedule in &all {
+        let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+        rows.push(row(&app, schedule, &standing));
+    }
+    Ok(Json(Listed::new(rows, None)))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    full(&app, &find(&app, &name).await?, StatusCode::OK).await
+}
+
+/// The version that a change is bound to: 0 for none there may be.
+fn bound(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
+    let said = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if said(header::IF_NONE_MATCH) == Some("*") {
+        return Ok(Some(0));
+    }
+    let Some(tag) = said(header::IF_MATCH).filter(|tag| *tag != "*") else { return Ok(None) };
+    let wrong = || Problem::new(Code::QueryInvalid, "If-Match: send the ETag of the schedule as it was read");
+    tag.trim_matches('"').parse().map(Some).map_err(|_| wrong())
+}
+
+async fn set(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Text,
+) -> Result<Response, Problem> {
+    own(&app, &name).await?;
+    let wanted: Wanted = read(&body)?;
+    Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
+    let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, bound(&headers)?).await?;
+    tracing::info!(schedule = name, version = set.version, by = caller.name, "schedule set");
+    app.told.notify_one();
+    full(&app, &set, if set.version == 1 { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+async fn delete(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    own(&app, &name).await?;
+    find(&app, &name).await?;
+    app.engine.delete_schedule(&name, &caller.name, bound(&headers)?).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Why somebody acts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn pause(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    if why.reason.trim().is_empty() {
+        let detail = format!("{name} starts nothing while it is paused: say why");
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    app.engine.pause_schedule(&schedule, &caller.name, &why.reason).await?;
+    tracing::info!(schedule = name, by = caller.name, reason = why.reason, "schedule paused");
+    full(&app, &schedule, StatusCode::OK).await
+}
+
+async fn resume(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(Why { .. }): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    app.engine.resume_schedule(&schedule).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule resumed");
+    wake(&app, &schedule);
+    full(&app, &schedule, StatusCode::OK).await
+}
+
+/// Lets whoever keeps the schedule look at it now.
+fn wake(app: &App, schedule: &Schedule) {
+    match schedule.target {
+        Target::BuiltIn => app.freed.notify_one(),
+        Target::Start { .. } => app.told.notify_one(),
+    }
+}
+
+/// One occurrence at once; answered with what became of it.
+async fn trigger(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(Why { .. }): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    let asked = app.engine.trigger_schedule(&schedule, &caller.name).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule triggered");
+    if schedule.target != Target::BuiltIn {
+        app.engine.keep_schedule(&schedule.name, &InName(app.clone())).await?;
+    }
+    wake(&app, &schedule);
+    let key = Occurrence::key(&asked.schedule, asked.nominal);
+    let stands = document::<Occurrence>(&app, &key).await?.unwrap_or(asked);
+    Ok((StatusCode::ACCEPTED, Json(seen(&stands))).into_response())
+}
+
+/// A span of moments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    from: String,
+    to: String,
+}
+
+async fn backfill(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(of): Sent<Of>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    if schedule.target == Target::BuiltIn {
+        let detail = format!("{name} is built in: one run sees to all there is, so `:trigger` it");
+        return Err(Problem::new(Code::ScheduleBuiltIn, detail));
+    }
+    let span = (moment("from", &of.from)?, moment("to", &of.to)?);
+    app.engine.backfill_schedule(&schedule, span, &caller.name).await?;
+    tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
+    wake(&app, &schedule);
+    full(&app, &schedule, StatusCode::ACCEPTED).await
+}
+
+/// An occurrence that is not to be started.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Leave {
+    nominal: String,
+    #[serde(default)]
+    reason: String,
+}
+
+async fn skip(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(leave): Sent<Leave>,
+) -> Result<Json<Value>, Problem> {
+    let schedule = find(&app, &name).await?;
+    let nominal = moment("nominal", &leave.nominal)?;
+    let skipped = app.engine.skip_occurrence(&schedule, nominal, &caller.name, &leave.reason).await?;
+    Ok(Json(seen(&skipped)))
+}
+
+/// The moment that a field says.
+fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
+    let read = DateTime::parse_from_rfc3339(text).ok();
+    let read = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
+    read.ok_or_else(|| {
+        let detail = format!("{field}: {text:?} is no moment: write it like 2026-11-21T06:00:00Z");
+        Problem::new(Code::DocumentInvalid, detail)
+    })
+}
+
+/// Which occurrences are listed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    fate: Option<engine::OccurrenceFate>,
+    origin: Option<Origin>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn occurrences(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    // What a deleted schedule did stays on record.
+    let stored = find(&app, &name).await.map_or(name, |schedule| schedule.name);
+    let mut page = Page::of(which.limit, which.cursor.as_deref())?;
+    let from = which.from.as_deref().map(|text| moment("from", text)).transpose()?;
+    let to = which.to.as_deref().map(|text| moment("to", text)).transpose()?;
+    if let (Some(from), None) = (from, &page.after) {
+        page.after = Some(Occurrence::key(&stored, Timestamp(from.0.saturating_sub(1))));
+    }
+    let wanted = |row: &Occurrence| {
+        which.fate.is_none_or(|fate| fate == row.fate)
+            && which.origin.is_none_or(|origin| origin == row.origin)
+            && to.is_none_or(|to| row.nominal <= to)
+    };
+    let (found, next) = documents::<Occurrence>(&app, &format!("{stored}/"), &page, wanted).await?;
+    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+}

@@ -1,0 +1,192 @@
+//! What is kept of a schedule beside its definition: what became of every occurrence, and where the schedule stands.
+
+use crate::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// One moment of a schedule and what became of it. One a moment, kept until retention takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// The schedule.
+    pub schedule: String,
+    /// The moment that the expression names, or at which a person asked.
+    pub nominal: Timestamp,
+    /// When its fate was decided.
+    pub at: Timestamp,
+    /// What became of it.
+    pub fate: Fate,
+    /// When it was to be started, if not at its moment: moved by jitter, or asked for later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Timestamp>,
+    /// Why it is there.
+    #[serde(default, skip_serializing_if = "Origin::is_clock")]
+    pub origin: Origin,
+    /// Who asked for it, if a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// By which version of the schedule; 0 for what is built in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub version: u32,
+    /// Why it has this fate; empty where there is nothing to say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
+    /// How that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}
+
+/// What became of an occurrence.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Fate {
+    /// Its moment has come, and it waits for the end of its jitter.
+    Pending,
+    /// It waits for an earlier run to end, or for its turn.
+    Buffered,
+    /// It was started.
+    Fired,
+    /// It came too late to be made up for.
+    Missed,
+    /// It was left out.
+    Skipped,
+    /// Another one that waits stands for it.
+    Merged,
+    /// It fell on a day on which nothing is started.
+    Excluded,
+    /// The schedule was paused.
+    Paused,
+    /// It could not be started, and never will be as it is.
+    Failed,
+}
+
+/// Why an occurrence is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Origin {
+    /// Its moment came.
+    #[default]
+    Clock,
+    /// A person wanted one at once.
+    Trigger,
+    /// A person wanted those of a span made up for.
+    Backfill,
+}
+
+impl Origin {
+    fn is_clock(&self) -> bool {
+        *self == Self::Clock
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Fate {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether it is still open what becomes of it.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Pending | Self::Buffered)
+    }
+}
+
+impl Occurrence {
+    /// Names the occurrence of `schedule` at `nominal`; ids of one schedule sort by moment.
+    #[must_use]
+    pub fn key(schedule: &str, nominal: Timestamp) -> String {
+        format!("{schedule}/{:020}", nominal.0)
+    }
+
+    /// When it is to be started.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        self.due.unwrap_or(self.nominal)
+    }
+}
+
+impl Entity for Occurrence {
+    const COLLECTION: &'static str = "occurrences";
+
+    fn id(&self) -> String {
+        Self::key(&self.schedule, self.nominal)
+    }
+}
+
+/// Where a schedule stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Which schedule's.
+    #[serde(default)]
+    pub name: String,
+    /// Every moment up to here has its occurrence on record.
+    pub done: Timestamp,
+    /// The latest version of the definition, also when it was deleted since.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub version: u32,
+    /// What the moments of a built-in schedule followed from when it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<String>,
+    /// Occurrences that wait, in the order of their turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Occurrence>,
+    /// Occurrences whose executions are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<Occurrence>,
+    /// Executions that were told to end, so that another can start.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub told: BTreeSet<ExecutionId>,
+    /// Who paused it, if it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+    /// Spans that people want made up for, in the order in which they asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backfills: Vec<Backfill>,
+}
+
+/// That a schedule starts nothing by the clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// Who said so; `engine` after a failure.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// A span whose occurrences are to be made up for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Its first moment.
+    pub from: Timestamp,
+    /// Its last moment.
+    pub to: Timestamp,
+    /// Up to here it has been seen to.
+    pub done: Timestamp,
+    /// Who asked for it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Entity for Standing {
+    const COLLECTION: &'static str = "schedules";
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+}

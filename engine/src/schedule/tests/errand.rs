@@ -1,0 +1,176 @@
+//! A workflow to be scheduled, and an engine on a clock that stands still.
+
+use super::at;
+use crate::{
+    Action, ActionError, Call, DAY, Engine, ManualClock, Occurrence, OccurrenceFate as Fate, Options,
+    Outcome, Plan, Schedule, Standing, Step, Subject, Target, Workflow, act, await_signal, end, when,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+use store::{ExecutionId, Memory, Record, Timestamp};
+
+/// Goes on until it is told that it is finished.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Errand {
+    /// It then fails.
+    #[serde(default)]
+    pub(super) fails: bool,
+    /// It cannot be taken back, so that a cancel parks it.
+    #[serde(default)]
+    pub(super) sticks: bool,
+    /// What it holds while it is open.
+    #[serde(default)]
+    pub(super) guard: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+pub(super) enum State {
+    Preparing,
+    Working,
+    Ending,
+    Done,
+    Broken,
+    Forgotten,
+}
+
+impl Workflow for Errand {
+    const NAME: &'static str = "errand";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Preparing;
+    type State = State;
+    type Platform = ();
+
+    fn step(&self, state: State) -> Step<Self> {
+        match state {
+            State::Preparing => act(Prepare).undo(TakeBack { sticks: self.sticks }).then(State::Working),
+            State::Working => {
+                await_signal("finished").within(900 * DAY).then(State::Ending).expired(State::Forgotten)
+            }
+            State::Ending => {
+                when(self.fails, "it fails", State::Broken).otherwise("it does not", State::Done)
+            }
+            State::Done => end(Outcome::Completed),
+            State::Broken => end(Outcome::RolledBack),
+            State::Forgotten => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: String::new(), name: "errand".into(), guard: self.guard.clone() }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: "run an errand".into(), decides: json!(null), placement: json!(null) }
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self::default(), Self { fails: true, ..Self::default() }]
+    }
+}
+
+const STICKS: &str = "errand.sticks";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Prepare;
+impl Action for Prepare {
+    type Platform = ();
+    type Output = ();
+    async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct TakeBack {
+    sticks: bool,
+}
+impl Action for TakeBack {
+    type Platform = ();
+    type Output = ();
+    async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
+        if self.sticks { Err(ActionError::permanent(STICKS, "it cannot be taken back")) } else { Ok(()) }
+    }
+}
+
+/// An engine, its store and its clock.
+pub(super) struct Bench {
+    pub(super) engine: Engine<()>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) store: Arc<Memory>,
+}
+
+pub(super) fn hourly(data: serde_json::Value) -> Schedule {
+    Schedule::new("hourly", "0 * * * *", "UTC", Target::Start { workflow: "errand".into(), data })
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(at("2026-11-21T00:30:00Z")));
+        let store = Arc::new(Memory::new());
+        let bench = Self { engine: Engine::new(store.clone(), clock.clone(), ()), clock, store };
+        let engine = bench.beside();
+        Self { engine, ..bench }
+    }
+
+    /// Another engine on the same store.
+    pub(super) fn beside(&self) -> Engine<()> {
+        let engine = Engine::new(self.store.clone(), self.clock.clone(), ()).with::<Errand>().unwrap();
+        engine.options(Options { holder: "another".into(), ..Options::default() })
+    }
+
+    /// A schedule that is in force from now.
+    pub(super) async fn with(schedule: Schedule) -> Self {
+        let bench = Self::new();
+        bench.set(schedule).await;
+        bench
+    }
+
+    pub(super) async fn set(&self, schedule: Schedule) -> Schedule {
+        self.engine.set_schedule(schedule, "ada", None).await.unwrap()
+    }
+
+    /// Looks, lets everything work that can, and says what was started.
+    pub(super) async fn look(&self) -> Vec<Occurrence> {
+        let kept = self.engine.keep_schedule("hourly", &self.engine).await.unwrap();
+        self.engine.run_until_idle().await.unwrap();
+        kept.fired
+    }
+
+    pub(super) async fn pass(&self, span: Duration) -> Vec<Occurrence> {
+        self.clock.advance(span);
+        self.look().await
+    }
+
+    pub(super) async fn finish(&self, id: ExecutionId) {
+        self.engine.signal(id, "finished").await.unwrap();
+        self.engine.run_until_idle().await.unwrap();
+    }
+
+    pub(super) async fn standing(&self) -> Standing {
+        self.engine.schedule_standing("hourly").await.unwrap().unwrap()
+    }
+
+    pub(super) async fn rows(&self) -> Vec<Occurrence> {
+        use store::Store as _;
+        let found = self.store.documents("occurrences", "hourly/", None, 10_000).await.unwrap();
+        found.items.iter().map(|found| serde_json::from_slice(&found.body).unwrap()).collect()
+    }
+
+    pub(super) async fn fates(&self) -> Vec<Fate> {
+        self.rows().await.iter().map(|row| row.fate).collect()
+    }
+
+    pub(super) async fn executions(&self) -> Vec<Record> {
+        self.engine.list(&store::Filter::default(), None, 1_000).await.unwrap().items
+    }
+
+    pub(super) async fn record(&self, id: Option<ExecutionId>) -> Record {
+        self.engine.record(id.unwrap()).await.unwrap()
+    }
+}
+
+/// A moment within the day of the bench.
+pub(super) fn oclock(hour: u64) -> Timestamp {
+    at("2026-11-21T00:00:00Z").after(Duration::from_secs(hour * 3_600))
+}

@@ -1,0 +1,167 @@
+//! Whether one occurrence is started now, waits, or is left out. A part of [`decide`](super::decide).
+
+use super::{
+    decide::{Ask, Deciding, MOST_RUNNING, Tried, said},
+    definition::{CatchUp, MOST_BUFFERED, Overlap},
+    occurrence::{Fate, Occurrence, Origin},
+    times::utc,
+};
+use std::time::Duration;
+use store::Timestamp;
+
+/// An occurrence that is less late than this is on time: engines look every few seconds, and start within some.
+pub(crate) const PUNCTUAL: Duration = Duration::from_secs(60);
+
+/// What is to be done with an occurrence, and why.
+pub(crate) enum Verdict {
+    Start,
+    Wait(Fate, String),
+    Drop(Fate, String),
+}
+
+impl Deciding<'_> {
+    pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> Verdict {
+        match self.wish(occurrence) {
+            Verdict::Wait(..) if !recorded && self.is_full() => {
+                let why = format!("{MOST_BUFFERED} wait already, which is the most that may");
+                Verdict::Drop(Fate::Skipped, why)
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn wish(&mut self, occurrence: &Occurrence) -> Verdict {
+        let by_clock = occurrence.origin == Origin::Clock;
+        if occurrence.due() > self.facts.now {
+            return Verdict::Wait(Fate::Pending, String::new());
+        }
+        if by_clock && let Some(paused) = &self.standing.paused {
+            return match occurrence.fate {
+                Fate::Pending => Verdict::Drop(Fate::Paused, said(&paused.by, &paused.reason)),
+                fate => Verdict::Wait(fate, occurrence.reason.clone()),
+            };
+        }
+        if by_clock
+            && occurrence.fate == Fate::Pending
+            && let Some(why) = self.too_late(occurrence)
+        {
+            return Verdict::Drop(Fate::Missed, why);
+        }
+        match self.beside_others(occurrence) {
+            Verdict::Start => self.at_once(occurrence),
+            other => other,
+        }
+    }
+
+    /// Whether it starts at once, where no other occurrence of the schedule is in the way.
+    fn at_once(&self, occurrence: &Occurrence) -> Verdict {
+        if !self.facts.starting {
+            return Verdict::Wait(occurrence.fate, occurrence.reason.clone());
+        }
+        let patient = occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered;
+        match self.facts.tried.get(&occurrence.nominal) {
+            None | Some(Tried::Known(_)) => Verdict::Start,
+            Some(Tried::Later) => Verdict::Wait(occurrence.fate, occurrence.reason.clone()),
+            Some(Tried::Refused(why)) => Verdict::Drop(Fate::Failed, why.clone()),
+            Some(Tried::Busy(_)) if patient => Verdict::Wait(Fate::Buffered, occurrence.reason.clone()),
+            Some(Tried::Busy(why)) => Verdict::Drop(Fate::Skipped, why.clone()),
+        }
+    }
+
+    /// What the overlap policy says, earlier runs being as they are.
+    fn beside_others(&mut self, occurrence: &Occurrence) -> Verdict {
+        let schedule = self.facts.schedule;
+        let running = self.standing.running.len();
+        let open = match (self.standing.running.first(), self.facts.tried.get(&occurrence.nominal)) {
+            (Some(first), _) => {
+                let which = first.execution.map(|id| id.to_string()).unwrap_or_default();
+                format!("execution {which} of {} is open", utc(first.nominal))
+            }
+            (None, Some(Tried::Busy(why))) => why.clone(),
+            (None, None | Some(Tried::Refused(_) | Tried::Later | Tried::Known(_))) => return Verdict::Start,
+        };
+        if schedule.overlap == Overlap::Allow && running < MOST_RUNNING {
+            return Verdict::Start;
+        }
+        // What waits has been promised its turn, whatever the schedule says by now.
+        if occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered {
+            return Verdict::Wait(Fate::Buffered, occurrence.reason.clone());
+        }
+        let buffered = self.standing.waiting.iter().filter(|other| is_buffered(other));
+        match schedule.overlap {
+            Overlap::Allow => {
+                Verdict::Drop(Fate::Skipped, format!("{running} runs are open, which is the most that may"))
+            }
+            Overlap::Skip => Verdict::Drop(Fate::Skipped, open),
+            Overlap::BufferOne => match buffered.map(|other| other.nominal).next() {
+                None => Verdict::Wait(Fate::Buffered, open),
+                Some(other) => {
+                    Verdict::Drop(Fate::Merged, format!("into that of {}, which waits", utc(other)))
+                }
+            },
+            Overlap::BufferAll => {
+                let waiting = buffered.count();
+                if waiting < usize::try_from(schedule.buffer).unwrap_or(usize::MAX) {
+                    Verdict::Wait(Fate::Buffered, open)
+                } else {
+                    Verdict::Drop(Fate::Skipped, format!("{waiting} wait already, as many as may"))
+                }
+            }
+            Overlap::CancelOther => self.make_room(occurrence, Ask::Cancel, open),
+            Overlap::TerminateOther => self.make_room(occurrence, Ask::Terminate, open),
+        }
+    }
+
+    /// Tells every earlier run to end, once each, and lets the latest occurrence wait for that.
+    fn make_room(&mut self, occurrence: &Occurrence, ask: Ask, open: String) -> Verdict {
+        let (merged, waiting) =
+            std::mem::take(&mut self.standing.waiting).into_iter().partition::<Vec<_>, _>(is_buffered);
+        self.standing.waiting = waiting;
+        for earlier in merged {
+            let reason = format!("into that of {}, which came later", utc(occurrence.nominal));
+            self.settle(earlier, Fate::Merged, reason);
+        }
+        for id in self.standing.running.iter().filter_map(|run| run.execution) {
+            if self.standing.told.insert(id) {
+                self.orders.push((id, ask));
+            }
+        }
+        Verdict::Wait(Fate::Buffered, open)
+    }
+
+    /// Why an occurrence is not made up for, if it is not.
+    fn too_late(&mut self, occurrence: &Occurrence) -> Option<String> {
+        let schedule = self.facts.schedule;
+        let late = self.facts.now.since(occurrence.due());
+        if late < PUNCTUAL {
+            return None;
+        }
+        let by = format!("{} s late", late.as_secs());
+        if let Some(window) = schedule.window.filter(|window| late > *window) {
+            return Some(format!("{by}, and no more than {} s are made up for", window.as_secs()));
+        }
+        match schedule.catch_up {
+            CatchUp::None => Some(format!("{by}, and nothing is made up for")),
+            CatchUp::All => None,
+            // It was the latest when the schedule changed; what the expression names by now says nothing of that time.
+            CatchUp::Latest if occurrence.version != schedule.version => None,
+            CatchUp::Latest => {
+                let later = self.follower(occurrence.nominal)?;
+                Some(format!("{by}, and that of {} was due as well", utc(later)))
+            }
+        }
+    }
+
+    /// The next moment after `nominal` that has come as well and is not excluded.
+    fn follower(&mut self, nominal: Timestamp) -> Option<Timestamp> {
+        if self.late.is_none_or(|known| known <= nominal) {
+            self.late = self.facts.schedule.next_eligible(self.facts.times, nominal);
+        }
+        self.late.filter(|next| *next <= self.facts.now)
+    }
+}
+
+/// Whether it waits for an earlier run, and may be merged into another.
+fn is_buffered(occurrence: &Occurrence) -> bool {
+    occurrence.fate == Fate::Buffered && occurrence.origin != Origin::Backfill
+}

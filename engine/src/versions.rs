@@ -1,0 +1,184 @@
+//! Executions of earlier versions: how many are open, which this engine can take over, and bringing them up to date.
+//!
+//! An execution is brought up to date by itself with its next event; until then it rests as it was written, and several
+//! schemas of one workflow lie side by side. [`Engine::migrate`] does so at once, so that the code that reads an old schema can be
+//! removed. One that this version cannot read is never touched, and said to be in the way.
+
+use crate::{Engine, Error, machine::Machine};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use store::{Commit, Entry, ExecutionId, Filter, Record, Revision, Sequence, Write};
+
+/// Executions read in one go.
+const PAGE: usize = 500;
+/// How often an execution is read again that moves while it is migrated.
+const MOST_TRIES: usize = 8;
+
+/// The open executions of one workflow at one schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Generation {
+    /// The workflow.
+    pub workflow: String,
+    /// The schema at which they were last written.
+    pub schema: u32,
+    /// How many are open.
+    pub open: u64,
+    /// The schema that this engine writes; `None` if it has no such workflow.
+    pub here: Option<u32>,
+}
+
+impl Generation {
+    /// How this engine stands to them: `current`, `older` (it reads them), or `no_worker` (it leaves them alone).
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        match self.here {
+            Some(here) if here == self.schema => "current",
+            Some(here) if here > self.schema => "older",
+            Some(_) | None => "no_worker",
+        }
+    }
+}
+
+/// An open execution that is not of the version that this engine writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// The execution as it rests, or rested.
+    pub record: Record,
+    /// What becomes of it.
+    pub answer: MigrationAnswer,
+}
+
+/// Whether an execution can be brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MigrationAnswer {
+    /// It would be of this schema.
+    Would(u32),
+    /// It is of this schema by now.
+    Did(u32),
+    /// It cannot, and nothing was changed: in words.
+    Refused(String),
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The open executions by workflow and schema; registered workflows without any are listed with none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn generations(&self) -> Result<Vec<Generation>, Error> {
+        let here = |workflow: &str| self.inner.machines.get(workflow).map(|machine| machine.schema());
+        let own = self.inner.machines.iter();
+        let mut counts: BTreeMap<(String, u32), u64> =
+            own.map(|(name, machine)| (((*name).to_owned(), machine.schema()), 0)).collect();
+        let count = |record: Record| *counts.entry((record.workflow, record.schema)).or_default() += 1;
+        self.each_open(None, count).await?;
+        let row = |((workflow, schema), open): ((String, u32), u64)| Generation {
+            here: here(&workflow),
+            workflow,
+            schema,
+            open,
+        };
+        Ok(counts.into_iter().map(row).collect())
+    }
+
+    /// The open executions, of `workflow` or all, that are not of the version that this engine writes, oldest first, and whether
+    /// each can be brought up to date. Changes nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn outdated(&self, workflow: Option<&str>) -> Result<Vec<Migration>, Error> {
+        let mut found = Vec::new();
+        let take = |record: Record| match self.upgrade_of(&record) {
+            Ok(None) => {}
+            Ok(Some(next)) => {
+                found.push(Migration { answer: MigrationAnswer::Would(next.schema), record });
+            }
+            Err(why) => found.push(Migration { answer: MigrationAnswer::Refused(why), record }),
+        };
+        self.each_open(workflow, take).await?;
+        Ok(found)
+    }
+
+    /// Brings them up to date, each by a commit of its own on the revision that was read, with a line in its journal. What an
+    /// execution does is not changed, nor is what it waits for.
+    ///
+    /// # Errors
+    /// The store's. An execution that is refused is answered, and the others are migrated.
+    pub async fn migrate(&self, workflow: Option<&str>, by: &str) -> Result<Vec<Migration>, Error> {
+        let mut all = self.outdated(workflow).await?;
+        for migration in &mut all {
+            if matches!(migration.answer, MigrationAnswer::Would(_)) {
+                migration.answer = self.migrate_one(migration.record.id, by).await?;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn migrate_one(&self, id: ExecutionId, by: &str) -> Result<MigrationAnswer, Error> {
+        for _ in 0..MOST_TRIES {
+            let record = self.record(id).await?;
+            let next = match self.upgrade_of(&record) {
+                // Its own next event was quicker.
+                Ok(None) => return Ok(MigrationAnswer::Did(record.schema)),
+                Ok(Some(next)) => next,
+                Err(why) => return Ok(MigrationAnswer::Refused(why)),
+            };
+            let schema = next.schema;
+            match self.inner.store.commit(written(&record, next, by)).await {
+                Ok(_) => {
+                    tracing::info!(execution = %id, from = record.schema, to = schema, by, "migrated");
+                    return Ok(MigrationAnswer::Did(schema));
+                }
+                Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
+                Err(error @ store::Error::Busy { .. }) => {
+                    return Ok(MigrationAnswer::Refused(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(MigrationAnswer::Refused(Error::Contended(id).to_string()))
+    }
+
+    /// The record as this engine would write it; `None` if it is so. In words, why it cannot.
+    fn upgrade_of(&self, record: &Record) -> Result<Option<Record>, String> {
+        let machine = self.machine(&record.workflow, record.schema).map_err(|e| e.to_string())?;
+        machine.upgraded(record, self.inner.clock.now()).map_err(|error| match error {
+            Error::Unreadable { why, .. } => why,
+            other => other.to_string(),
+        })
+    }
+
+    async fn each_open(&self, workflow: Option<&str>, mut take: impl FnMut(Record)) -> Result<(), Error> {
+        let filter =
+            Filter { workflow: workflow.map(ToOwned::to_owned), open: Some(true), ..Filter::default() };
+        let mut after = None;
+        loop {
+            let page = self.inner.store.list(&filter, after, PAGE).await?;
+            page.items.into_iter().for_each(&mut take);
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The commit of a migration.
+fn written(before: &Record, next: Record, by: &str) -> Commit {
+    let detail = json!({ "from_schema": before.schema, "to_schema": next.schema });
+    let entry = Entry {
+        sequence: Sequence(0),
+        execution: before.id,
+        at: next.updated_at,
+        actor: by.to_owned(),
+        event: "migrated".into(),
+        from: before.state.clone(),
+        to: next.state.clone(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
+    };
+    let expected: Option<Revision> = Some(before.revision);
+    Commit { record: Some(Write { record: next, expected }), journal: vec![entry], ..Commit::default() }
+}
+
+#[cfg(test)]
+mod tests;
