@@ -1,6 +1,9 @@
 //! What every answer of the server rests on.
 
-use crate::{config::Config, metrics::Requests};
+use crate::{
+    config::Config,
+    metrics::{Audited, Requests},
+};
 use engine::Engine;
 use prometheus_client::registry::Registry;
 use std::{
@@ -8,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
 use tokio::sync::Notify;
-use workflows::platform::Platform;
+use workflows::{audit::Auditor, platform::Platform};
 
 /// The server's parts. Shared by all requests.
 pub(crate) struct App {
@@ -20,6 +23,10 @@ pub(crate) struct App {
     pub(crate) registry: Registry,
     /// Counts requests.
     pub(crate) requests: Requests,
+    /// Seals and signs what was done.
+    pub(crate) auditor: Auditor,
+    /// Shows how far that is behind.
+    pub(crate) audited: Audited,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
     /// Set while the engine works.

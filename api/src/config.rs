@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -28,6 +29,10 @@ pub(crate) struct Config {
     pub(crate) simulated: Simulated,
     /// How those who wait for capacity are woken.
     pub(crate) waitlist: Waitlist,
+    /// When the audit is signed.
+    pub(crate) audit: Audit,
+    /// How long finished executions are kept.
+    pub(crate) retention: Retention,
 }
 
 /// What is logged and how.
@@ -122,6 +127,57 @@ pub(crate) struct Waitlist {
     pub(crate) every: Span,
 }
 
+/// When the audit is signed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Audit {
+    /// After so many entries a checkpoint is signed. Default 1000.
+    pub(crate) checkpoint_entries: u64,
+    /// After so long a checkpoint is signed, if anything was sealed. Default `1m`.
+    pub(crate) checkpoint_every: Span,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { checkpoint_entries: 1_000, checkpoint_every: Span(Duration::from_secs(60)) }
+    }
+}
+
+/// How long finished executions are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retention {
+    /// From the end of an execution on; a span, or `never` to forget none. Default `never`.
+    pub(crate) after: Kept,
+    /// The same for executions of a workflow, by its name; only in the file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) workflows: BTreeMap<String, Kept>,
+}
+
+/// How long something is kept; `None` is for ever and written `never`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept(pub(crate) Option<Duration>);
+
+impl Serialize for Kept {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(span) => out.serialize_str(&duration::show(span)),
+            None => out.serialize_str("never"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Kept {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let wrong = || D::Error::custom(format!("{text:?} says neither how long, like `400d`, nor `never`"));
+        duration::parse(&text).map(|span| Self(Some(span))).ok_or_else(wrong)
+    }
+}
+
 /// A span of time, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
@@ -152,6 +208,8 @@ impl Default for Config {
             http: Http { body_limit_bytes: 16 << 20 },
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
+            audit: Audit::default(),
+            retention: Retention::default(),
         }
     }
 }
@@ -202,6 +260,9 @@ const KEYS: &[&str] = &[
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",
+    "audit.checkpoint_entries",
+    "audit.checkpoint_every",
+    "retention.after",
 ];
 
 impl Config {
@@ -254,6 +315,18 @@ impl Config {
         }
         if self.waitlist.every.0 < Duration::from_secs(1) {
             return Err("waitlist.every: use at least `1s`".into());
+        }
+        if self.audit.checkpoint_entries == 0 {
+            return Err("audit.checkpoint_entries: 0 would sign nothing; use at least 1".into());
+        }
+        if self.audit.checkpoint_every.0 < Duration::from_secs(1) {
+            return Err("audit.checkpoint_every: use at least `1s`".into());
+        }
+        let kept = self.retention.workflows.iter().map(|(name, kept)| (format!("workflows.{name}"), *kept));
+        for (key, kept) in kept.chain([("after".into(), self.retention.after)]) {
+            if kept.0.is_some_and(|span| span < Duration::from_secs(1)) {
+                return Err(format!("retention.{key}: use at least `1s`, or `never`"));
+            }
         }
         Ok(self)
     }

@@ -5,6 +5,7 @@
 //! core decides; this crate says who may ask, and turns answers into words.
 
 mod app;
+mod auditing;
 mod auth;
 mod cli;
 mod config;
@@ -17,6 +18,7 @@ mod logs;
 mod metrics;
 mod observing;
 mod schedules;
+mod retention;
 mod server;
 
 pub use auth::{Role, Verb};

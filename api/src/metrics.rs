@@ -12,6 +12,7 @@ use prometheus_client::{
 };
 use std::{sync::atomic::AtomicU64, time::Duration};
 use store::Health;
+use workflows::audit::Lag;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRoute {
@@ -104,5 +105,43 @@ impl Requests {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let ratio = health.disk_bytes as f64 / health.live_bytes.max(1) as f64;
         self.amplification.set(ratio);
+    }
+}
+
+/// Shows how far the audit is behind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Audited {
+    sealed: Gauge,
+    unsigned: Gauge,
+    lag: Gauge<f64, AtomicU64>,
+    checkpoints: Gauge,
+}
+
+impl Audited {
+    /// Names the metrics in `registry`.
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
+        let me = Self::default();
+        registry.register("audit_entries_sealed", "Audit entries sealed, of all chains", me.sealed.clone());
+        registry.register(
+            "audit_entries_unsigned",
+            "Audit entries sealed and not yet under a signed checkpoint",
+            me.unsigned.clone(),
+        );
+        registry.register(
+            "audit_lag_seconds",
+            "How long ago the oldest entry was journalled that is not sealed",
+            me.lag.clone(),
+        );
+        registry.register("audit_checkpoints", "Signed checkpoints", me.checkpoints.clone());
+        me
+    }
+
+    /// The audit is so far behind.
+    pub(crate) fn observe(&self, lag: &Lag) {
+        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        self.sealed.set(whole(lag.sealed));
+        self.unsigned.set(whole(lag.unsigned));
+        self.checkpoints.set(whole(lag.checkpoints));
+        self.lag.set(lag.oldest.as_secs_f64());
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::{
     app::{App, Shared},
+    auditing,
     auth::{Token, ensure_admin},
     config::Config,
     exit::Failure,
     housekeeping, http,
-    metrics::Requests,
-    observing, schedules,
+    metrics::{Audited, Requests},
+    observing, retention, schedules,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
@@ -30,8 +31,10 @@ use tokio::{
     task::JoinHandle,
 };
 use workflows::{
+    audit,
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
     capacity_exhaustion::CapacityExhaustion,
+    destruction::{KeyFile, Signer},
     incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
@@ -84,6 +87,8 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
     let scheduler = tokio::spawn(schedules::run(app.clone(), stop.clone()));
     let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
+    let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
+    let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
 
@@ -105,6 +110,8 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     keeper.await.map_err(Failure::other)?;
     scheduler.await.map_err(Failure::other)?;
     observer.await.map_err(Failure::other)?;
+    auditor.await.map_err(Failure::other)?;
+    forgetter.await.map_err(Failure::other)?;
     worked
 }
 
@@ -151,6 +158,9 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
     let mut registry = Registry::with_prefix("tenure");
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
+    let audited = Audited::registered(&mut registry);
+    let pace =
+        audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let freed = Arc::new(Notify::new());
     let bell = freed.clone();
     let options = engine::Options {
@@ -161,8 +171,8 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         second_person: config.engine.second_person().map(str::to_owned).collect(),
         ..engine::Options::default()
     };
-    let signer = workflows::destruction::KeyFile::at(config.data.join(workflows::destruction::KeyFile::NAME));
-    let platform = Platform::simulated(world).signed_by(Arc::new(signer));
+    let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
+    let platform = Platform::simulated(world).signed_by(signer.clone());
     let engine = registered(Engine::new(store, Arc::new(SystemClock), platform))?
         .options(options)
         .metrics(metrics)
@@ -172,6 +182,8 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
             }
         });
     Ok(Arc::new(App {
+        auditor: audit::Auditor::new(engine.clone(), signer, pace),
+        audited,
         engine,
         config,
         registry,

@@ -3,7 +3,8 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow, check,
+    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow,
+    behalf, check,
     kin::family,
     ledger::{Decided, decide_knowing, still_stand},
     machine::{Machine, Next, Of, collection},
@@ -423,6 +424,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             schedule: next.schedule.into_iter().chain(also.tasks).collect(),
             retire: next.retire,
             settle,
+            ..Commit::default()
         };
         let receipt = self.inner.store.commit(commit).await?;
         (self.inner.seen)(id, &next.edges);
@@ -465,7 +467,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
                 continue;
             }
-            let commit = Commit { reads, documents: puts, schedule: tasks, ..Commit::default() };
+            let journal = behalf::entry(&puts, tasks.len(), now).into_iter().collect();
+            let commit = Commit { reads, documents: puts, schedule: tasks, journal, ..Commit::default() };
             match store.commit(commit).await {
                 Ok(_) => {
                     self.inner.due.notify_one();

@@ -46,6 +46,7 @@ pub struct Metrics {
     ended: Family<ByOutcome, Counter>,
     parked: Family<ByReason, Counter>,
     glass_broken: Family<ByWorkflow, Counter>,
+    erased: Family<ByWorkflow, Counter>,
     attempts: Family<ByAction, Counter>,
     seconds: Family<ByAction, Histogram, fn() -> Histogram>,
     conflicts: Counter,
@@ -64,6 +65,7 @@ impl Default for Metrics {
             ended: Family::default(),
             parked: Family::default(),
             glass_broken: Family::default(),
+            erased: Family::default(),
             attempts: Family::default(),
             seconds: Family::new_with_constructor(histogram),
             conflicts: Counter::default(),
@@ -85,6 +87,11 @@ impl Metrics {
         let me = Self::default();
         registry.register("executions_started", "Executions started", me.started.clone());
         registry.register("executions_finished", "Executions finished", me.ended.clone());
+        registry.register(
+            "executions_erased",
+            "Executions forgotten, their retention being over",
+            me.erased.clone(),
+        );
         registry.register(
             "executions_parked",
             "Times an execution began to wait for an operator",
@@ -129,6 +136,10 @@ impl Metrics {
 
     pub(crate) fn ended(&self, workflow: &str, outcome: &str) {
         self.ended.get_or_create(&ByOutcome { workflow: workflow.into(), outcome: outcome.into() }).inc();
+    }
+
+    pub(crate) fn erased(&self, workflow: &str) {
+        self.erased.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
     pub(crate) fn parked(&self, reason: &str) {

@@ -122,6 +122,28 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Page { items, next: page.next })
     }
 
+    /// All that people were and are asked about an execution, the earliest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalCase>, Error> {
+        let mut cases: Vec<ApprovalCase> = Vec::new();
+        for place in [collection::CLOSED, collection::OPEN] {
+            let mut after: Option<String> = None;
+            loop {
+                let prefix = format!("{id}.");
+                let page = self.inner.store.documents(place, &prefix, after.as_deref(), 100).await?;
+                cases.extend(page.items.iter().map(parse_case).collect::<Result<Vec<_>, _>>()?);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        cases.sort_by_key(|case| case.opened_at);
+        Ok(cases)
+    }
+
     /// The approval an execution waits for, if it does.
     ///
     /// # Errors

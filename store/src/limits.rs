@@ -1,6 +1,6 @@
 //! How large and how named the parts of a commit may be. Checked before anything is decided, by every store alike.
 
-use crate::{Commit, Error, Key};
+use crate::{Commit, Erase, Error, Key};
 
 /// The longest body of a record, task, document or history entry, in bytes.
 pub const BODY_LIMIT: usize = 256 << 10;
@@ -12,6 +12,9 @@ pub const PART_BYTES: usize = 64;
 pub const NAME_LIMIT: usize = 1024;
 /// The longest other text (a state, a reason, an actor), in bytes.
 pub const TEXT_LIMIT: usize = 4096;
+
+/// The most history entries that one commit erases.
+pub const ERASE_LIMIT: usize = 1_000;
 
 /// Refuses what breaks a limit or a rule for names; otherwise says how much `commit` counts for, in bytes.
 pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
@@ -51,10 +54,28 @@ pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
         sum.body(|| format!("task {}", task.id), &task.body)?;
     }
     sum.add(commit.retire.len().saturating_mul(PART_BYTES));
+    if let Some(erase) = &commit.erase {
+        check_erase(commit, erase)?;
+        sum.add(erase.entries.saturating_mul(PART_BYTES));
+    }
     if sum.0 > COMMIT_LIMIT {
         return Err(Error::TooLarge { what: "the commit".into(), size: sum.0, limit: COMMIT_LIMIT });
     }
     Ok(sum.0)
+}
+
+/// Refuses to erase and to write the same execution at once, and to erase nothing or too much.
+fn check_erase(commit: &Commit, erase: &Erase) -> Result<(), Error> {
+    let written = commit.record.iter().map(|write| write.record.id);
+    if written.chain(commit.journal.iter().map(|entry| entry.execution)).any(|id| id == erase.execution) {
+        return Err(Error::Invalid {
+            what: format!("execution {} is erased and written by one commit", erase.execution),
+        });
+    }
+    if erase.entries == 0 {
+        return Err(Error::Invalid { what: "erasing no entries at a time would never end".into() });
+    }
+    within(|| "the history entries to erase at once".into(), erase.entries, ERASE_LIMIT)
 }
 
 /// Refuses a collection that is not lower-case letters, digits, `.`, `-` and `_`.

@@ -6,8 +6,8 @@
 mod apply;
 
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, Key, Lease, Page, Receipt, Record,
-    Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Page, Receipt,
+    Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -30,6 +30,7 @@ struct State {
     records: BTreeMap<ExecutionId, Record>,
     guards: BTreeMap<String, ExecutionId>,
     entries: BTreeMap<(ExecutionId, Sequence, u32), Entry>,
+    order: BTreeMap<(Sequence, u32), ExecutionId>,
     documents: BTreeMap<Key, Document>,
     tasks: BTreeMap<TaskId, Held>,
 }
@@ -106,6 +107,15 @@ impl Store for Memory {
         let entries = state.entries.range((from, Bound::Included((id, Sequence(u64::MAX), u32::MAX))));
         let Page { items, next } = page(entries, limit, |((_, sequence, place), _)| (*sequence, *place));
         Ok(Page { items: items.into_iter().map(|(_, entry)| entry.clone()).collect(), next })
+    }
+
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error> {
+        let state = self.state();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = state.order.range((from, Bound::Unbounded)).filter_map(|((sequence, place), id)| {
+            state.entries.get(&(*id, *sequence, *place)).map(|entry| (*place, entry.clone()))
+        });
+        Ok(page(entries, limit, |(place, entry)| (entry.sequence, *place)))
     }
 
     async fn list(

@@ -24,6 +24,24 @@ pub struct Commit {
     pub retire: Vec<TaskId>,
     /// The leased work that this commit concludes.
     pub settle: Option<Settle>,
+    /// A finished execution to forget, or a part of its history.
+    pub erase: Option<Erase>,
+}
+
+/// The removal of a finished execution: its oldest history entries, and once none is left its record too.
+///
+/// Long histories go in several commits, each of which may be the last: the record goes with the last of its entries and
+/// not before, so that whoever is interrupted finds it again. Documents and tasks are not touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erase {
+    /// Which one; a commit that also writes its record, or adds to its history, is invalid.
+    pub execution: ExecutionId,
+    /// The version of its record.
+    pub expected: Revision,
+    /// Nothing after this commit is removed: an entry that stands later stays, and the record with it.
+    pub upto: Sequence,
+    /// The most history entries that this commit removes; at most [`ERASE_LIMIT`](crate::ERASE_LIMIT).
+    pub entries: usize,
 }
 
 /// A record and the version it must follow.
@@ -51,6 +69,8 @@ pub struct Receipt {
     pub sequence: Sequence,
     /// The record's new version, if it wrote one.
     pub revision: Option<Revision>,
+    /// Whether it removed a record.
+    pub erased: bool,
 }
 
 /// Which executions to list; an empty filter lists all.
@@ -96,6 +116,9 @@ pub struct Page<T, C> {
     pub next: Option<C>,
 }
 
+/// A part of the history of all executions: entries, each with its place within its commit.
+pub type History = Page<(u32, Entry), (Sequence, u32)>;
+
 /// How a store is, for `/readyz` and `/metrics`. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
@@ -128,13 +151,15 @@ pub struct Health {
 /// - `commit` is atomic, isolated and durable: when it returns `Ok`, the change survives the loss of power; when it
 ///   returns [`Error::Conflict`], [`Error::Busy`], [`Error::Fenced`] or [`Error::TooLarge`], nothing changed.
 /// - A read sees every commit acknowledged before it began.
+/// - History is appended: an entry stays as it was written until its execution is erased.
 /// - At most one unexpired lease exists per task, and epochs only grow.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Applies `commit` if all its conditions hold.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the record or a read document has moved on, [`Error::Fenced`] when the settled task is
+    /// [`Error::Conflict`] when the record or a read document has moved on, [`Error::Invalid`] when what is to be erased is
+    /// open, [`Error::Fenced`] when the settled task is
     /// not held under that epoch, [`Error::Busy`] when another open record holds the guard, [`Error::TooLarge`] past a
     /// documented limit, [`Error::Full`] when the disk has no room, [`Error::Unavailable`] when it cannot be known
     /// whether the change is durable.
@@ -153,6 +178,11 @@ pub trait Store: Send + Sync + 'static {
         after: Option<(Sequence, u32)>,
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, Error>;
+
+    /// Up to `limit` history entries of all executions in the order of commits, each with its place within its commit,
+    /// beginning after `after`. What is committed later stands later: whoever has read up to an entry has missed none before it.
+    /// Entries written by versions of Tenure that kept no such order are not among them.
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error>;
 
     /// Up to `limit` records that `filter` accepts, by id (oldest first), beginning after `after`. A record that
     /// cannot be read is passed over and reported by [`Store::unreadable`].

@@ -213,7 +213,7 @@ async fn no_more_is_promised_than_a_workspace_has() {
     );
 }
 
-const SITES: &str = "
+pub(crate) const SITES: &str = "
 regions: [{id: eu, jurisdiction: eu}]
 clusters:
   - {id: eu-1, region: eu}

@@ -8,6 +8,7 @@ mod example;
 
 mod admission;
 mod approvals;
+mod audit;
 mod certificate;
 mod cli;
 mod cli_domain;

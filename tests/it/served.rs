@@ -74,9 +74,14 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a server in `dir` on a free port, with further variables in its environment.
     pub(crate) fn start(dir: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start_telling(dir, variables, Stdio::inherit())
+    }
+
+    /// The same, with its log going to `log`.
+    fn start_telling(dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
         command.args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().copied());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let said: Vec<_> = lines.by_ref().take_while(|line| !line.starts_with("try next")).collect();
         // Nobody may wait for a reader.
@@ -143,12 +148,28 @@ impl Served {
 
     /// Starts with further variables in its environment.
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
-        api::install_tls();
+        Self::start_in(tempfile::tempdir().unwrap(), variables, Stdio::inherit())
+    }
+
+    /// Starts with a log of all there is to tell, in `log.txt` of its folder.
+    pub(crate) fn start_logged() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let process = Running::start(dir.path(), variables);
+        let log = std::fs::File::create(dir.path().join("log.txt")).unwrap();
+        Self::start_in(dir, &[("TENURE_LOG", "debug")], log.into())
+    }
+
+    fn start_in(dir: TempDir, variables: &[(&str, &str)], log: Stdio) -> Self {
+        api::install_tls();
+        let process = Running::start_telling(dir.path(), variables, log);
         let url = process.url.clone();
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap();
         Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
+    }
+
+    /// Kills it without a word; its folder and the admin's token stay.
+    pub(crate) fn killed(self) -> (TempDir, String) {
+        drop(self._process);
+        (self.dir, self.admin)
     }
 
     /// One with eight nodes.

@@ -7,6 +7,7 @@
 
 pub mod actuators;
 pub mod admission;
+pub mod audit;
 pub mod backends;
 pub mod capacity_exhaustion;
 pub mod destruction;

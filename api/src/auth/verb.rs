@@ -87,6 +87,12 @@ pub enum Verb {
     ReadCertificates,
     /// Tell an execution that something it waits for has happened.
     Signal,
+    /// Read the audit, its checkpoints, and export it.
+    ReadAudit,
+    /// Read which finished executions would be forgotten.
+    ReadRetention,
+    /// Forget the finished executions that are kept no longer, now.
+    RunRetention,
 }
 
 /// Everyone.
@@ -146,6 +152,9 @@ impl Verb {
             Self::PushFacts | Self::RunSweeps | Self::ManageSchedules | Self::Migrate => &[PlatformOps, Admin],
             Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
             Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
+            Self::ReadAudit => &[Security, Compliance, Dpo, TenantOwner, Auditor, Admin],
+            Self::ReadRetention => STAFF,
+            Self::RunRetention => &[PlatformOps, Admin],
         }
     }
 }

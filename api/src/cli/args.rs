@@ -170,6 +170,12 @@ pub(crate) enum Command {
     /// Verify, show and print certificates of destruction, without a server.
     #[command(subcommand)]
     Certificate(Certificate),
+    /// See who did what, and verify a file of it without a server.
+    #[command(subcommand)]
+    Audit(super::audit::Audit),
+    /// See which finished executions are kept no longer, and forget them.
+    #[command(subcommand)]
+    Retention(super::retention::Retention),
     /// Look at configuration, without a server.
     #[command(subcommand)]
     Config(Config),

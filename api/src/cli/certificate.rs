@@ -117,7 +117,7 @@ fn unreadable(file: &Path, found: &Verification) -> Failure {
 }
 
 /// The keys that are named, or that of the data folder. Never one that comes with the certificate.
-fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
+pub(super) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
     if named.is_empty() {
         let path = offline::settings(common)?.data.join(KeyFile::NAME);
         if !path.exists() {
@@ -138,7 +138,7 @@ fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure
 }
 
 /// The bytes of `file`; `-` is standard input.
-fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
     let named = |error: io::Error| {
         let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
         Failure::new(exit, format!("{}: {error}", file.display()))

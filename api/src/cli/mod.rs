@@ -2,6 +2,7 @@
 
 mod approvals;
 mod args;
+mod audit;
 mod certificate;
 mod client;
 mod delegation;
@@ -18,6 +19,7 @@ mod reclaim;
 mod repair;
 mod reservation;
 mod schedules;
+mod retention;
 mod simulate;
 mod start;
 mod store;
@@ -149,6 +151,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Policy(command)) => ask(policy::run(common, command)),
         Some(Command::Reclaim(command)) => reclaim::run(common, command),
         Some(Command::Certificate(command)) => certificate::run(common, command),
+        Some(Command::Audit(command)) => audit::run(common, command),
+        Some(Command::Retention(command)) => ask(retention::run(common, command)),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
         Some(Command::Simulate(own)) => simulate::run(common, &own),

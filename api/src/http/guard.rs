@@ -5,18 +5,19 @@ use super::{
     idempotency,
     page::{Page, document, documents},
     problem::Problem,
-    route::Access,
+    route::{Access, outer_path},
 };
 use crate::{
     app::Shared,
     auth::{Caller, Denied, Token, Verb, authenticate},
 };
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use engine::{Behalf, on_behalf};
 use std::sync::atomic::Ordering;
 use workflows::tenancy::{ClusterKey, Scope};
 
@@ -51,10 +52,32 @@ pub(super) async fn guard(
         return Problem::new(Code::Stopping, "the server is stopping").into_response();
     }
     request.extensions_mut().insert(caller.clone());
-    if request.method() != Method::POST {
-        return next.run(request).await;
+    let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
+    let answered = async {
+        if request.method() != Method::POST {
+            return next.run(request).await;
+        }
+        let answer = idempotency::answer(&app, &caller, request, next).await;
+        answer.unwrap_or_else(|problem| problem.into_response())
+    };
+    match behalf {
+        Some(behalf) => on_behalf(behalf, answered).await,
+        None => answered.await,
     }
-    idempotency::answer(&app, &caller, request, next).await.unwrap_or_else(|problem| problem.into_response())
+}
+
+/// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
+fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> {
+    match access {
+        Access::Open | Access::Cluster(..) => return None,
+        Access::Staff(_) | Access::Tenant(_) => {}
+    }
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
+    Some(Behalf {
+        by: caller.name.clone(),
+        asked: format!("{} {}", request.method(), outer_path(route)),
+        at: outer_path(request.uri().path()),
+    })
 }
 
 /// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the

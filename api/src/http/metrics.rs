@@ -19,6 +19,11 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
     app.requests.observe(&app.engine.store().health().await);
+    // Asked here and not where it is sealed, so that it grows when nothing is.
+    match app.auditor.lag().await {
+        Ok(lag) => app.audited.observe(&lag),
+        Err(error) => tracing::warn!(%error, "how far the audit is behind cannot be told"),
+    }
     let mut text = String::new();
     encode(&mut text, &app.registry)
         .map_err(|_| Problem::new(Code::Internal, "the metrics could not be written"))?;

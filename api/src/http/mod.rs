@@ -5,6 +5,7 @@
 
 mod account;
 mod approvals;
+mod audit;
 mod certificates;
 mod changes;
 mod code;
@@ -32,6 +33,7 @@ mod reclaims;
 mod repairs;
 mod reservations;
 mod reviews;
+mod retention;
 mod route;
 mod schedules;
 mod startable;

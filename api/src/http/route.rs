@@ -1,7 +1,7 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads, schedules, versions,
+    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads, schedules, versions, audit, retention,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -112,6 +112,8 @@ fn table() -> Vec<Route> {
         events::routes(),
         users::routes(),
         policies::routes(),
+        audit::routes(),
+        retention::routes(),
         workflows::routes(),
         versions::routes(),
         health::routes(),

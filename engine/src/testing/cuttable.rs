@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, ExecutionId, Filter, Health, Key, Lease, Memory, Page, Receipt, Record,
-    Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, ExecutionId, Filter, Health, History, Key, Lease, Memory, Page, Receipt,
+    Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 
 /// A store whose process dies around one commit, and stays dead until revived.
-pub(crate) struct Cuttable {
+pub struct Cuttable {
     inner: Arc<Memory>,
     commits: AtomicUsize,
     cut: Option<Cut>,
@@ -23,19 +23,26 @@ pub(crate) struct Cuttable {
 }
 
 impl Cuttable {
-    pub(crate) fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
+    /// The content of `inner`, lost to view around the commit that `cut` names.
+    #[must_use]
+    pub fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
         Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false) }
     }
 
-    pub(crate) fn commits(&self) -> usize {
+    /// Commits tried so far, that of the cut included.
+    #[must_use]
+    pub fn commits(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    /// Whether it has been cut and not revived since.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn revive(&self) {
+    /// Lets the next process go on where the last one was cut.
+    pub fn revive(&self) {
         self.dead.store(false, Ordering::SeqCst);
     }
 
@@ -76,6 +83,9 @@ impl Store for Cuttable {
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, store::Error> {
         self.alive()?.journal(id, after, limit).await
+    }
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, store::Error> {
+        self.alive()?.history(after, limit).await
     }
     async fn list(
         &self,

@@ -12,6 +12,8 @@ mod scene;
 mod sweep;
 mod tap;
 
+pub use cuttable::Cuttable;
 pub use report::Report;
+pub use run::Cut;
 pub use scene::{Fault, Meanwhile, Scene, World};
 pub use sweep::{verify, verify_with_children};

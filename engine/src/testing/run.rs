@@ -39,8 +39,10 @@ pub(crate) struct Point {
 
 /// When the process dies: around the `nth` commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Cut {
+pub enum Cut {
+    /// Before it: nothing of it is kept.
     Before(usize),
+    /// After it: all of it is kept, and nobody hears of it.
     After(usize),
 }
 

@@ -5,11 +5,13 @@
 
 mod commits;
 mod documents;
+mod erasing;
 mod guards;
 mod history;
 mod kit;
 mod limits;
 mod lists;
+mod order;
 mod reading;
 mod tasks;
 
@@ -36,6 +38,8 @@ pub const CASES: &[Cases] = &[
     tasks::LEASING,
     tasks::FENCING,
     history::CASES,
+    order::CASES,
+    erasing::CASES,
     lists::CASES,
     reading::CASES,
     limits::CASES,

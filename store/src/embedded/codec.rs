@@ -250,6 +250,9 @@ pub(crate) fn describe(key: &[u8]) -> String {
         Some(Name::Guard(guard)) => format!("guard {guard}"),
         Some(Name::Open(id)) => format!("the mark that execution {id} is open"),
         Some(Name::Tenant(tenant, id)) => format!("the mark that execution {id} is of tenant {tenant}"),
+        Some(Name::Order(sequence, place, id)) => {
+            format!("the mark that entry {place} of commit {} is of execution {id}", sequence.0)
+        }
         None => "a row with an unknown key".into(),
     }
 }
@@ -267,5 +270,6 @@ pub(crate) fn check(key: &[u8], value: &[u8]) -> Result<(), String> {
         Name::Guard(_) => guard(key, value).map(|_| ()),
         Name::Open(_) => envelope::open(key, Kind::Open, value).map(|_| ()),
         Name::Tenant(..) => envelope::open(key, Kind::Tenant, value).map(|_| ()),
+        Name::Order(..) => envelope::open(key, Kind::Order, value).map(|_| ()),
     }
 }

@@ -11,14 +11,21 @@ use super::{
     overlay::{Changed, Value},
     tasks::{Change, Tasks},
 };
-use crate::{Commit, Error, Receipt, Record, Revision, Sequence, TaskId, Write};
+use crate::{Commit, Erase, Error, Receipt, Record, Revision, Sequence, TaskId, Write};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    ops::Bound,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Finds the acknowledged value of a key.
-pub(crate) type Lookup<'a> = &'a dyn Fn(&[u8]) -> Result<Option<Value>, Error>;
+/// The acknowledged rows.
+pub(crate) trait Lookup {
+    /// The value of a key.
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, Error>;
+
+    /// Up to `limit` keys from `from` to before `to`, in order.
+    fn keys(&self, from: Vec<u8>, to: &[u8], limit: usize) -> Result<Vec<Box<[u8]>>, Error>;
+}
 
 /// The frame being filled, and what it changes.
 pub(crate) struct Group {
@@ -45,7 +52,7 @@ impl Group {
     pub(crate) fn add(
         &mut self,
         commit: &Commit,
-        lookup: Lookup<'_>,
+        lookup: &dyn Lookup,
         tasks: &Mutex<Tasks>,
     ) -> Result<Receipt, Error> {
         self.check_fence(commit, &mut locked(tasks))?;
@@ -62,10 +69,11 @@ impl Group {
     fn add_fenced(
         &mut self,
         commit: &Commit,
-        lookup: Lookup<'_>,
+        lookup: &dyn Lookup,
         tasks: &Mutex<Tasks>,
     ) -> Result<Receipt, Error> {
         let former = commit.record.as_ref().map_or(Ok(None), |write| self.former(write, lookup))?;
+        let erased = commit.erase.as_ref().map(|erase| self.rows_to_erase(erase, lookup)).transpose()?;
         self.check_reads(commit, lookup)?;
         if let Some(write) = &commit.record {
             self.check_guard(write, lookup)?;
@@ -74,6 +82,8 @@ impl Group {
         self.builder.begin();
         let mut rows = Rows { builder: &mut self.builder, changed: Vec::new(), sequence };
         let result = write_rows(&mut rows, commit, former.as_ref());
+        let (gone, erased) = erased.unwrap_or_default();
+        gone.into_iter().for_each(|key| rows.delete(key));
         let Rows { changed, .. } = rows;
         let result = result
             .and_then(|revision| self.change_tasks(commit, sequence, &locked(tasks)).map(|()| revision));
@@ -86,19 +96,19 @@ impl Group {
         };
         self.changed.extend(changed.into_iter().map(|(key, place)| (key, (sequence, place))));
         self.builder.end();
-        Ok(Receipt { sequence, revision })
+        Ok(Receipt { sequence, revision, erased })
     }
 
     fn value<T>(
         &self,
         key: &[u8],
-        lookup: Lookup<'_>,
+        lookup: &dyn Lookup,
         decode: impl FnOnce(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
         let stored = match self.changed.get(key) {
             Some((_, None)) => return Ok(None),
             Some((_, Some(place))) => return decoded(key, decode(self.builder.value(place))).map(Some),
-            None => lookup(key)?,
+            None => lookup.get(key)?,
         };
         stored.map(|value| decoded(key, decode(value.as_ref()))).transpose()
     }
@@ -123,7 +133,7 @@ impl Group {
         Ok(())
     }
 
-    fn former(&self, write: &Write, lookup: Lookup<'_>) -> Result<Option<codec::HeadV1>, Error> {
+    fn former(&self, write: &Write, lookup: &dyn Lookup) -> Result<Option<codec::HeadV1>, Error> {
         let key = key::record(write.record.id);
         let former = self.value(&key, lookup, |value| codec::record_head(&key, value))?;
         if former.as_ref().map(|head| Revision(head.revision)) != write.expected {
@@ -132,7 +142,7 @@ impl Group {
         Ok(former)
     }
 
-    fn check_reads(&self, commit: &Commit, lookup: Lookup<'_>) -> Result<(), Error> {
+    fn check_reads(&self, commit: &Commit, lookup: &dyn Lookup) -> Result<(), Error> {
         for read in &commit.reads {
             let key = key::document(&read.key.collection, &read.key.id);
             let version = self.value(&key, lookup, |value| codec::document_version(&key, value))?;
@@ -143,13 +153,52 @@ impl Group {
         Ok(())
     }
 
-    fn check_guard(&self, write: &Write, lookup: Lookup<'_>) -> Result<(), Error> {
+    fn check_guard(&self, write: &Write, lookup: &dyn Lookup) -> Result<(), Error> {
         let Some(guard) = guard_of(&write.record) else { return Ok(()) };
         let key = key::guard(guard);
         match self.value(&key, lookup, |value| codec::guard(&key, value))? {
             Some(holder) if holder != write.record.id => Err(Error::Busy { guard: guard.to_owned(), holder }),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// The rows that an erasure removes, and whether the record is among them. Those of the frame being filled count.
+    fn rows_to_erase(&self, erase: &Erase, lookup: &dyn Lookup) -> Result<(Vec<Vec<u8>>, bool), Error> {
+        let id = erase.execution;
+        let record = key::record(id);
+        let head = self.value(&record, lookup, |value| codec::record_head(&record, value))?;
+        let head = head.filter(|head| Revision(head.revision) == erase.expected);
+        let head = head.ok_or_else(|| Error::Conflict { what: format!("execution {id}") })?;
+        if head.open {
+            return Err(Error::Invalid { what: format!("execution {id} is open and cannot be erased") });
+        }
+        let (from, to) = key::entries(id);
+        let (mut entries, mut more, mut after) = (BTreeSet::new(), true, from.clone());
+        while more && entries.len() <= erase.entries {
+            let found = lookup.keys(after, &to, erase.entries.saturating_add(1))?;
+            after = found.last().map(|last| [last, &[0][..]].concat()).unwrap_or_default();
+            more = found.len() > erase.entries;
+            let gone = |key: &[u8]| matches!(self.changed.get(key), Some((_, None)));
+            entries.extend(found.into_iter().filter(|key| !gone(key)));
+        }
+        let waiting = self.changed.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to)));
+        entries.extend(waiting.filter(|(_, (_, place))| place.is_some()).map(|(key, _)| key.clone()));
+        let mut last = entries.len() <= erase.entries;
+        let mut rows = Vec::new();
+        for entry in entries.into_iter().take(erase.entries) {
+            if let Some(key::Name::Entry(_, sequence, place)) = key::parse(&entry) {
+                if sequence > erase.upto {
+                    last = false;
+                    break;
+                }
+                rows.push(key::order(sequence, place, id));
+            }
+            rows.push(entry.into_vec());
+        }
+        if last {
+            rows.extend([record, key::tenant(&head.tenant, id)]);
+        }
+        Ok((rows, last))
     }
 
     /// Rows and changes of tasks; settling and retiring come before scheduling, as the nouns promise.
@@ -241,6 +290,8 @@ fn write_rows(
     }
     for (place, entry) in (0..).zip(&commit.journal) {
         rows.put(key::entry(entry.execution, sequence, place), |out, key| codec::put_entry(out, key, entry))?;
+        let order = key::order(sequence, place, entry.execution);
+        rows.put(order, |out, key| codec::put_mark(out, key, Kind::Order))?;
     }
     Ok(revision)
 }

@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Open = 6,
     Tenant = 7,
     Meta = 8,
+    Order = 9,
 }
 
 /// Appends the value of `key` to `out`: the wrapper, then what `payload` writes.

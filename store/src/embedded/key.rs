@@ -46,6 +46,39 @@ pub(crate) fn entry(id: ExecutionId, sequence: Sequence, place: u32) -> Vec<u8> 
     key
 }
 
+/// Where an entry stands in the history of all executions.
+pub(crate) fn order(sequence: Sequence, place: u32, id: ExecutionId) -> Vec<u8> {
+    let mut key = key(Kind::Order, 28);
+    key.extend_from_slice(&sequence.0.to_be_bytes());
+    key.extend_from_slice(&place.to_be_bytes());
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// Where the history of all executions begins, or goes on after an entry.
+pub(crate) fn order_after(after: Option<(Sequence, u32)>) -> Vec<u8> {
+    let mut key = key(Kind::Order, 29);
+    if let Some((sequence, place)) = after {
+        key.extend_from_slice(&sequence.0.to_be_bytes());
+        key.extend_from_slice(&place.to_be_bytes());
+        // Longer than any execution's id, so behind each of them.
+        key.extend_from_slice(&[0xFF; 17]);
+    }
+    key
+}
+
+/// Where the history of all executions ends.
+pub(crate) fn order_end() -> Vec<u8> {
+    vec![Kind::Order as u8 + 1]
+}
+
+/// The bounds of one execution's history.
+pub(crate) fn entries(id: ExecutionId) -> (Vec<u8>, Vec<u8>) {
+    let mut end = entry(id, Sequence(u64::MAX), u32::MAX);
+    end.push(0);
+    (entry(id, Sequence(0), 0), end)
+}
+
 pub(crate) fn task(id: TaskId) -> Vec<u8> {
     let mut key = of_execution(Kind::Task, id.execution, 8);
     key.extend_from_slice(&id.visit.to_be_bytes());
@@ -124,6 +157,7 @@ pub(crate) enum Name {
     Guard(String),
     Open(ExecutionId),
     Tenant(String, ExecutionId),
+    Order(Sequence, u32, ExecutionId),
 }
 
 fn number(bytes: &[u8]) -> Option<u32> {
@@ -158,6 +192,12 @@ pub(crate) fn parse(key: &[u8]) -> Option<Name> {
         5 => Name::Guard(text(rest)?),
         6 => Name::Open(id(rest)?),
         7 => split(rest).and_then(|(tenant, rest)| Some(Name::Tenant(tenant, id(&rest)?)))?,
+        9 => {
+            let (sequence, rest) = rest.split_at_checked(8)?;
+            let (place, execution) = rest.split_at_checked(4)?;
+            let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
+            Name::Order(Sequence(sequence), number(place)?, id(execution)?)
+        }
         _ => return None,
     })
 }

@@ -48,8 +48,8 @@ use self::{
     writer::{Request, Work},
 };
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, Key, Lease, Page, Receipt, Record,
-    Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Page, Receipt,
+    Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -223,6 +223,10 @@ impl Store for Embedded {
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
         self.read(move |shared| shared.read_journal(id, after, limit)).await
+    }
+
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error> {
+        self.read(move |shared| shared.read_history(after, limit)).await
     }
 
     async fn list(

@@ -8,7 +8,8 @@ use super::{
     tasks::Picked,
 };
 use crate::{
-    Document, Entry, Error, ExecutionId, Filter, Key, Lease, Page, Record, Sequence, Task, TaskId, Timestamp,
+    Document, Entry, Error, ExecutionId, Filter, History, Key, Lease, Page, Record, Sequence, Task, TaskId,
+    Timestamp,
 };
 use std::ops::Bound;
 
@@ -71,6 +72,23 @@ impl Shared {
         })?;
         let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
         Ok(Page { items: items.into_iter().map(|(entry, _)| entry).collect(), next })
+    }
+
+    pub(crate) fn read_history(
+        &self,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<History, Error> {
+        let mut found = Collect::new(limit);
+        self.scan(Bound::Included(key::order_after(after)), &key::order_end(), |key, _| {
+            let Some(key::Name::Order(sequence, place, id)) = key::parse(key) else { return Ok(true) };
+            let key = key::entry(id, sequence, place);
+            // Erased between the two reads: its mark went with it.
+            let Some(value) = self.get(&key)? else { return Ok(true) };
+            let (entry, place) = super::decide::decoded(&key, codec::entry(&key, value.as_ref()))?;
+            Ok(found.take((place, entry)))
+        })?;
+        Ok(found.page(|(place, entry)| (entry.sequence, *place)))
     }
 
     /// Goes by the mark of the open ones or by tenant where the filter names one, so that a list of few among many

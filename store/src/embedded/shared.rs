@@ -1,8 +1,17 @@
 //! What the threads of an embedded store share.
 
 use super::{
-    bell::Bell, codec, decide::locked, deliveries::Log, index::Index, lock::Lock, options::Options,
-    overlay::Overlay, overlay::Value, space::Space, tasks::Tasks,
+    bell::Bell,
+    codec,
+    decide::{Lookup, locked},
+    deliveries::Log,
+    index::Index,
+    lock::Lock,
+    options::Options,
+    overlay::Overlay,
+    overlay::Value,
+    space::Space,
+    tasks::Tasks,
 };
 use crate::{Error, ExecutionId};
 use std::{
@@ -171,6 +180,16 @@ impl Shared {
         }
     }
 
+    /// Up to `limit` acknowledged keys from `from` to before `to`, in order.
+    fn keys_between(&self, from: Vec<u8>, to: &[u8], limit: usize) -> Result<Vec<Box<[u8]>>, Error> {
+        let mut keys = Vec::new();
+        self.scan(Bound::Included(from), to, |key, _| {
+            keys.push(key.into());
+            Ok(keys.len() < limit)
+        })?;
+        Ok(keys)
+    }
+
     /// Decodes a value, and remembers the execution of one that cannot be decoded.
     pub(crate) fn decode<T>(
         &self,
@@ -183,5 +202,15 @@ impl Shared {
             locked(&self.unreadable).insert(of, format!("{what} is unreadable: {why}"));
             Error::Corrupt { what, why }
         })
+    }
+}
+
+impl Lookup for Shared {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        Self::get(self, key)
+    }
+
+    fn keys(&self, from: Vec<u8>, to: &[u8], limit: usize) -> Result<Vec<Box<[u8]>>, Error> {
+        self.keys_between(from, to, limit)
     }
 }

@@ -106,7 +106,7 @@ impl Writer {
     fn decide(&self, group: &mut Group, commit: &Commit) -> Result<Receipt, Error> {
         let begins = commit.record.as_ref().is_some_and(|write| write.expected.is_none());
         self.shared.space.admit(begins)?;
-        group.add(commit, &|key| self.shared.get(key), &self.shared.tasks)
+        group.add(commit, &*self.shared, &self.shared.tasks)
     }
 
     /// Waits until there is a segment to write to and room in the backlog.

@@ -2,8 +2,8 @@
 
 use super::{Grip, Held, State};
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Lease, Receipt, Revision, Sequence, Task, TaskId,
-    Timestamp, Write,
+    Commit, Document, Entry, Epoch, Erase, Error, ExecutionId, Lease, Receipt, Revision, Sequence, Task,
+    TaskId, Timestamp, Write,
 };
 
 impl State {
@@ -21,12 +21,26 @@ impl State {
                 return Err(Error::Conflict { what: format!("execution {}", write.record.id) });
             }
         }
+        if let Some(erase) = &commit.erase {
+            self.check_erase(erase)?;
+        }
         for read in &commit.reads {
             if self.documents.get(&read.key).map(|document| document.version) != read.version {
                 return Err(Error::Conflict { what: format!("document {}", read.key) });
             }
         }
         commit.record.as_ref().map_or(Ok(()), |write| self.check_guard(write))
+    }
+
+    fn check_erase(&self, erase: &Erase) -> Result<(), Error> {
+        let what = format!("execution {}", erase.execution);
+        match self.records.get(&erase.execution) {
+            Some(record) if record.revision == erase.expected && record.open => {
+                Err(Error::Invalid { what: format!("{what} is open and cannot be erased") })
+            }
+            Some(record) if record.revision == erase.expected => Ok(()),
+            Some(_) | None => Err(Error::Conflict { what }),
+        }
     }
 
     fn check_guard(&self, write: &Write) -> Result<(), Error> {
@@ -55,6 +69,7 @@ impl State {
             }
         }
         for (place, entry) in (0..).zip(commit.journal) {
+            self.order.insert((sequence, place), entry.execution);
             self.entries.insert((entry.execution, sequence, place), Entry { sequence, ..entry });
         }
         for gone in commit.settle.map(|settle| settle.task).into_iter().chain(commit.retire) {
@@ -63,7 +78,25 @@ impl State {
         for task in commit.schedule {
             self.schedule(task);
         }
-        Receipt { sequence, revision }
+        let erased = commit.erase.is_some_and(|erase| self.erase(&erase));
+        Receipt { sequence, revision, erased }
+    }
+
+    /// Whether the record went too.
+    fn erase(&mut self, erase: &Erase) -> bool {
+        let id = erase.execution;
+        let of = (id, Sequence(0), 0)..=(id, Sequence(u64::MAX), u32::MAX);
+        let oldest = self.entries.range(of.clone()).map(|(key, _)| *key);
+        let oldest: Vec<_> = oldest.take_while(|key| key.1 <= erase.upto).take(erase.entries).collect();
+        for key in oldest {
+            self.entries.remove(&key);
+            self.order.remove(&(key.1, key.2));
+        }
+        let last = self.entries.range(of).next().is_none();
+        if last {
+            self.records.remove(&id);
+        }
+        last
     }
 
     fn write(&mut self, write: Write) -> Revision {

@@ -2,8 +2,8 @@
 
 use super::{dump::dump, kit::*, random::Random};
 use crate::{
-    Commit, Embedded, Error, Key, Lease, Memory, Page, Put, Read, Record, Revision, Sequence, Settle, Store,
-    Task, TaskId, Timestamp, Write,
+    Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Read, Record, Revision, Sequence, Settle,
+    Store, Task, TaskId, Timestamp, Write,
 };
 use std::time::Duration;
 
@@ -112,6 +112,13 @@ impl Pair {
         }
         if self.random.one_in(5) {
             commit.retire.push(self.task_id());
+        }
+        if self.random.one_in(6) {
+            let execution = id(self.random.below(EXECUTIONS));
+            let found = self.memory.load(execution).await.unwrap().map(|record| record.revision);
+            let entries = usize::try_from(1 + self.random.below(3)).unwrap();
+            let upto = Sequence(if self.random.one_in(2) { u64::MAX } else { self.random.below(200) });
+            commit.erase = Some(Erase { execution, expected: found.unwrap_or_default(), upto, entries });
         }
         commit
     }

@@ -6,6 +6,7 @@ use crate::{Document, Entry, ExecutionId, Filter, Record, Store, Task};
 pub(super) struct Dump {
     pub(super) records: Vec<Record>,
     pub(super) entries: Vec<Entry>,
+    pub(super) history: Vec<(u32, Entry)>,
     pub(super) tasks: Vec<Task>,
     pub(super) documents: Vec<Document>,
     pub(super) holders: Vec<Option<ExecutionId>>,
@@ -23,6 +24,7 @@ pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str
         dump.entries.extend(store.journal(*id, None, all).await.unwrap().items);
         dump.tasks.extend(store.tasks(*id).await.unwrap());
     }
+    dump.history = store.history(None, all).await.unwrap().items;
     dump.documents = store.documents("nodes", "", None, all).await.unwrap().items;
     for record in &dump.records {
         assert_eq!(store.load(record.id).await.unwrap().as_ref(), Some(record));

@@ -39,6 +39,8 @@ fn written() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     add("guard.v1", key::guard("tenant/acme"), &|out, key| codec::put_guard(out, key, id(7)));
     add("open.v1", key::open(id(7)), &|out, key| codec::put_mark(out, key, Kind::Open));
     add("tenant.v1", key::tenant("acme", id(7)), &|out, key| codec::put_mark(out, key, Kind::Tenant));
+    let order = key::order(Sequence(70_000), 3, id(7));
+    add("order.v1", order, &|out, key| codec::put_mark(out, key, Kind::Order));
     values
 }
 
@@ -84,8 +86,8 @@ fn what_is_written_has_not_moved_by_a_byte() {
 #[test]
 fn the_numbers_of_kinds_are_pinned() {
     use Kind::*;
-    let kinds = [Record, Entry, Task, Document, Guard, Open, Tenant, Meta];
-    assert_eq!(kinds.map(|kind| kind as u8), [1, 2, 3, 4, 5, 6, 7, 8]);
+    let kinds = [Record, Entry, Task, Document, Guard, Open, Tenant, Meta, Order];
+    assert_eq!(kinds.map(|kind| kind as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn item(shared: &Shared, key: &[u8], value: &[u8], counts: &mut Counts) -> Resul
         Name::Document(_) => {
             (&mut counts.documents, Line::Document(DocumentLine::of(codec::document(key, value)?)))
         }
-        Name::Guard(_) | Name::Open(_) | Name::Tenant(..) => return Ok(None),
+        Name::Guard(_) | Name::Open(_) | Name::Tenant(..) | Name::Order(..) => return Ok(None),
     };
     *count = count.saturating_add(1);
     Ok(Some(item))

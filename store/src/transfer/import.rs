@@ -155,6 +155,8 @@ impl Import {
                 self.up_to(entry.sequence)?;
                 let key = key::entry(entry.execution, entry.sequence, place);
                 self.put(key, |out, key| codec::put_entry(out, key, &entry))?;
+                let order = key::order(entry.sequence, place, entry.execution);
+                self.put(order, |out, key| codec::put_mark(out, key, Kind::Order))?;
                 self.counts.entries += 1;
             }
             Line::Task(line) => {

@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, Key, Lease, Memory, Page, Receipt,
-    Record, Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Memory, Page,
+    Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -165,6 +165,9 @@ impl Store for Wire {
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
         self.pass(self.shared.truth.journal(id, after, limit)).await
+    }
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error> {
+        self.pass(self.shared.truth.history(after, limit)).await
     }
     async fn list(
         &self,

@@ -6,7 +6,7 @@
 
 mod actions;
 mod asset;
-mod canonical;
+pub(crate) mod canonical;
 pub mod certificate;
 pub mod codes;
 pub mod dsse;

@@ -1,7 +1,8 @@
 //! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
 
-use super::{Approved, Draft, Exceptions, Issued, Kind, NotIssued, Voted, issue};
+use super::{Approved, AuditHead, Draft, Exceptions, Issued, Kind, NotIssued, Voted, issue};
 use crate::{
+    audit::Head,
     destruction::{
         actions::holds_of,
         asset::AssetId,
@@ -138,6 +139,12 @@ impl LedgerAction for AssembleCertificate {
         let mut draft = self.draft.clone();
         if draft.approvals.is_empty() {
             draft.approvals = approvals(view, call, self.schema)?;
+        }
+        if draft.audit_head.is_none() {
+            // The chain goes on after this; what it says of the destruction stands before.
+            let head = view.get::<Head>(tenant.as_str())?;
+            draft.audit_head =
+                head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
         }
         let at = view.now().into();
         let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);

@@ -1,0 +1,85 @@
+//! `/v1/retention`: which finished executions are kept no longer, and forgetting them now.
+
+use super::{
+    page::{Listed, Page},
+    problem::Problem,
+    read::Asked,
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::Verb,
+    retention::batch,
+};
+use axum::{Json, extract::State};
+use engine::Expiring;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show),
+        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(one: &Expiring) -> Value {
+    json!({
+        "id": one.record.id.to_string(),
+        "workflow": one.record.workflow,
+        "tenant": one.record.tenant,
+        "subject": one.record.subject,
+        "outcome": one.record.reason,
+        "ended_at": view::time(one.record.updated_at),
+        "stays": one.stays,
+    })
+}
+
+/// What would be forgotten now, and what stays although it is old enough, with the reason. Changes nothing.
+async fn show(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
+    let mut items = Vec::new();
+    loop {
+        let (found, next) = batch(&app, after, false).await?;
+        items.extend(found.iter().map(seen));
+        after = next;
+        if after.is_none() || items.len() >= page.limit {
+            return Ok(Json(Listed::new(items, after.map(|id| id.to_string()))));
+        }
+    }
+}
+
+/// Forgets what is kept no longer, all of it, and says how many went and what stays.
+async fn run(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
+    forget(&app).await.map(Json)
+}
+
+async fn forget(app: &App) -> Result<Value, Problem> {
+    let (mut went, mut stays, mut after) = (0_u64, Vec::new(), None);
+    loop {
+        let (found, next) = batch(app, after, true).await?;
+        for one in &found {
+            match one.stays {
+                None => went = went.saturating_add(1),
+                Some(_) if stays.len() < 100 => stays.push(seen(one)),
+                Some(_) => {}
+            }
+        }
+        after = next;
+        if after.is_none() {
+            return Ok(json!({ "forgotten": went, "stays": stays }));
+        }
+    }
+}

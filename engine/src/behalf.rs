@@ -1,0 +1,122 @@
+//! On whose behalf documents are changed from outside of executions, as an entry of the journal.
+//!
+//! Set once, where a request is let in, around all that is done for it; [`Engine::ledger`](crate::Engine::ledger) reads it, so
+//! that no caller in between can forget it. Invariant: the entry is part of the very commit that changes the documents.
+
+use serde_json::json;
+use std::future::Future;
+use store::{Entry, ExecutionId, Put, Sequence, Timestamp};
+
+/// The most documents that an entry names; of more it says how many.
+const MOST_NAMED: usize = 32;
+
+/// Who asked for a change, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behalf {
+    /// A person or a key, by name.
+    pub by: String,
+    /// What was asked for, as the list of what can be asked for has it, such as `POST /v1/holds`.
+    pub asked: String,
+    /// The same with its names filled in, such as `/v1/holds/acme/3:release`. At most the first 1,024 bytes are kept.
+    pub at: String,
+}
+
+tokio::task_local! {
+    static BEHALF: Behalf;
+}
+
+/// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
+/// under [`Behalf::NOBODY`]. Work that it spawns is not.
+pub async fn on_behalf<F: Future>(of: Behalf, work: F) -> F::Output {
+    BEHALF.scope(of, work).await
+}
+
+impl Behalf {
+    /// The event of such entries.
+    pub const EVENT: &'static str = "asked";
+
+    /// The event of an entry that says which execution was forgotten.
+    pub const ERASED: &'static str = "erased";
+
+    /// The execution that entries name which belong to none.
+    #[must_use]
+    pub fn nobody() -> ExecutionId {
+        ExecutionId::from_bytes([0; 16])
+    }
+}
+
+/// On whose behalf this runs, if on anybody's.
+pub(crate) fn actor() -> Option<String> {
+    BEHALF.try_with(|of| of.by.clone()).ok()
+}
+
+/// The entry for a commit that writes `documents` and asks something of executions or not; `None` on nobody's behalf.
+pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<Entry> {
+    let Behalf { by, asked, at } = BEHALF.try_with(Clone::clone).ok()?;
+    let named = |kept: bool| -> Vec<String> {
+        let of = documents.iter().filter(|put| put.body.is_some() == kept);
+        of.take(MOST_NAMED).map(|put| put.key.to_string()).collect()
+    };
+    let at: String = at.chars().take(1_024).collect();
+    let detail = json!({
+        "asked": asked, "at": at, "documents": documents.len(), "wrote": named(true), "removed": named(false), "asks": asks,
+    });
+    Some(Entry {
+        sequence: Sequence(0),
+        execution: Behalf::nobody(),
+        at: now,
+        actor: by,
+        event: Behalf::EVENT.into(),
+        from: String::new(),
+        to: String::new(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Entity, ManualClock, View};
+    use serde::{Deserialize, Serialize};
+    use std::sync::Arc;
+    use store::{Memory, Store as _};
+
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Note(String);
+
+    impl Entity for Note {
+        const COLLECTION: &'static str = "notes";
+
+        fn id(&self) -> String {
+            self.0.clone()
+        }
+    }
+
+    fn write(view: &mut View) -> Result<(), crate::Undecided> {
+        view.get::<Note>("n")?;
+        view.put(&Note("n".into()))
+    }
+
+    async fn history(store: &Memory) -> Vec<Entry> {
+        store.history(None, 10).await.unwrap().items.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    #[tokio::test]
+    async fn a_change_of_documents_carries_who_asked_for_it() {
+        let store = Arc::new(Memory::new());
+        let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(Timestamp(7))), ());
+        let of = Behalf { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
+
+        on_behalf(of.clone(), engine.ledger(true, write)).await.unwrap();
+        on_behalf(of, engine.ledger(false, write)).await.unwrap();
+        engine.ledger(true, write).await.unwrap();
+
+        let entries = history(&store).await;
+        assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
+        assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", Behalf::nobody()));
+        let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
+        assert_eq!(detail["wrote"], json!(["notes/n"]));
+        let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;
+        assert!(entries[0].sequence < version, "the second write came later");
+    }
+}

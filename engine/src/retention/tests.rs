@@ -1,0 +1,217 @@
+//! What is due goes, nothing else does, and an interruption between any two commits changes neither.
+
+use super::*;
+use crate::{
+    ManualClock,
+    testing::{Cut, Cuttable},
+};
+use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc};
+use store::{Document, Memory, Revision, Store, Task, TaskId, Write};
+
+const DAY: u64 = 86_400_000;
+const NOW: u64 = 1_000 * DAY;
+
+fn id(n: u64) -> ExecutionId {
+    ExecutionId::new(Timestamp(n), [9; 10])
+}
+
+struct Made {
+    n: u64,
+    ended: u64,
+    open: bool,
+    workflow: &'static str,
+    entries: u64,
+    body: Value,
+}
+
+fn made(n: u64, ended: u64) -> Made {
+    Made { n, ended, open: false, workflow: "onboarding", entries: 3, body: json!({}) }
+}
+
+async fn write(store: &dyn Store, made: Made) {
+    let record = Record {
+        id: id(made.n),
+        revision: Revision(0),
+        workflow: made.workflow.into(),
+        schema: 1,
+        tenant: "acme".into(),
+        subject: "tenant/acme".into(),
+        guard: None,
+        state: "Active".into(),
+        phase: if made.open { "forward".into() } else { "finished".into() },
+        reason: Some("completed".into()),
+        open: made.open,
+        requested_by: "ada".into(),
+        created_at: Timestamp(made.n),
+        updated_at: Timestamp(made.ended),
+        body: serde_json::to_vec(&made.body).unwrap(),
+    };
+    let entry = |_| Entry {
+        sequence: Sequence(0),
+        execution: id(made.n),
+        at: Timestamp(made.ended),
+        actor: "ada".into(),
+        event: "settled".into(),
+        from: "A".into(),
+        to: "B".into(),
+        detail: b"{}".to_vec(),
+    };
+    let evidence =
+        Put { key: Key::new(collection::CLOSED, format!("{}.1", id(made.n))), body: Some(b"{}".to_vec()) };
+    let link = Put {
+        key: Key::new(collection::CHILDREN, format!("{}/A/0", id(made.n))),
+        body: Some(b"{}".to_vec()),
+    };
+    let head = Put { key: Parent::head(id(made.n)), body: Some(b"{}".to_vec()) };
+    let commit = Commit {
+        record: Some(Write { record, expected: None }),
+        journal: (0..made.entries).map(entry).collect(),
+        documents: vec![evidence, link, head],
+        ..Commit::default()
+    };
+    store.commit(commit).await.unwrap();
+}
+
+/// Some that are due, among them one with a long history, and for every reason one that is not.
+async fn stage(store: &dyn Store) -> BTreeSet<ExecutionId> {
+    let parent = |of: u64| json!({ "parent": { "execution": id(of), "state": "A", "entered": 1, "slot": 0, "attempt": 0 } });
+    let old = NOW - 401 * DAY;
+    write(store, made(1, old)).await;
+    write(store, Made { entries: 2_500, ..made(2, old) }).await;
+    write(store, Made { open: true, ..made(3, old) }).await;
+    write(store, Made { body: parent(3), ..made(4, old) }).await;
+    write(store, Made { body: parent(1), ..made(5, old) }).await;
+    write(store, made(6, NOW - 399 * DAY)).await;
+    write(store, Made { workflow: "offboarding", ..made(7, old) }).await;
+    write(store, Made { entries: 0, ..made(8, old) }).await;
+    write(store, made(9, old)).await;
+    let task = TaskId { execution: id(9), visit: 1, slot: 0 };
+    let work = Task { id: task, due: Timestamp(NOW), body: vec![] };
+    store.commit(Commit { schedule: vec![work], ..Commit::default() }).await.unwrap();
+    write(store, made(NOW - 2 * DAY, NOW - DAY)).await;
+    [1, 2, 5, 8].map(id).into()
+}
+
+fn keep() -> Keep {
+    Keep { all: Some(Duration::from_millis(400 * DAY)), of: [("offboarding".to_owned(), None)].into() }
+}
+
+fn engine(store: Arc<dyn Store>) -> Engine<()> {
+    Engine::new(store, Arc::new(ManualClock::at(Timestamp(NOW))), ())
+}
+
+/// Until nothing more is found, in batches of two.
+async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<Expiring>, Error> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let found = engine.expire(&keep(), |_, _| true, after, 2, erase).await?;
+        all.extend(found.looked_at);
+        after = found.next;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+async fn left(store: &dyn Store) -> BTreeSet<ExecutionId> {
+    let all = store.list(&Filter::default(), None, usize::MAX).await.unwrap();
+    all.items.into_iter().map(|record| record.id).collect()
+}
+
+async fn evidence(store: &dyn Store) -> Vec<Document> {
+    store.documents(collection::CLOSED, "", None, usize::MAX).await.unwrap().items
+}
+
+/// S59.
+#[tokio::test]
+async fn what_is_due_goes_with_its_history_and_links_and_nothing_else_does() {
+    let store = Arc::new(Memory::new());
+    let due = stage(&*store).await;
+    let (before, proofs) = (left(&*store).await, evidence(&*store).await);
+    let engine = engine(store.clone());
+
+    let told = run(&engine, true).await.unwrap();
+
+    let went: BTreeSet<_> = told.iter().filter(|one| one.stays.is_none()).map(|one| one.record.id).collect();
+    assert_eq!(went, due);
+    assert_eq!(left(&*store).await, before.difference(&due).copied().collect());
+    assert_eq!(evidence(&*store).await, proofs, "votes and closed approvals outlive executions");
+    for gone in &due {
+        assert_eq!(store.journal(*gone, None, 10).await.unwrap().items, []);
+        assert_eq!(
+            store.documents(collection::CHILDREN, &gone.to_string(), None, 10).await.unwrap().items,
+            []
+        );
+    }
+    let stays: Vec<_> = told.iter().filter_map(|one| one.stays.map(|why| (one.record.id, why))).collect();
+    assert_eq!(stays, [(id(4), why::PARENT), (id(9), why::WORK)]);
+    let noted = store.journal(crate::Behalf::nobody(), None, 10).await.unwrap().items;
+    assert_eq!(noted.len(), due.len(), "the history of all says what was forgotten");
+    assert!(store.journal(id(3), None, 10).await.unwrap().items.len() == 3, "an open one keeps all of it");
+}
+
+/// S59.
+#[tokio::test]
+async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
+    let mut nth = 1;
+    loop {
+        let inner = Arc::new(Memory::new());
+        let due = stage(&*inner).await;
+        let before = left(&*inner).await;
+        let mut cut_once = false;
+        for cut in [Cut::Before(nth), Cut::After(nth)] {
+            let store = Arc::new(Cuttable::new(inner.clone(), Some(cut)));
+            assert_eq!(run(&engine(store.clone()), true).await.is_err(), store.is_dead());
+            cut_once |= store.is_dead();
+            let half = left(&*inner).await;
+            assert!(before.difference(&half).all(|gone| due.contains(gone)), "only what is due goes");
+        }
+        run(&engine(inner.clone()), true).await.unwrap();
+        assert_eq!(left(&*inner).await, before.difference(&due).copied().collect());
+        if !cut_once {
+            break;
+        }
+        nth += 1;
+    }
+    assert!(nth > 6, "only {nth} commits were cut");
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_go_and_changes_nothing() {
+    let store = Arc::new(Memory::new());
+    stage(&*store).await;
+    let (before, sequence) = (left(&*store).await, store.health().await.sequence);
+    let engine = engine(store.clone());
+
+    let would = run(&engine, false).await.unwrap();
+
+    assert_eq!((left(&*store).await, store.health().await.sequence), (before, sequence));
+    assert_eq!(run(&engine, true).await.unwrap(), would);
+}
+
+/// S59, S60.
+#[tokio::test]
+async fn nothing_that_is_not_sealed_is_ever_erased() {
+    let store = Arc::new(Memory::new());
+    let due = stage(&*store).await;
+    let engine = engine(store.clone());
+    let before = left(&*store).await;
+    let none = engine.expire(&keep(), |_, _| false, None, 100, true).await.unwrap();
+    let empty = id(8);
+    assert!(none.looked_at.iter().all(|one| one.stays.is_some() || one.record.id == empty));
+    assert_eq!(left(&*store).await, before.into_iter().filter(|id| *id != empty).collect());
+
+    let last = store.journal(id(1), None, 10).await.unwrap().items.last().unwrap().sequence;
+    engine.expire(&keep(), |_, upto| upto <= last, None, 100, true).await.unwrap();
+    let gone: BTreeSet<_> = due.difference(&left(&*store).await).copied().collect();
+    assert_eq!(gone, [id(1), empty].into());
+}
+
+#[tokio::test]
+async fn nothing_goes_where_everything_is_kept() {
+    let store = Arc::new(Memory::new());
+    stage(&*store).await;
+    let found = engine(store).expire(&Keep::default(), |_, _| true, None, 100, true).await.unwrap();
+    assert_eq!(found, Expired::default());
+}

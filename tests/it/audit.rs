@@ -1,0 +1,212 @@
+//! Who did what, as it can be read, exported and proved; and what is forgotten of executions that ended long ago.
+
+use crate::{
+    domain_http::{SITES, items},
+    served::{NODES, Ran, Running, Served, large, small, tenure},
+};
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+/// A tenant that people agreed to, its auditor's token, and another tenant.
+async fn stage() -> (Served, String) {
+    let served = Served::with_nodes().await;
+    let olga = served.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
+    let auditor = served.user("audrey", &["auditor"], Some("acme")).await;
+    let id = served.onboard(&large("acme")).await;
+    let other = served.onboard(&small("zeta")).await;
+    let digest = served.asked(&id).await["digest"].clone();
+    let approval = items(&served.get("/v1/approvals").await)[0]["id"].as_str().unwrap().to_owned();
+    let digest = if digest.is_null() {
+        served.get(&format!("/v1/approvals/{approval}")).await.body["digest"].clone()
+    } else {
+        digest
+    };
+    let yes = json!({ "digest": digest, "reason": "order 4711" });
+    let approved = served.json_as(&olga, &format!("/v1/approvals/{approval}:approve"), yes).await;
+    assert!(approved.status.is_success(), "{}", approved.body);
+    served.ended(&id).await;
+    served.ended(&other).await;
+    (served, auditor)
+}
+
+/// The audit once `holds` is true of it: it is sealed a little after things are done.
+async fn audit(served: &Served, token: &str, query: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    for _ in 0..200 {
+        let found = served.get_as(token, &format!("/v1/audit?limit=1000{query}")).await;
+        if holds(items(&found)) {
+            return items(&found).clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{}", served.get_as(token, &format!("/v1/audit?limit=1000{query}")).await.body);
+}
+
+fn has(entries: &[Value], text: &str) -> bool {
+    entries.iter().any(|entry| entry["says"].as_str().is_some_and(|says| says.contains(text)))
+}
+
+/// S60. By HTTP, by the command line, and then by nothing but the file and the public key.
+#[tokio::test]
+async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_changed() {
+    let (served, auditor) = stage().await;
+
+    let own = audit(&served, &auditor, "", |entries| has(entries, "and ended: completed")).await;
+    assert!(has(&own, "admin asked for onboarding of tenant/acme"), "{own:#?}");
+    let vote = own.iter().find(|entry| entry["event"] == "voted").unwrap();
+    assert!(vote["says"].as_str().unwrap().starts_with("olga approved, as "), "{vote}");
+    assert_eq!((&vote["outcome"], &vote["reason"]), (&json!("approved"), &json!("order 4711")));
+    assert!(
+        vote["plan"]["digest"].as_str().unwrap().starts_with("sha256:") && vote["policy"]["version"].is_u64()
+    );
+    assert!(own.iter().all(|entry| entry["tenant"] == "acme"), "a tenant's auditor sees the tenant's alone");
+    let admin = served.admin.clone();
+    let all = audit(&served, &admin, "&tenant=-", |entries| has(entries, "users/audrey")).await;
+    assert!(has(&all, "admin called POST /v1/users at /v1/users, which wrote"), "{all:#?}");
+    assert!(has(&all, "POST /v1/fleet:import"), "{all:#?}");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join("acme.jsonl");
+    let pem = elsewhere.path().join("public.pem");
+    let exported = served.run(&["--token", &auditor, "audit", "export", file.to_str().unwrap()]);
+    assert_eq!(exported.exit, 0, "{exported:?}");
+    fs::write(&pem, served.run(&["certificate", "key"]).out).unwrap();
+    let verify = |file: &Path| {
+        let arguments = ["audit", "verify", file.to_str().unwrap(), "--key", pem.to_str().unwrap()];
+        Ran::of(tenure(elsewhere.path()).args(arguments))
+    };
+    let held = verify(&file);
+    assert_eq!(held.exit, 0, "{held:?}");
+    assert!(held.out.contains("holds") && held.out.contains("tenant acme"), "{held:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("order 4711", "order 4712", 1)).unwrap();
+    let refused = verify(&file);
+    assert_eq!(refused.exit, 1, "{refused:?}");
+    let named = format!("entry {}", vote["number"]);
+    assert!(refused.out.contains("DOES NOT HOLD") && refused.out.contains(&named), "{refused:?}");
+    fs::write(&file, text.lines().take(4).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    assert!(verify(&file).out.contains("cut off"));
+
+    let foreign = served.get_as(&auditor, "/v1/audit?tenant=zeta").await;
+    assert_eq!(items(&foreign).len(), 0);
+    assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=zeta").await.status, 404);
+    assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=-").await.status, 404);
+    assert_eq!(served.get("/v1/audit/export?tenant=nobody").await.status, 404);
+    assert_eq!(served.get("/v1/audit/export?from=yesterday").await.code(), "query.invalid");
+    let checkpoints = served.get_as(&auditor, "/v1/audit/checkpoints").await;
+    assert!(!items(&checkpoints).is_empty() && !checkpoints.body.to_string().contains("zeta"));
+    let metrics = served.get("/metrics").await.body.to_string();
+    assert!(metrics.contains("tenure_audit_lag_seconds") && metrics.contains("tenure_audit_entries_sealed"));
+}
+
+/// S26. What opens doors is in none of the places where things are kept or told.
+#[tokio::test]
+async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
+    let served = Served::start_logged();
+    served.post("/v1/fleet:import", "application/yaml", SITES).await;
+    served
+        .post("/v1/fleet:import?cluster=own-1&region=eu", "text/csv", &NODES.replace("8,H100", "1,H100"))
+        .await;
+    let token = served.user("olga", &["platform_ops"], None).await;
+    let document = small("acme").replace("isolation: dedicated", "isolation: dedicated_cluster");
+    let started = served.post("/v1/tenants", "application/yaml", &document).await;
+    let key = started.headers["tenure-cluster-key"].to_str().unwrap().to_owned();
+    let id = started.id();
+    served.until(&id, |item| item["open"] == false || !item["waiting_for"]["approval"].is_null()).await;
+    served.get_as(&token, "/v1/tenants").await;
+    let wrong = served.json_as(&key, "/v1/clusters/other/facts", json!({ "nodes": {} })).await;
+    assert!(wrong.status.is_client_error());
+    let mut told = Vec::new();
+    for path in [
+        "/v1/audit?limit=1000".to_owned(),
+        "/v1/audit/export".to_owned(),
+        "/v1/audit/export?tenant=acme".to_owned(),
+        "/v1/approvals".to_owned(),
+        format!("/v1/executions/{id}/journal"),
+        format!("/v1/executions/{id}"),
+    ] {
+        let answer = served.get(&path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        told.push((path, answer.body.to_string()));
+    }
+    let log = fs::read_to_string(served.dir.path().join("log.txt")).unwrap();
+    assert!(log.contains("answered") && log.contains("started"), "the log tells all");
+
+    for whole in [&token, &key, &served.admin] {
+        let secret = whole.rsplit('_').next().unwrap();
+        assert!(secret.len() >= 32, "a secret to look for");
+        for (place, text) in &told {
+            assert!(!text.contains(secret), "{place}");
+        }
+        let found = files_with(served.dir.path(), secret);
+        let only_admin = |file: &String| file.ends_with("admin.token") && *whole == served.admin;
+        assert!(found.iter().all(only_admin), "{found:?}");
+    }
+}
+
+fn files_with(dir: &Path, secret: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, secret));
+        } else if fs::read(&path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(secret)) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// S60. Killed without a word; what was acknowledged before is sealed after, each once.
+#[tokio::test]
+async fn an_audit_has_no_gap_where_the_server_was_killed() {
+    let (served, _) = stage().await;
+    let (dir, admin) = served.killed();
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let running = Running::start(dir.path(), &[]);
+        let file = dir.path().join("acme.jsonl");
+        let arguments =
+            ["--server", &running.url, "audit", "export", file.to_str().unwrap(), "--tenant", "acme"];
+        let exported = Ran::of(tenure(dir.path()).args(arguments).env("TENURE_TOKEN", &admin));
+        assert_eq!(exported.exit, 0, "{exported:?}");
+        let verified =
+            Ran::of(tenure(dir.path()).args(["audit", "verify", file.to_str().unwrap(), "-o", "json"]));
+        assert_eq!(verified.exit, 0, "{verified:?}");
+        numbers.push(verified.json()["entries"].as_u64().unwrap());
+        drop(running);
+    }
+    assert_eq!(numbers[0], numbers[1], "nothing was sealed twice");
+    assert!(numbers[0] > 10, "{numbers:?}");
+}
+
+/// S59.
+#[tokio::test]
+async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
+    let variables = [("TENURE_RETENTION_AFTER", "1s"), ("TENURE_AUDIT_CHECKPOINT_EVERY", "1s")];
+    let served = Served::start_with(&variables);
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let gone = served.onboard(&small("acme")).await;
+    let waits = served.onboard(&large("zeta")).await;
+    served.asked(&waits).await;
+    served.ended(&gone).await;
+    let mut would = Vec::new();
+    for _ in 0..100 {
+        would = served.run(&["retention", "show", "-o", "json"]).json().as_array().unwrap().clone();
+        if would.first().is_some_and(|one| one["stays"].is_null()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!((would.len(), &would[0]["id"]), (1, &json!(gone)), "{would:?}");
+    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 200, "a look changes nothing");
+
+    let ran = served.run(&["retention", "run", "-o", "json"]);
+
+    assert_eq!(ran.json()["forgotten"], 1, "{ran:?}");
+    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 404);
+    assert_eq!(served.get(&format!("/v1/executions/{waits}")).await.status, 200, "an open one stays");
+    assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is not touched");
+    let admin = served.admin.clone();
+    let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin forgot execution")).await;
+    assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
+}

@@ -1,0 +1,276 @@
+//! Follows the journal, seals what it finds, and signs checkpoints.
+//!
+//! Every commit here rests on the cursor as it was read and moves it. So several auditors may run on one store, and one that
+//! dies between two commits has neither skipped nor doubled an entry.
+
+use super::{
+    chain::{Cursor, Head, Sealed, chain_of, head, put, read},
+    checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
+    told::{Known, policy_of, told},
+};
+use crate::{destruction::Signer, platform::Platform};
+use engine::{Behalf, Engine, Entity, Error};
+use std::{
+    collections::{BTreeMap, btree_map::Entry as Slot},
+    sync::Arc,
+    time::Duration,
+};
+use store::{Commit, Entry, ExecutionId, Put, Sequence, Store, Timestamp};
+
+/// The most journal entries that are sealed by one commit, unless one commit wrote more.
+const BATCH: usize = 256;
+/// So many chains may grow before a checkpoint is due; bounds the size of one.
+const MOST_GROWN: usize = 1_000;
+
+/// When a checkpoint is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// After so many entries.
+    pub entries: u64,
+    /// After so long, if there are any.
+    pub every: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { entries: 1_000, every: Duration::from_secs(60) }
+    }
+}
+
+/// How far the audit is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Entries sealed so far.
+    pub sealed: u64,
+    /// Entries sealed and not yet under a signed checkpoint.
+    pub unsigned: u64,
+    /// How long ago the oldest entry was journalled that is not sealed; zero if there is none.
+    pub oldest: Duration,
+    /// Checkpoints so far.
+    pub checkpoints: u64,
+}
+
+/// The one that seals. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Auditor {
+    engine: Engine<Platform>,
+    signer: Arc<dyn Signer>,
+    pace: Pace,
+}
+
+impl Auditor {
+    /// An auditor of all that `engine` does.
+    #[must_use]
+    pub fn new(engine: Engine<Platform>, signer: Arc<dyn Signer>, pace: Pace) -> Self {
+        Self { engine, signer, pace }
+    }
+
+    fn store(&self) -> &dyn Store {
+        &**self.engine.store()
+    }
+
+    /// Seals the next entries of the journal, and says how many; none when all is sealed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn seal(&self) -> Result<usize, Error> {
+        loop {
+            if let Some(sealed) = self.try_seal().await? {
+                return Ok(sealed);
+            }
+        }
+    }
+
+    /// The same; `None` when another auditor was faster.
+    async fn try_seal(&self) -> Result<Option<usize>, Error> {
+        let (found, at) = read::<Cursor>(self.store(), &Cursor::default().id()).await?;
+        let mut cursor = found.unwrap_or_default();
+        let batch = self.next_commits(&cursor).await?;
+        let Some((_, last)) = batch.last() else { return Ok(Some(0)) };
+        let (last, began) = (last.sequence.0, batch.first().map(|(_, first)| first.sequence.0));
+        let (documents, grown) = self.chained(&batch).await?;
+        let sealed = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        cursor.began = cursor.began.or(began);
+        cursor.after = Some(last);
+        cursor.sealed = cursor.sealed.saturating_add(sealed);
+        cursor.unsigned = cursor.unsigned.saturating_add(sealed);
+        cursor.grown.extend(grown);
+        Ok(self.moved(at, &cursor, documents).await?.then_some(batch.len()))
+    }
+
+    /// The entries of the next commits, whole commits only, so that the cursor is the number of one.
+    async fn next_commits(&self, cursor: &Cursor) -> Result<Vec<(u32, Entry)>, Error> {
+        let after = cursor.after.map(|after| (Sequence(after), u32::MAX));
+        let mut limit = BATCH;
+        loop {
+            let page = self.store().history(after, limit).await?;
+            let mut batch = page.items;
+            if page.next.is_none() {
+                return Ok(batch);
+            }
+            let cut = batch.last().map(|(_, last)| last.sequence);
+            batch.retain(|(_, entry)| Some(entry.sequence) != cut);
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
+            limit = limit.saturating_mul(4);
+        }
+    }
+
+    /// The entries in their chains, with the heads, and which chains have grown.
+    async fn chained(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
+        let mut known: BTreeMap<ExecutionId, Known> = BTreeMap::new();
+        let mut heads: BTreeMap<String, Option<Head>> = BTreeMap::new();
+        let mut documents = Vec::new();
+        for (place, of) in batch {
+            let known = match known.entry(of.execution) {
+                Slot::Occupied(found) => found.into_mut(),
+                Slot::Vacant(free) => free.insert(self.known(of.execution).await?),
+            };
+            let mut entry = told(of, *place, known);
+            let chain = chain_of(&entry.tenant).to_owned();
+            let before = match heads.remove(&chain) {
+                Some(before) => before,
+                None => head(self.store(), &chain).await?,
+            };
+            entry.number = before.as_ref().map_or(0, |head| head.number).saturating_add(1);
+            entry.previous = before.map(|head| head.digest);
+            documents.push(put(&entry)?);
+            let head = Head { chain: chain.clone(), number: entry.number, digest: entry.digest() };
+            heads.insert(chain, Some(head));
+        }
+        for head in heads.values().flatten() {
+            documents.push(put(head)?);
+        }
+        Ok((documents, heads.into_keys().collect()))
+    }
+
+    /// What is known of an execution beside its journal. One that cannot be decoded is told without its plan.
+    async fn known(&self, id: ExecutionId) -> Result<Known, Error> {
+        if id == Behalf::nobody() {
+            return Ok(Known::default());
+        }
+        let record = self.store().load(id).await;
+        let record = match record {
+            Ok(record) => record,
+            // It is reported as unreadable where executions are; its history goes on, as the platform's own.
+            Err(store::Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let stands = match &record {
+            Some(_) => self.engine.show(id).await.ok(),
+            None => None,
+        };
+        let stands = stands.map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
+        Ok(Known { record, cases: self.engine.approval_cases(id).await?, stands })
+    }
+
+    /// Commits what was decided on the cursor as it was read; false when another has moved it.
+    async fn moved(&self, at: store::Read, cursor: &Cursor, mut documents: Vec<Put>) -> Result<bool, Error> {
+        documents.push(put(cursor)?);
+        match self.store().commit(Commit { reads: vec![at], documents, ..Commit::default() }).await {
+            Ok(_) => Ok(true),
+            Err(store::Error::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Seals all there is, and signs a checkpoint if one is due.
+    ///
+    /// # Errors
+    /// The store's, or the signer's.
+    pub async fn catch_up(&self) -> Result<(), Error> {
+        while self.seal().await? > 0 {
+            self.checkpoint_if_due().await?;
+        }
+        self.checkpoint_if_due().await?;
+        Ok(())
+    }
+
+    async fn checkpoint_if_due(&self) -> Result<(), Error> {
+        let cursor = super::cursor(self.store()).await?;
+        let waited = self.engine.clock().now().since(cursor.checkpoint_at);
+        let due = cursor.unsigned >= self.pace.entries
+            || cursor.grown.len() >= MOST_GROWN
+            || waited >= self.pace.every;
+        if due && cursor.unsigned > 0 {
+            self.checkpoint().await?;
+        }
+        Ok(())
+    }
+
+    /// Signs the heads of all chains that have grown since the last checkpoint; false when none has. All that was sealed before
+    /// is under a checkpoint then.
+    ///
+    /// # Errors
+    /// The store's; a transient `audit.unsigned` with the signer's words.
+    pub async fn checkpoint(&self) -> Result<bool, Error> {
+        loop {
+            if let Some(signed) = self.try_checkpoint().await? {
+                return Ok(signed);
+            }
+        }
+    }
+
+    /// The same; `None` when another auditor was faster.
+    async fn try_checkpoint(&self) -> Result<Option<bool>, Error> {
+        let (found, at) = read::<Cursor>(self.store(), &Cursor::default().id()).await?;
+        let Some(mut cursor) = found.filter(|cursor| !cursor.grown.is_empty()) else {
+            return Ok(Some(false));
+        };
+        let now = self.engine.clock().now();
+        let number = cursor.checkpoint.as_ref().map_or(0, |(number, _)| *number).saturating_add(1);
+        let (mut commitments, mut documents) = (Vec::new(), Vec::new());
+        for chain in std::mem::take(&mut cursor.grown) {
+            let Some(head) = head(self.store(), &chain).await? else { continue };
+            commitments.push(head.commitment());
+            documents.push(put(&Sealed { chain, checkpoint: number, number: head.number })?);
+        }
+        commitments.sort();
+        let checkpoint = Checkpoint {
+            number,
+            previous: cursor.checkpoint.map(|(_, digest)| digest),
+            at: now.into(),
+            entries: cursor.sealed,
+            heads: commitments,
+        };
+        let by = sign(CHECKPOINT_TYPE, &checkpoint, &*self.signer).await.map_err(unsigned)?;
+        cursor.checkpoint = Some((number, checkpoint.digest()));
+        cursor.checkpoint_at = now;
+        cursor.signed = cursor.after;
+        cursor.unsigned = 0;
+        documents.push(put(&Signed { checkpoint, by })?);
+        Ok(self.moved(at, &cursor, documents).await?.then_some(true))
+    }
+
+    /// Signs that an export is whole.
+    pub(super) fn signer(&self) -> &dyn Signer {
+        &*self.signer
+    }
+
+    pub(super) fn engine(&self) -> &Engine<Platform> {
+        &self.engine
+    }
+
+    /// How far the audit is behind.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn lag(&self) -> Result<Lag, Error> {
+        let cursor = super::cursor(self.store()).await?;
+        let after = cursor.after.map(|after| (Sequence(after), u32::MAX));
+        let oldest: Option<Timestamp> =
+            self.store().history(after, 1).await?.items.first().map(|(_, entry)| entry.at);
+        let now = self.engine.clock().now();
+        Ok(Lag {
+            sealed: cursor.sealed,
+            unsigned: cursor.unsigned,
+            oldest: oldest.map(|oldest| now.since(oldest)).unwrap_or_default(),
+            checkpoints: cursor.checkpoint.map_or(0, |(number, _)| number),
+        })
+    }
+}
+
+pub(super) fn unsigned(why: String) -> Error {
+    Error::Undecided(engine::ActionError::transient("audit.unsigned", why))
+}

@@ -1,0 +1,25 @@
+//! Who did what, sealed so that a later change of any byte shows: a chain of entries per tenant, and a chain of signed
+//! checkpoints over the heads of those.
+//!
+//! The [`Auditor`] follows the journal of all executions in the order of commits; executions never wait for it. The format,
+//! and what it proves and what not, is told in `docs/audit.md`; the reasons are in ADR 0009. Invariant: an entry is sealed
+//! once and in its order, since the cursor moves in the commit that seals.
+
+mod auditor;
+mod chain;
+mod checkpoint;
+mod entry;
+mod file;
+mod line;
+mod told;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use auditor::{Auditor, Lag, Pace};
+pub use chain::{Cursor, Head, PLATFORM, Sealed, cursor, entries, head};
+pub use checkpoint::{Checkpoint, Signed, checkpoints};
+pub use entry::{Entry, Journalled, PlanKnownBy, PlanStood};
+pub use file::{MOST_ENTRIES, Period, export};
+pub use line::{End, Header};
+pub use verify::{Problem, Verification, verify};

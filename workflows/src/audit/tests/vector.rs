@@ -1,0 +1,23 @@
+//! The test vector of `docs/audit.md`: a file that every verifier must accept, byte by byte the same.
+
+use super::*;
+use std::path::PathBuf;
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
+}
+
+/// Run with `BLESS=1` after a new version of the format has been added; a file of an old one must never change.
+#[tokio::test]
+async fn the_test_vector_is_what_is_written_and_holds() {
+    let file = exported().await;
+    let pem = key().public().pem();
+    for (name, text) in [("audit.jsonl", &file), ("audit-key.pem", &pem)] {
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(golden(name), text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(golden(name)).unwrap(), *text, "{name} has moved");
+    }
+    let keys = PublicKey::all_of_pem(pem.as_bytes()).unwrap();
+    assert_eq!(verify(file.as_bytes(), &keys).problems, []);
+}

@@ -1,0 +1,294 @@
+//! Verification of an export, with the public key and nothing else. Takes any bytes, never panics, and names the record.
+
+use super::{
+    chain::{Head, chain_of},
+    checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
+    entry::Entry,
+    line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
+};
+use crate::destruction::{Digest, PublicKey, dsse::Signature};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// The most problems that are told; what comes after is mostly what the first ones lead to.
+const MOST_PROBLEMS: usize = 20;
+
+/// Something wrong with an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The line of the file, from 1.
+    pub line: u64,
+    /// What stands or should stand there, such as `entry 12`.
+    pub record: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What came of a verification.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// What is wrong; an export holds when nothing is.
+    pub problems: Vec<Problem>,
+    /// Whose audit it is, and which part, if that can be read.
+    pub header: Option<Header>,
+    /// Entries that were read.
+    pub entries: u64,
+    /// The number of the last of them.
+    pub last: u64,
+    /// The checkpoints that were read: number and digest, to be compared with what is kept elsewhere.
+    pub checkpoints: Vec<(u64, Digest)>,
+    /// The id of the key that signed the end.
+    pub signed_by: Option<String>,
+}
+
+impl Verification {
+    /// Whether every byte is as it was exported, and all of it is as it was sealed.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Verifies an exported file with the keys that are trusted.
+#[must_use]
+pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
+    let mut walk = Walk { keys, line: 0, ..Walk::default() };
+    let whole = file.ends_with(b"\n");
+    let body = file.strip_suffix(b"\n").unwrap_or(file);
+    for line in body.split(|byte| *byte == b'\n') {
+        walk.take(line);
+    }
+    if !whole {
+        walk.problem("the file ends within this line: its tail was cut off");
+    } else if walk.ended.is_none() {
+        walk.line = walk.line.saturating_add(1);
+        let why =
+            format!("the file ends here without its last line, after {}: its tail was cut off", walk.after());
+        walk.at(walk.line, "the end".into(), why);
+    }
+    walk.found
+}
+
+/// The walk through a file.
+#[derive(Default)]
+struct Walk<'a> {
+    keys: &'a [PublicKey],
+    /// The line at hand.
+    line: u64,
+    found: Verification,
+    /// The last entry: its line, number and digest; `None` where that is not known.
+    last: Option<(u64, u64, Digest)>,
+    /// A line could not be read, so that what follows cannot be held against what came before.
+    torn: bool,
+    /// The last entry stands under the checkpoint behind it.
+    covered: bool,
+    checkpoint: Option<(u64, Digest)>,
+    ended: Option<u64>,
+    bytes: Sha256,
+}
+
+impl Walk<'_> {
+    fn at(&mut self, line: u64, record: String, problem: String) {
+        if self.found.problems.len() < MOST_PROBLEMS {
+            self.found.problems.push(Problem { line, record, problem });
+        }
+    }
+
+    /// The record that should stand in the line at hand.
+    fn expected(&self) -> String {
+        match (&self.found.header, self.ended) {
+            (None, _) if self.line == 1 => "the header".into(),
+            (_, Some(_)) => "what follows the end".into(),
+            (Some(_) | None, None) => format!("what stands after {}", self.after()),
+        }
+    }
+
+    fn after(&self) -> String {
+        match &self.last {
+            Some((_, number, _)) => format!("entry {number}"),
+            None if self.found.entries > 0 => format!("entry {}", self.found.last),
+            None => "the header".into(),
+        }
+    }
+
+    fn problem(&mut self, problem: &str) {
+        self.at(self.line, self.expected(), problem.to_owned());
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        self.line = self.line.saturating_add(1);
+        if self.ended.is_some() {
+            return self.problem("something follows the end");
+        }
+        let before = self.bytes.clone();
+        self.bytes.update(line);
+        self.bytes.update(b"\n");
+        let Read { content, by, line: number } = match read(line) {
+            Ok(read) => read,
+            Err(why) => {
+                let record = named_in(line).unwrap_or_else(|| self.expected());
+                self.at(self.line, record, why);
+                (self.torn, self.last) = (true, None);
+                return;
+            }
+        };
+        if number != self.line {
+            let what = name_of(&content);
+            let why = match number.checked_sub(self.line) {
+                Some(_) => format!("it is line {number}: something before it is missing"),
+                None => format!("it is line {number} and stands in another place, or once more"),
+            };
+            self.at(self.line, what, why);
+            (self.torn, self.last) = (true, None);
+            // Numbered on from here, so that one line that is missing is one problem.
+            self.line = number;
+        }
+        match (content, by) {
+            (Content::Header(header), None) => self.header(header),
+            (Content::Entry(entry), None) => self.entry(*entry),
+            (Content::Checkpoint(checkpoint), Some(by)) => self.checkpoint(&checkpoint, &by),
+            (Content::End(end), Some(by)) => self.end(&end, &by, before),
+            (Content::Header(_) | Content::Entry(_), Some(_)) => {
+                self.problem("it is signed and should not be")
+            }
+            (Content::Checkpoint(_) | Content::End(_), None) => self.problem("it is not signed"),
+        }
+        if self.found.header.is_none() && !self.torn {
+            self.problem("an export begins with its header");
+            self.torn = true;
+        }
+    }
+
+    fn header(&mut self, header: Header) {
+        if self.found.header.is_some() {
+            return self.problem("a second header");
+        }
+        if header.format != FORMAT || header.version != VERSION {
+            let (format, version) = (&header.format, header.version);
+            self.problem(&format!(
+                "{format} {version} is not {FORMAT} {VERSION}: verify it with its own version"
+            ));
+        }
+        self.found.header = Some(header);
+    }
+
+    fn entry(&mut self, entry: Entry) {
+        let name = format!("entry {}", entry.number);
+        let wanted = match (&self.last, &self.found.header) {
+            (Some((_, number, digest)), _) => Some((number.saturating_add(1), Some(digest.clone()))),
+            (None, Some(header)) if !self.torn => Some((header.first, header.previous.clone())),
+            (None, _) => None,
+        };
+        if let Some((number, previous)) = wanted {
+            if entry.number != number {
+                self.at(self.line, name.clone(), format!("it stands where entry {number} belongs"));
+            } else if entry.previous != previous {
+                let (line, record) = match &self.last {
+                    Some((line, number, _)) => (*line, format!("entry {number}")),
+                    None => (self.line, name.clone()),
+                };
+                self.at(
+                    line,
+                    record,
+                    format!("it is not what {name} was sealed after: one of the two was changed"),
+                );
+            }
+        }
+        if self.found.header.as_ref().is_some_and(|header| header.tenant != entry.tenant) {
+            self.at(self.line, name, "it is of another tenant than the header says".into());
+        }
+        self.covered = false;
+        self.found.entries = self.found.entries.saturating_add(1);
+        self.found.last = entry.number;
+        self.last = Some((self.line, entry.number, entry.digest()));
+    }
+
+    fn checkpoint(&mut self, checkpoint: &Checkpoint, by: &Signature) {
+        let name = format!("checkpoint {}", checkpoint.number);
+        if !self.keys.iter().any(|key| fits(CHECKPOINT_TYPE, checkpoint, by, key)) {
+            self.at(self.line, name.clone(), untrusted(by, self.keys));
+        }
+        match &self.checkpoint {
+            Some((number, _)) if checkpoint.number <= *number => {
+                self.at(self.line, name.clone(), format!("it stands after checkpoint {number}"));
+            }
+            Some((number, digest))
+                if checkpoint.number == number.saturating_add(1)
+                    && checkpoint.previous.as_ref() != Some(digest) =>
+            {
+                let why = format!("it was not made after the checkpoint {number} that stands here");
+                self.at(self.line, name.clone(), why);
+            }
+            Some(_) | None => {}
+        }
+        if let Some((line, number, digest)) = self.last.clone() {
+            let tenant = self.found.header.as_ref().map_or("", |header| &header.tenant);
+            let head = Head { chain: chain_of(tenant).into(), number, digest };
+            if !checkpoint.heads.contains(&head.commitment()) {
+                let why = format!(
+                    "{name} names another entry as the last: this one, or one before it, was changed"
+                );
+                self.at(line, format!("entry {number}"), why);
+            }
+        }
+        self.covered = true;
+        self.checkpoint = Some((checkpoint.number, checkpoint.digest()));
+        self.found.checkpoints.extend(self.checkpoint.clone());
+    }
+
+    fn end(&mut self, end: &End, by: &Signature, before: Sha256) {
+        self.ended = Some(self.line);
+        let signed = self.keys.iter().find(|key| fits(END_TYPE, end, by, key));
+        self.found.signed_by = signed.map(PublicKey::id);
+        if signed.is_none() {
+            self.at(self.line, "the end".into(), untrusted(by, self.keys));
+        }
+        if !self.found.problems.is_empty() {
+            return;
+        }
+        let mut digest = String::from("sha256:");
+        for byte in before.finalize() {
+            let _ = write!(digest, "{byte:02x}");
+        }
+        let lines = self.line.saturating_sub(1);
+        let checkpoints = u64::try_from(self.found.checkpoints.len()).unwrap_or(u64::MAX);
+        let says = (end.lines, end.entries, end.checkpoints);
+        if says != (lines, self.found.entries, checkpoints) || end.digest.0 != digest {
+            let why =
+                "the end was signed over other lines: some were changed, removed or added, and made to fit";
+            self.at(self.line, "the end".into(), why.into());
+        } else if self.found.entries > 0 && !self.covered {
+            let why = "no checkpoint stands behind it, so nothing says that it is the entry that was sealed";
+            self.at(self.line, self.after(), why.into());
+        }
+    }
+}
+
+fn untrusted(by: &Signature, keys: &[PublicKey]) -> String {
+    if keys.iter().any(|key| key.id() == by.keyid) {
+        return "it is not what was signed: it was changed, or its signature was".into();
+    }
+    format!("it is signed with key {}, which is not among those that are trusted", by.keyid)
+}
+
+fn name_of(content: &Content) -> String {
+    match content {
+        Content::Header(_) => "the header".into(),
+        Content::Entry(entry) => format!("entry {}", entry.number),
+        Content::Checkpoint(checkpoint) => format!("checkpoint {}", checkpoint.number),
+        Content::End(_) => "the end".into(),
+    }
+}
+
+/// How a line that is not as it was written calls itself, if that can still be read.
+fn named_in(line: &[u8]) -> Option<String> {
+    let found: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let number =
+        |kind: &str| found.get(kind)?.get("number")?.as_u64().map(|number| format!("{kind} {number}"));
+    let plain = |kind: &str, name: &str| found.get(kind).map(|_| name.to_owned());
+    number("entry")
+        .or_else(|| number("checkpoint"))
+        .or_else(|| plain("header", "the header"))
+        .or_else(|| plain("end", "the end"))
+}
