@@ -37,6 +37,8 @@ pub(crate) struct App {
     pub(crate) freed: Arc<Notify>,
     /// Rung whenever people told a schedule something.
     pub(crate) told: Notify,
+    /// Rung when a batch has begun.
+    pub(crate) batched: Arc<Notify>,
 }
 
 /// A handle on the parts.

@@ -61,7 +61,7 @@ async fn show() -> Result<(), Failure> {
 
     tell("alice, who runs the platform, asks for a tenant: acme, 16 H100")?;
     let (alice, bob) = (person(&admin, "alice").await?, person(&admin, "bob").await?);
-    let body = Body { media: "application/yaml", text: fleet::TENANT.into(), key: None };
+    let body = Body { media: "application/yaml", text: fleet::TENANT.into(), key: None, labels: Vec::new() };
     let started = alice.post("/v1/tenants", body).await?.value()?;
     let id = text(&started, "id").to_owned();
     let asked = until(&alice, &id, |item| !waits_for(item).is_null()).await?;
@@ -177,7 +177,7 @@ fn text<'a>(item: &'a Value, name: &str) -> &'a str {
 }
 
 fn csv(text: String) -> Body {
-    Body { media: "text/csv", text, key: None }
+    Body { media: "text/csv", text, key: None, labels: Vec::new() }
 }
 
 fn indented(text: &str) -> String {

@@ -7,6 +7,7 @@
 mod app;
 mod auditing;
 mod auth;
+mod batching;
 mod cli;
 mod config;
 mod demo;
@@ -17,8 +18,8 @@ mod http;
 mod logs;
 mod metrics;
 mod observing;
-mod schedules;
 mod retention;
+mod schedules;
 mod server;
 
 pub use auth::{Role, Verb};

@@ -4,6 +4,7 @@ use crate::{
     app::{App, Shared},
     auditing,
     auth::{Token, ensure_admin},
+    batching,
     config::Config,
     exit::Failure,
     housekeeping, http,
@@ -86,6 +87,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
     let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
     let scheduler = tokio::spawn(schedules::run(app.clone(), stop.clone()));
+    let batching = tokio::spawn(batching::run(app.clone(), stop.clone()));
     let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
@@ -109,6 +111,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     let worked = engine.await.map_err(Failure::other)?;
     keeper.await.map_err(Failure::other)?;
     scheduler.await.map_err(Failure::other)?;
+    batching.await.map_err(Failure::other)?;
     observer.await.map_err(Failure::other)?;
     auditor.await.map_err(Failure::other)?;
     forgetter.await.map_err(Failure::other)?;
@@ -193,6 +196,7 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         keys: Mutex::default(),
         freed,
         told: Notify::new(),
+        batched: Arc::default(),
     }))
 }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow,
+    attributes::bounded,
     behalf, check,
     kin::family,
     ledger::{Decided, decide_knowing, still_stand},
@@ -18,7 +19,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
+use store::{Attributes, Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
 use tokio::sync::Notify;
 
 /// How often a call decides again before it gives up on a contended execution.
@@ -83,6 +84,7 @@ pub struct Request {
     once: Option<(String, String)>,
     documents: Vec<Put>,
     reads: Vec<Read>,
+    attributes: Attributes,
 }
 
 impl Request {
@@ -106,6 +108,20 @@ impl Request {
     #[must_use]
     pub fn once(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
         self.once = Some((key.into(), fingerprint.into()));
+        self
+    }
+
+    /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.
+    #[must_use]
+    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+        self.attributes.entry("label".into()).or_default().insert(label.into());
+        self
+    }
+
+    /// Started by the schedule of this name; it is found by that.
+    #[must_use]
+    pub fn scheduled(mut self, schedule: impl Into<String>) -> Self {
+        self.attributes.entry("schedule".into()).or_default().insert(schedule.into());
         self
     }
 
@@ -316,7 +332,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
         let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
-        let next = self.machine(workflow, schema)?.open(id, data, &request.by, now, None)?;
+        let mut next = self.machine(workflow, schema)?.open(id, data, &request.by, now, None)?;
+        let written = request.attributes.into_iter();
+        next.record.attributes.extend(
+            written.filter_map(|(name, values)| Some((name, bounded(values.into_iter().collect())?))),
+        );
         also.reads.extend(request.reads);
         also.documents.extend(request.documents);
         if let Some((key, fingerprint)) = &request.once {

@@ -8,7 +8,9 @@
 mod action;
 mod approval;
 mod attempt;
+mod attributes;
 mod awaiting;
+mod batch;
 mod behalf;
 mod build;
 mod build_children;
@@ -34,14 +36,15 @@ mod operate;
 mod parsed;
 mod people;
 mod plan;
-mod proposal;
 mod procedure;
+mod proposal;
 mod query;
 mod repair;
 mod retention;
 mod retry;
 mod review;
 mod schedule;
+mod search;
 mod settle;
 mod step;
 #[cfg(feature = "testing")]
@@ -60,6 +63,10 @@ pub use action::{
 };
 pub use approval::{Ballot, Person, Ruling, Seat, Verdict, Vote};
 pub use attempt::{Bend, Tap};
+pub use batch::{
+    BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
+    BatchPreview, BatchResult, BatchVerb, Batches,
+};
 pub use behalf::{Behalf, on_behalf};
 pub use build::{Acting, act, act_each, all, approval, await_signal, branch, end, wait, when};
 pub use build_children::{Children, children};
@@ -80,9 +87,9 @@ pub use mandate::Mandate;
 pub use metrics::Metrics;
 pub use notification::Notification;
 pub use plan::{Plan, PlanDigest};
+pub use procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
 pub use proposal::{Preview, Proposal, Taken, command_name};
 pub use repair::{Repair, RepairKind};
-pub use procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
 pub use retention::{Expired, Expiring, Keep};
 pub use retry::RetryPolicy;
 pub use review::{Review, ReviewDone, Reviewed};
@@ -90,6 +97,7 @@ pub use schedule::{
     Backfill, CatchUp, Exclusion, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
     Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Unstarted,
 };
+pub use search::{CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, parse as parse_filter};
 pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
 pub use transition::{Transition, transition};
 pub use unwind::pending_undos;

@@ -3,6 +3,7 @@
 use crate::{
     Authoriser, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase, Plan,
     PlanDigest, Review, Ticket, Workflow,
+    attributes::attributes,
     case::{Asked, Papers, papers},
     child::{Descent, Ended},
     diagram::diagram,
@@ -164,6 +165,7 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
             requested_by: by.into(),
             created_at: at,
             updated_at: at,
+            attributes: store::Attributes::new(),
             body: Vec::new(),
         };
         sheltered(id, || step_on(&record, execution, Event::Started, at))
@@ -308,6 +310,7 @@ fn step_on<W: Workflow>(
         reason: execution.reason_name().map(Into::into),
         open: !is_finished(&execution.phase),
         updated_at: at,
+        attributes: attributes(&record.attributes, &execution, closed.as_ref().map(|(_, ballot)| ballot)),
         ..record.clone()
     };
     next.body = serde_json::to_vec(&execution)

@@ -39,6 +39,11 @@ struct ByFate {
     fate: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByResult {
+    result: String,
+}
+
 /// The engine's counters; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -47,6 +52,7 @@ pub struct Metrics {
     parked: Family<ByReason, Counter>,
     glass_broken: Family<ByWorkflow, Counter>,
     erased: Family<ByWorkflow, Counter>,
+    batched: Family<ByResult, Counter>,
     attempts: Family<ByAction, Counter>,
     seconds: Family<ByAction, Histogram, fn() -> Histogram>,
     conflicts: Counter,
@@ -66,6 +72,7 @@ impl Default for Metrics {
             parked: Family::default(),
             glass_broken: Family::default(),
             erased: Family::default(),
+            batched: Family::default(),
             attempts: Family::default(),
             seconds: Family::new_with_constructor(histogram),
             conflicts: Counter::default(),
@@ -102,6 +109,7 @@ impl Metrics {
             "Approvals that one person decided alone, in an emergency",
             me.glass_broken.clone(),
         );
+        registry.register("batch_items", "Executions of batches that had their turn", me.batched.clone());
         registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
         registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
         registry.register(
@@ -148,6 +156,10 @@ impl Metrics {
 
     pub(crate) fn glass_broken(&self, workflow: &str) {
         self.glass_broken.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
+    }
+
+    pub(crate) fn batched(&self, result: &str) {
+        self.batched.get_or_create(&ByResult { result: result.into() }).inc();
     }
 
     pub(crate) fn attempted(&self, action: &str, result: &str, took: Duration) {

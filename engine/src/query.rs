@@ -2,7 +2,7 @@
 
 use crate::{ApprovalCase, Child, Engine, Error, Review, Shown, machine::collection};
 use serde::de::DeserializeOwned;
-use store::{Document, Entry, ExecutionId, Filter, Key, Page, Record};
+use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The stored record.
@@ -83,6 +83,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error> {
         Ok(self.inner.store.list(filter, after, limit).await?)
+    }
+
+    /// Executions that `query` accepts, oldest first; a page may end early and say so.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn search(
+        &self,
+        query: &Query,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Found, Error> {
+        Ok(self.inner.store.search(query, after, limit).await?)
     }
 
     /// The open approvals, oldest execution first.

@@ -33,6 +33,30 @@ impl ExecutionId {
         Self(Builder::from_unix_timestamp_millis(at.0, &random).into_uuid())
     }
 
+    /// The id before all others.
+    pub(crate) const FIRST: Self = Self(Uuid::nil());
+    /// The id behind all others.
+    pub(crate) const LAST: Self = Self(Uuid::max());
+
+    /// The id right behind this one; `None` for the last.
+    pub(crate) fn next(self) -> Option<Self> {
+        self.0.as_u128().checked_add(1).map(|next| Self(Uuid::from_u128(next)))
+    }
+
+    /// The moment within the id: when it was asked for.
+    #[must_use]
+    pub fn made_at(&self) -> Timestamp {
+        let [a, b, c, d, e, f, ..] = *self.0.as_bytes();
+        Timestamp(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// The smallest id of those made at `at`, for ranges.
+    #[must_use]
+    pub fn first_at(at: Timestamp) -> Self {
+        let [_, _, a, b, c, d, e, f] = at.0.min((1 << 48) - 1).to_be_bytes();
+        Self(Uuid::from_bytes([a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]))
+    }
+
     /// The sixteen bytes of the id, in the order in which ids sort.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {

@@ -13,6 +13,7 @@ mod error;
 mod id;
 mod limits;
 mod memory;
+mod query;
 mod record;
 mod store;
 #[cfg(test)]
@@ -22,7 +23,10 @@ pub mod transfer;
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use error::Error;
 pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
-pub use limits::{BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT};
+pub use limits::{
+    ATTRIBUTES_LIMIT, BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT,
+};
 pub use memory::Memory;
+pub use query::{Attributes, COLUMNS, Found, Query};
 pub use record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
-pub use store::{Commit, Erase, Filter, Health, History, Page, Receipt, Settle, Store, Write};
+pub use store::{Commit, Erase, Filter, Health, History, Page, Receipt, SEARCH_LOOKS, Settle, Store, Write};

@@ -1,6 +1,7 @@
 //! How large and how named the parts of a commit may be. Checked before anything is decided, by every store alike.
 
-use crate::{Commit, Erase, Error, Key};
+use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key};
+use std::collections::BTreeSet;
 
 /// The longest body of a record, task, document or history entry, in bytes.
 pub const BODY_LIMIT: usize = 256 << 10;
@@ -8,13 +9,15 @@ pub const BODY_LIMIT: usize = 256 << 10;
 pub const COMMIT_LIMIT: usize = 16 << 20;
 /// What each part of a commit counts for beside its bodies and texts, in bytes.
 pub const PART_BYTES: usize = 64;
-/// The longest name that becomes part of a key (a guard, tenant, collection or document id), in bytes.
+/// The longest name that becomes part of a key (a guard, tenant, collection, document id or attribute), in bytes.
 pub const NAME_LIMIT: usize = 1024;
 /// The longest other text (a state, a reason, an actor), in bytes.
 pub const TEXT_LIMIT: usize = 4096;
 
 /// The most history entries that one commit erases.
 pub const ERASE_LIMIT: usize = 1_000;
+/// The most values that the attributes of a record may have together.
+pub const ATTRIBUTES_LIMIT: usize = 64;
 
 /// Refuses what breaks a limit or a rule for names; otherwise says how much `commit` counts for, in bytes.
 pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
@@ -33,6 +36,7 @@ pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
             sum.text(what, text)?;
         }
         sum.text("reason", record.reason.as_deref().unwrap_or_default())?;
+        sum.attributes(&record.attributes)?;
         sum.body(|| format!("the record of {}", record.id), &record.body)?;
     }
     for read in &commit.reads {
@@ -128,6 +132,26 @@ impl Sum {
     fn text(&mut self, what: &str, text: &str) -> Result<(), Error> {
         self.add(text.len());
         within(|| format!("{what} {:?}…", text.chars().take(32).collect::<String>()), text.len(), TEXT_LIMIT)
+    }
+
+    fn attributes(&mut self, attributes: &Attributes) -> Result<(), Error> {
+        for (name, values) in attributes {
+            let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            if !plain || COLUMNS.contains(&name.as_str()) {
+                let what =
+                    format!("{name:?} is no attribute: expected lower-case letters and `_`, and no column");
+                return Err(Error::Invalid { what });
+            }
+            values.iter().try_for_each(|value| self.name(name, value))?;
+        }
+        let count: usize = attributes.values().map(BTreeSet::len).sum();
+        if count > ATTRIBUTES_LIMIT {
+            let what = format!(
+                "a record has {count} values of attributes, more than the limit of {ATTRIBUTES_LIMIT}"
+            );
+            return Err(Error::Invalid { what });
+        }
+        Ok(())
     }
 
     fn body(&mut self, what: impl FnOnce() -> String, body: &[u8]) -> Result<(), Error> {

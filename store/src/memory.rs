@@ -6,8 +6,8 @@
 mod apply;
 
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Page, Receipt,
-    Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
+    Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -128,6 +128,16 @@ impl Store for Memory {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let records = state.records.range((from, Bound::Unbounded)).map(|(_, record)| record);
         Ok(page(records.filter(|record| filter.accepts(record)).cloned(), limit, |record| record.id))
+    }
+
+    /// Looks at all of them: the meaning of a search, without an index.
+    async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
+        let state = self.state();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = state.records.range((from, Bound::Unbounded)).map(|(_, record)| record);
+        let Page { items, next } =
+            page(records.filter(|record| query.accepts(record)).cloned(), limit, |record| record.id);
+        Ok(Found { items, next, partial: false })
     }
 
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {

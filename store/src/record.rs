@@ -1,6 +1,6 @@
 //! What a store keeps. Bodies are opaque bytes here; the fields beside them are what people query.
 
-use crate::{Epoch, ExecutionId, Revision, Sequence, Timestamp};
+use crate::{Attributes, Epoch, ExecutionId, Revision, Sequence, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,6 +35,9 @@ pub struct Record {
     pub created_at: Timestamp,
     /// When it was last committed.
     pub updated_at: Timestamp,
+    /// What else it can be found by. Names are lower-case letters and `_`, and none of the columns above.
+    #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+    pub attributes: Attributes,
     /// The execution itself, encoded by the engine (JSON, UTF-8).
     pub body: Vec<u8>,
 }

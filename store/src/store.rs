@@ -1,8 +1,8 @@
 //! The store as the engine sees it: one conditional, atomic write, and reads.
 
 use crate::{
-    Document, Entry, Epoch, Error, ExecutionId, Key, Lease, Put, Read, Record, Revision, Sequence, Task,
-    TaskId, Timestamp,
+    Document, Entry, Epoch, Error, ExecutionId, Found, Key, Lease, Put, Query, Read, Record, Revision,
+    Sequence, Task, TaskId, Timestamp,
 };
 use async_trait::async_trait;
 use std::time::Duration;
@@ -107,6 +107,25 @@ impl Filter {
     }
 }
 
+impl From<&Filter> for Query {
+    fn from(filter: &Filter) -> Self {
+        let columns = [
+            ("tenant", &filter.tenant),
+            ("workflow", &filter.workflow),
+            ("state", &filter.state),
+            ("phase", &filter.phase),
+            ("reason", &filter.reason),
+            ("subject", &filter.subject),
+        ];
+        let named = columns.into_iter().filter_map(|(name, wanted)| Some(Self::is(name, wanted.as_ref()?)));
+        let open = filter.open.map(|open| Self::is("open", open.to_string()));
+        named.chain(open).fold(Self::All, Self::and)
+    }
+}
+
+/// How many records one page of [`Store::search`] looks at, at the most.
+pub const SEARCH_LOOKS: usize = 1_000;
+
 /// A part of a list, and where the next part begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T, C> {
@@ -192,6 +211,11 @@ pub trait Store: Send + Sync + 'static {
         after: Option<ExecutionId>,
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error>;
+
+    /// Up to `limit` records that `query` accepts, by id (oldest first), beginning after `after`. A store may end a page
+    /// early, as `partial`, once it has looked at [`SEARCH_LOOKS`] records; it then goes on from `next`. What is said of
+    /// [`Store::list`] and of unreadable records holds here.
+    async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error>;
 
     /// Executions whose record exists but cannot be decoded, each with the reason.
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error>;

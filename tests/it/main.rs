@@ -30,6 +30,7 @@ mod quota;
 mod reclaim;
 mod requirements;
 mod schedules;
+mod search;
 mod served;
 mod shortage;
 mod simulate;

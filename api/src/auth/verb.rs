@@ -149,7 +149,9 @@ impl Verb {
             }
             Self::Offboard => &[PlatformOps, Compliance, TenantOwner, Admin],
             Self::Classify => &[PlatformOps, Security, Compliance, Dpo, Admin],
-            Self::PushFacts | Self::RunSweeps | Self::ManageSchedules | Self::Migrate => &[PlatformOps, Admin],
+            Self::PushFacts | Self::RunSweeps | Self::ManageSchedules | Self::Migrate => {
+                &[PlatformOps, Admin]
+            }
             Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
             Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
             Self::ReadAudit => &[Security, Compliance, Dpo, TenantOwner, Auditor, Admin],

@@ -143,6 +143,15 @@ pub(crate) enum Command {
     /// See commands that wait for a second person, and agree to one.
     #[command(subcommand)]
     Proposals(super::repair::Proposals),
+    /// List what somebody has to look at: since when, who, and what to do.
+    Stuck {
+        /// Only those that match, like `tenant = acme`; docs/search.md has the words.
+        #[arg(long, value_name = "FILTER")]
+        filter: Option<String>,
+    },
+    /// See commands that were given to many executions at once.
+    #[command(subcommand)]
+    Batch(super::batch::Batch),
     /// See what waits for people, and decide.
     #[command(subcommand)]
     Approvals(super::approvals::Approvals),
@@ -286,16 +295,19 @@ pub(crate) enum Things {
 pub(crate) enum Executions {
     /// List them all.
     List {
+        /// Only those that match, like `phase = parked and age > 2h`; docs/search.md has the words.
+        #[arg(long, value_name = "FILTER")]
+        filter: Option<String>,
         /// Only those whose field is as said, like `open=true` or `state=Waitlisted`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
     },
     /// Show one in full.
-    Show(One),
+    Show(super::executions::One),
     /// Show the history of one.
-    Journal(One),
+    Journal(super::executions::One),
     /// Show the picture of one, with the current state lit.
-    Diagram(One),
+    Diagram(super::executions::One),
     /// Wait until one has finished, or waits for people (exit 10).
     Wait {
         /// Its id; the first digits do if no other begins with them.
@@ -312,14 +324,14 @@ pub(crate) enum Executions {
         #[arg(long, value_name = "SPAN")]
         timeout: Option<String>,
     },
-    /// Turn one back and undo what it has done.
-    Cancel(Act),
-    /// Stop one between two steps.
-    Pause(Act),
-    /// Let a paused one go on.
-    Resume(Act),
+    /// Turn one, or many, back and undo what was done.
+    Cancel(super::batch::Acts),
+    /// Stop one, or many, between two steps.
+    Pause(super::batch::Acts),
+    /// Let a paused one, or many, go on.
+    Resume(super::batch::Acts),
     /// Try now: what is parked, or waits for its next attempt.
-    Retry(Act),
+    Retry(super::batch::Acts),
     /// Tell one that something it waits for has happened; it looks for itself.
     Signal {
         /// Its id; the first digits do if no other begins with them.
@@ -328,22 +340,7 @@ pub(crate) enum Executions {
         signal: String,
     },
     /// Close one by force; says what it leaves behind. Needs --reason.
-    Terminate(Act),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct One {
-    /// Its id; the first digits do if no other begins with them.
-    pub(crate) id: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Act {
-    /// Its id; the first digits do if no other begins with them.
-    pub(crate) id: String,
-    /// Why, for the journal.
-    #[arg(long, default_value = "")]
-    pub(crate) reason: String,
+    Terminate(super::executions::Act),
 }
 
 #[derive(Debug, Subcommand)]

@@ -29,12 +29,14 @@ pub(crate) struct Body {
     pub(crate) text: String,
     /// Asks for the same once.
     pub(crate) key: Option<String>,
+    /// Written on the execution that it begins.
+    pub(crate) labels: Vec<String>,
 }
 
 impl Body {
     /// A JSON body.
     pub(crate) fn json(value: &Value) -> Self {
-        Self { media: "application/json", text: value.to_string(), key: None }
+        Self { media: "application/json", text: value.to_string(), key: None, labels: Vec::new() }
     }
 }
 
@@ -146,6 +148,8 @@ impl Client {
             if let Some(key) = body.key {
                 request = request.header("idempotency-key", key);
             }
+            request =
+                body.labels.iter().fold(request, |request, label| request.header("tenure-label", label));
         }
         let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status().as_u16();

@@ -1,30 +1,56 @@
 //! `tenure executions`.
 
 use super::{
-    args::{Act, Common, Executions, Format},
+    args::{Common, Executions, Format},
+    batch,
     client::{Body, Client, escape},
     output,
-    things::{self, EXECUTIONS},
+    things::{self, EXECUTIONS, STUCK},
     watch::{self, Until},
 };
 use crate::exit::{Exit, Failure};
+use clap::Args;
 use serde_json::{Value, json};
+
+/// What names one execution.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    /// Its id; the first digits do if no other begins with them.
+    pub(crate) id: String,
+}
+
+/// What is done with one execution, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// Its id; the first digits do if no other begins with them.
+    pub(crate) id: String,
+    /// Why, for the journal.
+    #[arg(long, default_value = "")]
+    pub(crate) reason: String,
+}
 
 pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
     match command {
-        Executions::List { filters } => things::list(common, &EXECUTIONS, &filters).await,
+        Executions::List { filter, filters } => {
+            things::search(common, &EXECUTIONS, filter.as_deref(), &filters).await
+        }
         Executions::Show(one) => show(common, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
         Executions::Diagram(one) => diagram(common, &one.id).await,
         Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout.as_deref()).await,
         Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout.as_deref()).await,
-        Executions::Cancel(act) => order(common, "cancel", act).await,
-        Executions::Pause(act) => order(common, "pause", act).await,
-        Executions::Resume(act) => order(common, "resume", act).await,
-        Executions::Retry(act) => order(common, "retry", act).await,
+        Executions::Cancel(acts) => batch::order(common, "cancel", acts).await,
+        Executions::Pause(acts) => batch::order(common, "pause", acts).await,
+        Executions::Resume(acts) => batch::order(common, "resume", acts).await,
+        Executions::Retry(acts) => batch::order(common, "retry", acts).await,
         Executions::Signal { id, signal } => tell(common, &id, &signal).await,
         Executions::Terminate(act) => order(common, "terminate", act).await,
     }
+}
+
+/// Lists what somebody has to look at.
+pub(super) async fn stuck(common: &Common, filter: Option<&str>) -> Result<Exit, Failure> {
+    things::search(common, &STUCK, filter, &[]).await
 }
 
 /// Shows an execution; below it, for people, where it stands, why, and what to type.
@@ -107,7 +133,7 @@ pub(super) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
+pub(super) async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
     let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;

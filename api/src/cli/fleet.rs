@@ -24,7 +24,7 @@ pub(super) async fn run(common: &Common, command: Fleet) -> Result<Exit, Failure
         .join("&");
     let media = if is_yaml { "application/yaml" } else { "text/csv" };
     let path = format!("/v1/fleet:import?{query}");
-    let answer = Client::of(common)?.post(&path, Body { media, text, key: None }).await;
+    let answer = Client::of(common)?.post(&path, Body { media, text, key: None, labels: Vec::new() }).await;
     let report = answer.map_err(|failure| at_file(failure, &file))?.value()?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &report)?,

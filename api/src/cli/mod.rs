@@ -3,6 +3,7 @@
 mod approvals;
 mod args;
 mod audit;
+mod batch;
 mod certificate;
 mod client;
 mod delegation;
@@ -18,8 +19,8 @@ mod quota;
 mod reclaim;
 mod repair;
 mod reservation;
-mod schedules;
 mod retention;
+mod schedules;
 mod simulate;
 mod start;
 mod store;
@@ -142,6 +143,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
         Some(Command::Repair(command)) => ask(repair::run(common, command)),
         Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
+        Some(Command::Stuck { filter }) => ask(executions::stuck(common, filter.as_deref())),
+        Some(Command::Batch(command)) => ask(batch::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
         Some(Command::Group(command)) => ask(group::run(common, command)),

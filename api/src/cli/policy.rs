@@ -128,7 +128,7 @@ async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Ex
 async fn publish(common: &Common, file: &Path, dry_run: bool) -> Result<Exit, Failure> {
     let text = files::read(file)?;
     let path = if dry_run { "/v1/policies:plan" } else { "/v1/policies" };
-    let body = Body { media: "application/yaml", text, key: None };
+    let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
     let answer = Client::of(common)?.post(path, body).await?.value()?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &answer)?,

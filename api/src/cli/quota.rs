@@ -168,5 +168,5 @@ pub(super) async fn incident(common: &Common, command: Incident) -> Result<Exit,
 }
 
 fn yaml(text: String) -> Body {
-    Body { media: "application/yaml", text, key: None }
+    Body { media: "application/yaml", text, key: None, labels: Vec::new() }
 }

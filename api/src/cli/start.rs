@@ -30,6 +30,9 @@ pub(crate) struct Starting {
     /// How long to wait or watch at most, like `30m`.
     #[arg(long, value_name = "SPAN")]
     pub(super) timeout: Option<String>,
+    /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
+    #[arg(long = "label", value_name = "LABEL")]
+    pub(super) labels: Vec<String>,
     /// The same key asks for the same once [default: drawn, and shown on standard error].
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
@@ -52,7 +55,9 @@ pub(super) async fn start(
         output::note(&format!("idempotency key: {drawn}"));
         drawn
     });
-    let answer = client.post(&format!("{path}{query}"), Body { key: Some(key), ..body }).await?;
+    let answer = client
+        .post(&format!("{path}{query}"), Body { key: Some(key), labels: starting.labels, ..body })
+        .await?;
     let item = answer.value()?;
     if answer.replayed {
         output::note("this was asked for before; here is what was started then");

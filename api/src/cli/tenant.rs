@@ -23,7 +23,8 @@ pub(super) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failur
             Ok(Exit::Done)
         }
         Tenant::Onboard { file, starting } => {
-            let body = Body { media: "application/yaml", text: files::read(&file)?, key: None };
+            let body =
+                Body { media: "application/yaml", text: files::read(&file)?, key: None, labels: Vec::new() };
             start::start(common, "/v1/tenants", "", body, starting).await
         }
     }

@@ -9,8 +9,8 @@ use crate::exit::{Exit, Failure};
 
 /// A kind of thing: where it is served, and its columns.
 pub(super) struct Kind {
-    path: &'static str,
-    columns: &'static [Column],
+    pub(super) path: &'static str,
+    pub(super) columns: &'static [Column],
 }
 
 pub(super) const TENANTS: Kind = Kind {
@@ -182,6 +182,7 @@ pub(super) const EXECUTIONS: Kind = Kind {
         ("state", "/state"),
         ("phase", "/phase"),
         ("reason", "/reason"),
+        ("parent", "/parent"),
         ("updated", "/updated_at"),
     ],
 };
@@ -197,6 +198,21 @@ pub(super) const PROPOSALS: Kind = Kind {
         ("reason", "/reason"),
         ("at", "/at"),
         ("void", "/void"),
+    ],
+};
+
+pub(super) const STUCK: Kind = Kind {
+    path: "/v1/stuck",
+    columns: &[
+        ("id", "/id"),
+        ("workflow", "/workflow"),
+        ("subject", "/subject"),
+        ("state", "/state"),
+        ("reason", "/reason"),
+        ("errors", "/errors"),
+        ("since", "/since"),
+        ("owner", "/owner"),
+        ("next", "/next"),
     ],
 };
 
@@ -260,7 +276,18 @@ pub(super) async fn all(common: &Common, kind: &Kind) -> Result<Exit, Failure> {
 
 /// Lists all of a kind that the filters accept.
 pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
-    let items = Client::of(common)?.all(kind.path, &filters(wanted)?).await?;
+    search(common, kind, None, wanted).await
+}
+
+/// The same, in the language of `docs/search.md`.
+pub(super) async fn search(
+    common: &Common,
+    kind: &Kind,
+    filter: Option<&str>,
+    wanted: &[String],
+) -> Result<Exit, Failure> {
+    let said = filter.map(|filter| format!("&filter={}", escape(filter))).unwrap_or_default();
+    let items = Client::of(common)?.all(kind.path, &format!("{said}{}", filters(wanted)?)).await?;
     output::list(common.output, items, kind.columns)?;
     Ok(Exit::Done)
 }

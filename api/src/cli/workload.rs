@@ -44,7 +44,7 @@ pub(super) async fn run(common: &Common, command: Workload) -> Result<Exit, Fail
 }
 
 async fn submit(common: &Common, text: String) -> Result<Exit, Failure> {
-    let body = Body { media: "application/yaml", text, key: None };
+    let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
     let asked = Client::of(common)?.post("/v1/workloads", body).await;
     let item = asked.map_err(rejected)?.value()?;
     let answer = item.get("answer").and_then(Value::as_str).unwrap_or_default();

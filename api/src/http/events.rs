@@ -101,16 +101,16 @@ async fn take(
                 Data::Document { text, is_json } => read_request(text, *is_json)?,
             };
             let once = once(&canonical(&request));
-            start(&app, &caller, request, once).await?
+            start(&app, &caller, request, once, &[]).await?
         }
         Kind::TenantOffboard => {
-            begin(&app, &caller, Leave::read(&text, &none)?, once(&event.data.plain()?)).await?
+            begin(&app, &caller, Leave::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         Kind::QuotaChange => {
-            begin(&app, &caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?)).await?
+            begin(&app, &caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         Kind::Incident => {
-            begin(&app, &caller, Report::read(&text, &none)?, once(&event.data.plain()?)).await?
+            begin(&app, &caller, Report::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         // These are answered alike however often they come.
         Kind::WorkloadRequested => {
@@ -166,10 +166,12 @@ impl Data {
     /// The data as a body of its own.
     fn text(&self) -> Text {
         match self {
-            Self::Value(value) => Text { text: value.to_string(), media: "application/json".into() },
+            Self::Value(value) => {
+                Text { text: value.to_string(), media: "application/json".into(), labels: Vec::new() }
+            }
             Self::Document { text, is_json } => {
                 let media = if *is_json { "application/json" } else { "application/yaml" };
-                Text { text: text.clone(), media: media.into() }
+                Text { text: text.clone(), media: media.into(), labels: Vec::new() }
             }
         }
     }

@@ -1,8 +1,8 @@
-//! `/v1/executions`: list, show, journal, diagram, and what operators ask of one.
+//! `/v1/executions/{id}`: show, journal, diagram, and what operators ask of one.
 
 use super::{
     code::Code,
-    page::{Listed, Page},
+    page::Listed,
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -27,7 +27,6 @@ use store::{ExecutionId, Filter, Record, Revision};
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
     vec![
-        Route::get("/v1/executions", read, list),
         Route::get("/v1/executions/{id}", read, show),
         Route::get("/v1/executions/{id}/journal", read, journal),
         Route::get("/v1/executions/{id}/diagram", read, diagram),
@@ -38,48 +37,6 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/executions/{id}:signal", Access::Tenant(Verb::Signal), signal),
         Route::post("/v1/executions/{id}:terminate", Access::Tenant(Verb::Terminate), terminate),
     ]
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    tenant: Option<String>,
-    workflow: Option<String>,
-    state: Option<String>,
-    phase: Option<String>,
-    reason: Option<String>,
-    subject: Option<String>,
-    open: Option<bool>,
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
-async fn list(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
-    let after = page.after.as_deref().map(parse_id).transpose()?;
-    if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
-        return Ok(Json(Listed::new(Vec::new(), None)));
-    }
-    let filter = Filter {
-        tenant: caller.tenant.or(wanted.tenant),
-        workflow: wanted.workflow,
-        state: wanted.state,
-        phase: wanted.phase,
-        reason: wanted.reason,
-        subject: wanted.subject,
-        open: wanted.open,
-    };
-    let found = app.engine.list(&filter, after, page.limit).await?;
-    let items = found.items.iter().map(|record| Value::Object(view::row(record))).collect();
-    Ok(Json(Listed::new(items, found.next.map(|id| id.to_string()))))
-}
-
-fn parse_id(text: &str) -> Result<ExecutionId, Problem> {
-    text.parse().map_err(|_| Problem::not_found("execution", text))
 }
 
 /// The execution that `text` names: in full, or by as many leading digits as tell it apart.

@@ -30,6 +30,8 @@ pub(super) struct Text {
     pub(super) text: String,
     /// Its media type, in lower case and without parameters; empty if none was named.
     pub(super) media: String,
+    /// What is to be written on the execution that it begins: the headers `Tenure-Label`.
+    pub(super) labels: Vec<String>,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Text {
@@ -37,12 +39,30 @@ impl<S: Send + Sync> FromRequest<S> for Text {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let media = media(request.headers());
+        let labels = labels(request.headers())?;
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|rejected| Problem::new(Code::TooLarge, rejected.body_text()))?;
         let text = String::from_utf8(body.to_vec())
             .map_err(|e| Problem::new(Code::Malformed, format!("the body is not UTF-8: {e}")))?;
-        Ok(Self { text, media })
+        Ok(Self { text, media, labels })
     }
+}
+
+/// The most labels of one execution, and the longest, in bytes.
+const LABELS: (usize, usize) = (16, 128);
+
+fn labels(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
+    let named = headers.get_all("tenure-label").iter();
+    let named: Vec<String> =
+        named.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned()).collect();
+    let (most, longest) = LABELS;
+    let fits =
+        |label: &String| !label.is_empty() && label.len() <= longest && !label.contains(char::is_control);
+    if named.len() > most || !named.iter().all(fits) {
+        let detail = format!("Tenure-Label: at most {most}, each of 1 to {longest} bytes, such as team=ml");
+        return Err(Problem::new(Code::Malformed, detail));
+    }
+    Ok(named)
 }
 
 /// The media type that the headers name.

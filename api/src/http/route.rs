@@ -1,7 +1,10 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, certificates, changes, code::Code, delegations, events, executions, facts, fleet, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, sweeps, tenants, users, workflows, workloads, schedules, versions, audit, retention,
+    account, approvals, audit, batches, certificates, changes, code::Code, delegations, events, executions,
+    facts, fleet, found, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings,
+    policies, problem::Problem, reclaims, repairs, reservations, retention, schedules, sweeps, tenants,
+    users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -104,8 +107,10 @@ fn table() -> Vec<Route> {
         schedules::routes(),
         holds::routes(),
         certificates::routes(),
+        found::routes(),
         executions::routes(),
         repairs::routes(),
+        batches::routes(),
         approvals::routes(),
         delegations::routes(),
         groups::routes(),

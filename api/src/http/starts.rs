@@ -67,7 +67,7 @@ async fn start<W: Wish>(
     Asked(asked): Asked<Parameters>,
     body: Text,
 ) -> Result<Response, Problem> {
-    begin(&app, &caller, W::read(&body, &asked)?, once).await
+    begin(&app, &caller, W::read(&body, &asked)?, once, &body.labels).await
 }
 
 /// Begins what is asked for, or finds the execution that was begun under the same key.
@@ -76,9 +76,10 @@ pub(super) async fn begin<W: Wish>(
     caller: &Caller,
     wish: W,
     once: Option<(String, String)>,
+    labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, wish.tenant())?;
-    let mut asked = engine::Request::by(&caller.person());
+    let mut asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }

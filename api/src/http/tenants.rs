@@ -119,7 +119,7 @@ async fn onboard(
     body: Text,
 ) -> Result<Response, Problem> {
     let request = read_request(&body.text, body.is_json())?;
-    start(&app, &caller, request, once).await
+    start(&app, &caller, request, once, &body.labels).await
 }
 
 /// Starts an onboarding, or finds the one that was started under the same key.
@@ -128,11 +128,12 @@ pub(super) async fn start(
     caller: &Caller,
     request: Request,
     once: Option<(String, String)>,
+    labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, request.name.as_str())?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
-    let mut asked = engine::Request::by(&caller.person());
+    let mut asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }

@@ -73,6 +73,8 @@ pub(super) fn row(record: &Record) -> Map<String, Value> {
         "reason": record.reason,
         "open": record.open,
         "requested_by": record.requested_by,
+        "parent": record.attributes.get("parent").and_then(|parents| parents.first()),
+        "labels": record.attributes.get("label").into_iter().flatten().collect::<Vec<_>>(),
         "created_at": time(record.created_at),
         "updated_at": time(record.updated_at),
     });

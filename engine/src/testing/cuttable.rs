@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, ExecutionId, Filter, Health, History, Key, Lease, Memory, Page, Receipt,
-    Record, Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, ExecutionId, Filter, Found, Health, History, Key, Lease, Memory, Page,
+    Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 
 /// A store whose process dies around one commit, and stays dead until revived.
@@ -94,6 +94,14 @@ impl Store for Cuttable {
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, store::Error> {
         self.alive()?.list(filter, after, limit).await
+    }
+    async fn search(
+        &self,
+        query: &Query,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Found, store::Error> {
+        self.alive()?.search(query, after, limit).await
     }
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, store::Error> {
         self.alive()?.unreadable().await

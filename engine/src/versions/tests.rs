@@ -2,8 +2,8 @@
 
 use super::MigrationAnswer as Answer;
 use crate::{
-    Action, ActionError, Call, DAY, Engine, Error, ManualClock, Outcome, Person, Plan, Request, Step, Subject,
-    UpgradeError, Workflow, act, await_signal, end,
+    Action, ActionError, Call, DAY, Engine, Error, ManualClock, Outcome, Person, Plan, Request, Step,
+    Subject, UpgradeError, Workflow, act, await_signal, end,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

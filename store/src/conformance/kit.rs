@@ -76,6 +76,7 @@ pub(super) fn record(n: u64) -> Record {
         requested_by: "ada".into(),
         created_at: Timestamp(n),
         updated_at: Timestamp(n),
+        attributes: crate::Attributes::new(),
         body: format!("{{\"n\":{n}}}").into_bytes(),
     }
 }

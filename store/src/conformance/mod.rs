@@ -13,6 +13,7 @@ mod limits;
 mod lists;
 mod order;
 mod reading;
+mod searches;
 mod tasks;
 
 use crate::Store;
@@ -41,6 +42,7 @@ pub const CASES: &[Cases] = &[
     order::CASES,
     erasing::CASES,
     lists::CASES,
+    searches::CASES,
     reading::CASES,
     limits::CASES,
 ];

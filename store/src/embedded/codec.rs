@@ -7,7 +7,9 @@ use super::{
     envelope::{self, Kind},
     key,
 };
-use crate::{Document, Entry, Error, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp};
+use crate::{
+    Attributes, Document, Entry, Error, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The longest head, in bytes; no chain of lengths in a damaged value makes us allocate more.
@@ -57,6 +59,17 @@ struct HeadRefV1<'a> {
     body_bytes: u32,
 }
 
+/// The schema of a record that has attributes: the columns as before, and the attributes behind them. One that has none is
+/// written as ever.
+const WITH_ATTRIBUTES: u16 = 2;
+
+/// The columns of a record and its attributes.
+#[derive(Serialize, Deserialize)]
+struct HeadV2<H, A> {
+    columns: H,
+    attributes: A,
+}
+
 #[derive(Serialize, Deserialize)]
 struct EntryV1<T> {
     at: u64,
@@ -87,7 +100,18 @@ struct HolderV1 {
 }
 
 fn seal(out: &mut Vec<u8>, key: &[u8], kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<(), Error> {
-    envelope::seal(out, key, kind, |out| {
+    seal_as(out, key, kind, envelope::SCHEMA, head, body)
+}
+
+fn seal_as(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    kind: Kind,
+    schema: u16,
+    head: &impl Serialize,
+    body: &[u8],
+) -> Result<(), Error> {
+    envelope::seal_as(out, key, kind, schema, |out| {
         bincode::serde::encode_into_std_write(head, out, CONFIG)
             .map_err(|error| Error::Invalid { what: format!("a {kind:?} cannot be encoded: {error}") })?;
         out.extend_from_slice(body);
@@ -102,7 +126,13 @@ fn unseal<'a, T: DeserializeOwned>(
     value: &'a [u8],
     body_bytes: impl FnOnce(&T) -> u32,
 ) -> Result<(T, &'a [u8]), String> {
-    let payload = envelope::open(key, kind, value)?;
+    split(envelope::open(key, kind, value)?, body_bytes)
+}
+
+fn split<T: DeserializeOwned>(
+    payload: &[u8],
+    body_bytes: impl FnOnce(&T) -> u32,
+) -> Result<(T, &[u8]), String> {
     let (head, consumed) = bincode::serde::decode_from_slice::<T, Config>(payload, CONFIG)
         .map_err(|error| format!("its head cannot be decoded: {error}"))?;
     let body = payload.get(consumed..).unwrap_or_default();
@@ -135,17 +165,33 @@ pub(crate) fn put_record(
         updated_at: record.updated_at.0,
         body_bytes: super::bytes::length(record.body.len()),
     };
-    seal(out, key, Kind::Record, &head, &record.body)
+    if record.attributes.is_empty() {
+        return seal(out, key, Kind::Record, &head, &record.body);
+    }
+    let head = HeadV2 { columns: head, attributes: &record.attributes };
+    seal_as(out, key, Kind::Record, WITH_ATTRIBUTES, &head, &record.body)
+}
+
+/// The head of a stored record, and its body.
+fn unseal_record<'a>(key: &[u8], value: &'a [u8]) -> Result<(HeadV1, Attributes, &'a [u8]), String> {
+    let (schema, payload) = envelope::open_upto(key, Kind::Record, WITH_ATTRIBUTES, value)?;
+    if schema == WITH_ATTRIBUTES {
+        let (head, body) = split(payload, |head: &HeadV2<HeadV1, Attributes>| head.columns.body_bytes)?;
+        return Ok((head.columns, head.attributes, body));
+    }
+    let (head, body) = split(payload, |head: &HeadV1| head.body_bytes)?;
+    Ok((head, Attributes::new(), body))
 }
 
 /// The columns of a stored record, without a copy of its body.
 pub(crate) fn record_head(key: &[u8], value: &[u8]) -> Result<HeadV1, String> {
-    unseal(key, Kind::Record, value, |head: &HeadV1| head.body_bytes).map(|(head, _)| head)
+    unseal_record(key, value).map(|(head, ..)| head)
 }
 
-pub(crate) fn record(key: &[u8], value: &[u8]) -> Result<Record, String> {
-    let (head, body) = unseal(key, Kind::Record, value, |head: &HeadV1| head.body_bytes)?;
-    Ok(Record {
+/// A stored record without its body, and the body where it lies.
+pub(crate) fn record_and_body<'a>(key: &[u8], value: &'a [u8]) -> Result<(Record, &'a [u8]), String> {
+    let (head, attributes, body) = unseal_record(key, value)?;
+    let record = Record {
         id: key::trailing_id(key).ok_or("its key is too short")?,
         revision: Revision(head.revision),
         workflow: head.workflow,
@@ -160,8 +206,15 @@ pub(crate) fn record(key: &[u8], value: &[u8]) -> Result<Record, String> {
         requested_by: head.requested_by,
         created_at: Timestamp(head.created_at),
         updated_at: Timestamp(head.updated_at),
-        body: body.to_vec(),
-    })
+        attributes,
+        body: Vec::new(),
+    };
+    Ok((record, body))
+}
+
+pub(crate) fn record(key: &[u8], value: &[u8]) -> Result<Record, String> {
+    let (record, body) = record_and_body(key, value)?;
+    Ok(Record { body: body.to_vec(), ..record })
 }
 
 pub(crate) fn put_entry(out: &mut Vec<u8>, key: &[u8], entry: &Entry) -> Result<(), Error> {

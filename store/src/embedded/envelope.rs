@@ -9,7 +9,7 @@ use super::bytes::Cursor;
 const MAGIC: u8 = 0xA7;
 /// Length of the wrapper before the payload, in bytes.
 pub(crate) const HEADER: usize = 14;
-/// The schema of all payloads written today.
+/// The schema of payloads, but for those whose kind has had another since.
 pub(crate) const SCHEMA: u16 = 1;
 /// The newest codec: bincode 2, standard configuration, for the head; the body follows as it is.
 const CODEC_BINCODE: u8 = 0;
@@ -36,9 +36,20 @@ pub(crate) fn seal<E>(
     kind: Kind,
     payload: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
+    seal_as(out, key, kind, SCHEMA, payload)
+}
+
+/// The same, of another schema.
+pub(crate) fn seal_as<E>(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    kind: Kind,
+    schema: u16,
+    payload: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
     let start = out.len();
     out.extend_from_slice(&[MAGIC, kind as u8]);
-    out.extend_from_slice(&SCHEMA.to_le_bytes());
+    out.extend_from_slice(&schema.to_le_bytes());
     out.extend_from_slice(&[CODEC_BINCODE, 0]);
     out.extend_from_slice(&[0; 8]);
     let body = out.len();
@@ -69,6 +80,19 @@ fn checksum(key: &[u8], header: &[u8], payload: &[u8]) -> u32 {
 /// # Errors
 /// Why it is not a whole value of that kind, as the end of a sentence.
 pub(crate) fn open<'a>(key: &[u8], kind: Kind, value: &'a [u8]) -> Result<&'a [u8], String> {
+    open_upto(key, kind, SCHEMA, value).map(|(_, payload)| payload)
+}
+
+/// The same for a kind that has had several schemas, the newest of them `newest`; says which one it is of.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_upto<'a>(
+    key: &[u8],
+    kind: Kind,
+    newest: u16,
+    value: &'a [u8],
+) -> Result<(u16, &'a [u8]), String> {
     let mut cursor = Cursor::new(value);
     let (magic, found) = (cursor.u8(), cursor.u8());
     let (schema, codec, flags) = (cursor.u16(), cursor.u8(), cursor.u8());
@@ -85,7 +109,7 @@ pub(crate) fn open<'a>(key: &[u8], kind: Kind, value: &'a [u8]) -> Result<&'a [u
     if checksum(key, value.get(..10).unwrap_or_default(), payload) != crc {
         return Err("its checksum does not match".into());
     }
-    if schema != SCHEMA || codec != CODEC_BINCODE || flags != 0 {
+    if !(SCHEMA..=newest).contains(&schema) || codec != CODEC_BINCODE || flags != 0 {
         return Err(format!(
             "schema {schema}, codec {codec}, flags {flags}: written by a newer version of Tenure"
         ));
@@ -93,5 +117,5 @@ pub(crate) fn open<'a>(key: &[u8], kind: Kind, value: &'a [u8]) -> Result<&'a [u
     if found != kind as u8 {
         return Err(format!("it is of kind {found} instead of {kind:?}"));
     }
-    Ok(payload)
+    Ok((schema, payload))
 }

@@ -10,10 +10,10 @@ mod verify;
 pub(crate) use account::Account;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
-use super::{bytes::Cursor, bytes::length, key, overlay::Value};
+use super::{bytes::Cursor, bytes::length, envelope::Kind, key, overlay::Value, terms};
 use crate::{Error, Sequence};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -126,6 +126,24 @@ struct Pending {
     account: Account,
 }
 
+impl Pending {
+    /// One row as sled has it; each appears once in an application, so what sled shows is what it replaces.
+    fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) {
+        if let Some(former) = former {
+            self.account.subtract(key, former);
+        }
+        match value {
+            Some(value) => {
+                self.account.add(key, value);
+                self.batch.insert(key, value);
+            }
+            None => self.batch.remove(key),
+        }
+        let bytes = key.len().saturating_add(value.map_or(0, <[u8]>::len));
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
 impl Drop for Index {
     /// sled flushes when it is dropped, and that can hang too; nobody waits for it longer than two seconds.
     fn drop(&mut self) {
@@ -169,8 +187,8 @@ impl Index {
     /// index holds everything up to `applied`.
     pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
         let before = self.account();
-        let account = Account { touched: touched.max(before.touched), ..before };
-        let mut pending = Pending { batch: sled::Batch::default(), bytes: 0, account };
+        let mut pending = self.pending();
+        pending.account.touched = touched.max(before.touched);
         for (key, value) in rows {
             self.change(&mut pending, key, *value)?;
         }
@@ -178,10 +196,44 @@ impl Index {
         self.flush(&mut pending)
     }
 
-    /// Notes how often the store has been opened.
+    /// Notes how often the store has been opened, and that every record has its terms since.
     pub(crate) fn set_opens(&self, opens: u64) -> Result<(), Error> {
-        let account = Account { opens, ..self.account() };
-        self.flush(&mut Pending { batch: sled::Batch::default(), bytes: 0, account })
+        let mut pending = self.pending();
+        pending.account.opens = opens;
+        let former = guarded(|| self.db()?.get(key::TERMS_WHOLE))?;
+        pending.put(key::TERMS_WHOLE, former.as_deref(), Some(&opens.to_le_bytes()));
+        self.flush(&mut pending)
+    }
+
+    /// Whether every record has its terms: not so in an index that an earlier version has written to last.
+    pub(crate) fn has_terms(&self) -> Result<bool, Error> {
+        let noted = guarded(|| self.db()?.get(key::TERMS_WHOLE))?;
+        Ok(noted.is_some_and(|opens| *opens == self.account().opens.to_le_bytes()))
+    }
+
+    /// Makes the terms that records lack.
+    pub(crate) fn make_terms(&self) -> Result<(), Error> {
+        const STEP: usize = 256;
+        let (first, to) = key::all_records();
+        let (mut pending, mut from) = (self.pending(), Bound::Included(first));
+        loop {
+            let rows = self.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
+            for (key, value) in &rows {
+                for term in terms::of_stored(key, Some(value.as_ref())) {
+                    self.put_term(&mut pending, &term)?;
+                }
+                self.flush_if_full(&mut pending)?;
+            }
+            self.progress.moved();
+            match rows.last() {
+                Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),
+                Some(_) | None => return self.flush(&mut pending),
+            }
+        }
+    }
+
+    fn pending(&self) -> Pending {
+        Pending { batch: sled::Batch::default(), bytes: 0, account: self.account() }
     }
 
     fn change(&self, pending: &mut Pending, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
@@ -190,37 +242,65 @@ impl Index {
         let long = value.filter(|value| value.len() > PIECE_BYTES);
         let mut pieces = long.unwrap_or_default().chunks(PIECE_BYTES);
         let count = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
+        // A record, its pieces and its terms are one batch: were they cut apart by a crash, nobody could tell afterwards
+        // which terms it had.
+        let is_record = key.first() == Some(&(Kind::Record as u8));
+        if is_record {
+            let size = value.map_or(0, <[u8]>::len);
+            if pending.bytes > 0 && pending.bytes.saturating_add(size) > BATCH_BYTES {
+                self.flush(pending)?;
+            }
+            self.change_terms(pending, key, former.as_deref(), value)?;
+        }
         for n in 0..count.max(former_pieces) {
             let key = key::chunk(key, n);
             let former = guarded(|| self.db()?.get(&key))?;
-            self.put_row(pending, &key, former.as_deref(), pieces.next())?;
+            pending.put(&key, former.as_deref(), pieces.next());
+            if !is_record {
+                self.flush_if_full(pending)?;
+            }
         }
         match long {
-            Some(value) => self.put_row(pending, key, former.as_deref(), Some(&Stub::write(value))),
-            None => self.put_row(pending, key, former.as_deref(), value),
+            Some(value) => pending.put(key, former.as_deref(), Some(&Stub::write(value))),
+            None => pending.put(key, former.as_deref(), value),
         }
+        self.flush_if_full(pending)
     }
 
-    /// One row as sled has it; each appears once in an application, so what sled shows is what it replaces.
-    fn put_row(
+    /// Takes the terms away that the record of `key` no longer has, and gives it those that it lacks.
+    fn change_terms(
         &self,
         pending: &mut Pending,
         key: &[u8],
         former: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<(), Error> {
-        if let Some(former) = former {
-            pending.account.subtract(key, former);
+        let joined = match former.and_then(Stub::read) {
+            Some(stub) => self.join(key, &stub)?,
+            None => None,
+        };
+        let had = joined.as_deref().or(former).map(|former| terms::of_stored(key, Some(former)));
+        let has = terms::of_stored(key, value);
+        // A record that is there and can be read has just its terms, and one that is not there has none; only of one that
+        // cannot be read is it not known which are left of it.
+        if had.as_ref().is_some_and(BTreeSet::is_empty) {
+            return has.iter().try_for_each(|term| self.put_term(pending, term));
         }
-        match value {
-            Some(value) => {
-                pending.account.add(key, value);
-                pending.batch.insert(key, value);
-            }
-            None => pending.batch.remove(key),
+        let had = had.unwrap_or_default();
+        had.difference(&has).for_each(|term| pending.put(term, Some(&[]), None));
+        has.difference(&had).for_each(|term| pending.put(term, None, Some(&[])));
+        Ok(())
+    }
+
+    fn put_term(&self, pending: &mut Pending, term: &[u8]) -> Result<(), Error> {
+        if guarded(|| self.db()?.contains_key(term))? {
+            return Ok(());
         }
-        let bytes = key.len().saturating_add(value.map_or(0, <[u8]>::len));
-        pending.bytes = pending.bytes.saturating_add(bytes);
+        pending.put(term, None, Some(&[]));
+        Ok(())
+    }
+
+    fn flush_if_full(&self, pending: &mut Pending) -> Result<(), Error> {
         if pending.bytes >= BATCH_BYTES { self.flush(pending) } else { Ok(()) }
     }
 
@@ -258,6 +338,11 @@ impl Index {
             joined.extend_from_slice(&piece);
         }
         Ok((joined.len() == stub.bytes && crc32c::crc32c(&joined) == stub.crc).then_some(joined))
+    }
+
+    /// Up to `limit` keys between `from` and `to`, in order.
+    pub(crate) fn keys(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Result<Vec<sled::IVec>, Error> {
+        guarded(|| self.db()?.range::<&[u8], _>((from, Bound::Excluded(to))).keys().take(limit).collect())
     }
 
     /// Up to `limit` rows between `from` and `to`, in order, without the pieces of long values.

@@ -7,6 +7,10 @@ use crate::{ExecutionId, Key, Sequence, TaskId};
 
 /// Rows that only the index has: pieces of long values, and the index's account of itself.
 pub(crate) const CHUNK: u8 = 0xF0;
+/// A row for each value of a field of each record, by which [`Store::search`](crate::Store::search) goes.
+pub(crate) const TERM: u8 = 0xF1;
+/// Says that every record in the index has its terms, and by which opening.
+pub(crate) const TERMS_WHOLE: &[u8] = &[0xF2];
 /// The one key of the index's account of itself; it sorts behind everything else.
 pub(crate) const META: &[u8] = &[0xFF];
 
@@ -26,17 +30,18 @@ pub(crate) fn record(id: ExecutionId) -> Vec<u8> {
     of_execution(Kind::Record, id, 0)
 }
 
-/// Where the records end.
-pub(crate) fn records_end() -> Vec<u8> {
-    vec![Kind::Record as u8 + 1]
+/// Where the records begin and end.
+pub(crate) fn all_records() -> (Vec<u8>, Vec<u8>) {
+    (vec![Kind::Record as u8], vec![Kind::Record as u8 + 1])
 }
 
 pub(crate) fn open(id: ExecutionId) -> Vec<u8> {
     of_execution(Kind::Open, id, 0)
 }
 
-pub(crate) fn open_end() -> Vec<u8> {
-    vec![Kind::Open as u8 + 1]
+/// What the keys of all open marks begin with.
+pub(crate) fn open_start() -> Vec<u8> {
+    vec![Kind::Open as u8]
 }
 
 pub(crate) fn entry(id: ExecutionId, sequence: Sequence, place: u32) -> Vec<u8> {
@@ -118,18 +123,15 @@ pub(crate) fn tenant(tenant: &str, id: ExecutionId) -> Vec<u8> {
     key
 }
 
+/// What the keys of all tenants' marks begin with.
+pub(crate) fn tenants_start() -> Vec<u8> {
+    vec![Kind::Tenant as u8]
+}
+
 pub(crate) fn tenant_start(tenant: &str) -> Vec<u8> {
     let mut key = key(Kind::Tenant, tenant.len() + 17);
     key.extend_from_slice(tenant.as_bytes());
     key.push(0);
-    key
-}
-
-/// Where the records of `tenant` end.
-pub(crate) fn tenant_end(tenant: &str) -> Vec<u8> {
-    let mut key = key(Kind::Tenant, tenant.len() + 1);
-    key.extend_from_slice(tenant.as_bytes());
-    key.push(1);
     key
 }
 

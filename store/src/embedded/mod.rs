@@ -29,11 +29,14 @@ mod readers;
 mod reads;
 mod recovery;
 mod report;
+mod search;
 pub(crate) mod segment;
 pub(crate) mod shared;
 pub(crate) mod snapshot;
 mod space;
 mod tasks;
+pub(crate) mod terms;
+mod walk;
 mod writer;
 
 pub use faults::{Faults, Hook};
@@ -48,8 +51,8 @@ use self::{
     writer::{Request, Work},
 };
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Page, Receipt,
-    Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
+    Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -235,8 +238,15 @@ impl Store for Embedded {
         after: Option<ExecutionId>,
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error> {
-        let filter = filter.clone();
-        self.read(move |shared| shared.read_list(&filter, after, limit)).await
+        let query = Query::from(filter);
+        let Found { items, next, .. } =
+            self.read(move |shared| shared.search(&query, after, limit, usize::MAX)).await?;
+        Ok(Page { items, next })
+    }
+
+    async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
+        let query = query.clone();
+        self.read(move |shared| shared.search(&query, after, limit, SEARCH_LOOKS)).await
     }
 
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {

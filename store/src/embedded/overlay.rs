@@ -96,6 +96,12 @@ impl Overlay {
         rows.take(limit).map(|(key, slot)| (key.clone(), slot.value.clone())).collect()
     }
 
+    /// Up to `limit` keys between `from` and `to`, those of deleted rows included.
+    pub(crate) fn keys(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Vec<Box<[u8]>> {
+        let rows = self.rows.range::<[u8], _>((from, Bound::Excluded(to)));
+        rows.take(limit).map(|(key, _)| key.clone()).collect()
+    }
+
     /// The oldest frames, until they have `bytes` together.
     pub(crate) fn oldest(&self, bytes: usize) -> Vec<Arc<Frame>> {
         let mut sum = 0_usize;

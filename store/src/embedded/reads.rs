@@ -8,8 +8,7 @@ use super::{
     tasks::Picked,
 };
 use crate::{
-    Document, Entry, Error, ExecutionId, Filter, History, Key, Lease, Page, Record, Sequence, Task, TaskId,
-    Timestamp,
+    Document, Entry, Error, ExecutionId, History, Key, Lease, Page, Record, Sequence, Task, TaskId, Timestamp,
 };
 use std::ops::Bound;
 
@@ -89,45 +88,6 @@ impl Shared {
             Ok(found.take((place, entry)))
         })?;
         Ok(found.page(|(place, entry)| (entry.sequence, *place)))
-    }
-
-    /// Goes by the mark of the open ones or by tenant where the filter names one, so that a list of few among many
-    /// reads few.
-    pub(crate) fn read_list(
-        &self,
-        filter: &Filter,
-        after: Option<ExecutionId>,
-        limit: usize,
-    ) -> Result<Page<Record, ExecutionId>, Error> {
-        let mut found = Collect::new(limit);
-        let tenant = filter.tenant.as_deref();
-        // A name that no record can have matches none.
-        if tenant.is_some_and(|tenant| tenant.contains('\0')) {
-            return Ok(found.page(|record: &Record| record.id));
-        }
-        let (first, to): (Vec<u8>, Vec<u8>) = match (tenant, filter.open) {
-            (_, Some(true)) => (open_start(), key::open_end()),
-            (Some(tenant), _) => (key::tenant_start(tenant), key::tenant_end(tenant)),
-            (None, _) => (record_start(), key::records_end()),
-        };
-        let from = match after {
-            Some(id) => {
-                let mut from = first;
-                from.extend_from_slice(id.as_bytes());
-                Bound::Excluded(from)
-            }
-            None => Bound::Included(first),
-        };
-        self.scan(from, &to, |key, _| {
-            let Some(id) = key::trailing_id(key) else { return Ok(true) };
-            match self.load(id) {
-                Ok(Some(record)) if filter.accepts(&record) => Ok(found.take(record)),
-                // An unreadable one has been noted, and must not hide the others.
-                Ok(_) | Err(Error::Corrupt { .. }) => Ok(true),
-                Err(error) => Err(error),
-            }
-        })?;
-        Ok(found.page(|record| record.id))
     }
 
     pub(crate) fn read_documents(
@@ -215,14 +175,6 @@ impl Shared {
         let task = value.map(|value| self.decode(id.execution, &key, codec::task(id, &key, value.as_ref())));
         Ok(task.transpose()?.map(|(task, _)| task.body))
     }
-}
-
-fn open_start() -> Vec<u8> {
-    vec![super::envelope::Kind::Open as u8]
-}
-
-fn record_start() -> Vec<u8> {
-    vec![super::envelope::Kind::Record as u8]
 }
 
 fn leased(holder: &str, picked: Picked, body: Vec<u8>) -> Lease {

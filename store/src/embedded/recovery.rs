@@ -68,7 +68,12 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress) -> Result<Recove
     }
     let opens = evidence.opens().saturating_add(1);
     let index = match (&choice.base, evidence.index.take()) {
-        (Base::Index, Some(found)) => found.index,
+        (Base::Index, Some(found)) => {
+            if !found.index.has_terms()? {
+                found.index.make_terms()?;
+            }
+            found.index
+        }
         (base, found) => {
             drop(found);
             if evidence.has_content() {

@@ -2,10 +2,11 @@
 
 use super::{dump::dump, kit::*, random::Random};
 use crate::{
-    Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Read, Record, Revision, Sequence, Settle,
-    Store, Task, TaskId, Timestamp, Write,
+    Attributes, Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Query, Read, Record, Revision,
+    Sequence, Settle, Store, Task, TaskId, Timestamp, Write,
+    embedded::{index::Account, key, terms},
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 const EXECUTIONS: u64 = 12;
 const TENANTS: &[&str] = &["t-0", "t-1", "t-2"];
@@ -132,9 +133,21 @@ impl Pair {
             guard: (!self.random.one_in(4)).then(|| format!("g-{}", self.random.below(6))),
             open: !self.random.one_in(3),
             state: format!("S{}", self.random.below(4)),
+            updated_at: Timestamp(self.random.below(4) * 86_400_000),
+            attributes: self.attributes(),
+            body: vec![b'x'; if self.random.one_in(20) { 150_000 } else { 100 }],
             ..record(n)
         };
         Write { record, expected }
+    }
+
+    fn attributes(&mut self) -> Attributes {
+        let mut attributes = Attributes::new();
+        for _ in 0..self.random.below(4) {
+            let field = (*self.random.pick(&["error", "action"])).to_owned();
+            attributes.entry(field).or_default().insert(format!("v-{}", self.random.below(3)));
+        }
+        attributes
     }
 
     fn key(&mut self) -> Key {
@@ -155,6 +168,44 @@ impl Pair {
         let Page { items, next } = self.embedded.documents("nodes", "n-1", None, 2).await.unwrap();
         assert_eq!(self.memory.documents("nodes", "n-1", None, 2).await.unwrap(), Page { items, next });
     }
+}
+
+/// The terms that the index of the closed store in `dir` holds.
+fn terms_in(dir: &Path) -> BTreeSet<Vec<u8>> {
+    let db = sled::open(dir.join("index")).unwrap();
+    db.scan_prefix([key::TERM]).keys().map(|key| key.unwrap().to_vec()).collect()
+}
+
+/// A store that an earlier version wrote to last has records without terms; they are made when it is opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_a_version_without_terms_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (embedded, _) = open(folder.path(), options());
+    for n in 0..700 {
+        embedded.commit(crate::tests::kit::nth(n)).await.unwrap();
+    }
+    embedded.close().await.unwrap();
+    drop(embedded);
+    let db = sled::open(folder.path().join("index")).unwrap();
+    let mut account = Account::decode(&db.get(key::META).unwrap().unwrap()).unwrap();
+    for row in db.scan_prefix([key::TERM]).chain(db.scan_prefix(key::TERMS_WHOLE)) {
+        let (key, value) = row.unwrap();
+        account.subtract(&key, &value);
+        db.remove(key).unwrap();
+    }
+    db.insert(key::META, account.encode()).unwrap();
+    drop(db);
+
+    let (embedded, report) = open(folder.path(), options());
+
+    assert_eq!(report.rebuilt_index, None);
+    let found = embedded.search(&Query::is("subject", "tenant/t-650"), None, 10).await.unwrap();
+    assert_eq!(found.items.iter().map(|record| record.id).collect::<Vec<_>>(), [id(650)]);
+    assert_eq!(
+        embedded.search(&Query::is("state", "Reviewing"), None, 1_000).await.unwrap().items.len(),
+        700
+    );
+    embedded.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,9 +247,14 @@ async fn embedded_does_what_memory_does_over_restarts() {
             if round % 3 == 2 {
                 std::fs::remove_dir_all(folder.path().join("index")).unwrap();
             }
-            pair.embedded = open(folder.path(), options()).0;
+            let (embedded, report) = open(folder.path(), options());
+            assert_eq!(report.rebuilt_index.is_some(), round % 3 == 2, "{report}");
+            pair.embedded = embedded;
             pair.compare().await;
         }
         pair.embedded.close().await.unwrap();
+        drop(pair.embedded);
+        let records = pair.memory.search(&Query::All, None, usize::MAX).await.unwrap().items;
+        assert_eq!(terms_in(folder.path()), records.iter().flat_map(terms::of_record).collect());
     }
 }

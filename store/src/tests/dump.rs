@@ -1,6 +1,7 @@
 //! Everything a store holds, for comparing two of them.
 
-use crate::{Document, Entry, ExecutionId, Filter, Record, Store, Task};
+use crate::{Document, Entry, ExecutionId, Filter, Query, Record, Store, Task};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Dump {
@@ -39,5 +40,31 @@ pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str
         let filter = Filter { tenant: Some((*tenant).to_owned()), ..Filter::default() };
         dump.of_tenants.push(names(list(filter).await));
     }
+    assert_searches(store, &dump.records).await;
     dump
+}
+
+/// Every value of every record leads to just the records that have it, whatever has been cut, rebuilt or left waiting.
+async fn assert_searches(store: &dyn Store, records: &[Record]) {
+    let of_record = |record: &Record| {
+        let attributes = record.attributes.iter();
+        let attributes =
+            attributes.flat_map(|(field, values)| values.iter().map(move |value| Query::is(field, value)));
+        let columns = [
+            Query::is("state", &record.state),
+            Query::is("subject", &record.subject),
+            Query::is("open", record.open.to_string()),
+            Query::Updated { from: record.updated_at, until: crate::Timestamp(record.updated_at.0 + 1) },
+            Query::is("tenant", &record.tenant).and(Query::is("phase", &record.phase)),
+        ];
+        attributes.chain(columns).collect::<Vec<_>>()
+    };
+    let queries: BTreeMap<String, Query> =
+        records.iter().flat_map(of_record).map(|query| (format!("{query:?}"), query)).collect();
+    // Some of the many, spread over them.
+    for query in queries.values().step_by(1 + queries.len() / 40) {
+        let wanted: Vec<&Record> = records.iter().filter(|record| query.accepts(record)).collect();
+        let found = store.search(query, None, usize::MAX).await.unwrap();
+        assert_eq!(found.items.iter().collect::<Vec<_>>(), wanted, "{query:?}");
+    }
 }

@@ -18,6 +18,15 @@ fn golden(name: &str) -> PathBuf {
 
 type Seal<'a> = &'a dyn Fn(&mut Vec<u8>, &[u8]) -> Result<(), crate::Error>;
 
+fn attributed() -> crate::Record {
+    let values = |of: &[&str]| of.iter().map(|value| (*value).to_owned()).collect();
+    let attributes = [
+        ("action".to_owned(), values(&["CarveSlices"])),
+        ("error".to_owned(), values(&["gpu.busy", "gpu.lost"])),
+    ];
+    crate::Record { attributes: attributes.into(), revision: Revision(2), ..record(8) }
+}
+
 /// A value of each kind under its key, as written today.
 fn written() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let parked = crate::Record { reason: Some("retrying".into()), open: false, ..record(7) };
@@ -28,6 +37,8 @@ fn written() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         values.push((name, key, value));
     };
     add("record.v1", key::record(id(7)), &|out, key| codec::put_record(out, key, &parked, Revision(300)));
+    let attributed = attributed();
+    add("record.v2", key::record(id(8)), &|out, key| codec::put_record(out, key, &attributed, Revision(2)));
     add("entry.v1", key::entry(id(7), Sequence(70_000), 3), &|out, key| {
         codec::put_entry(out, key, &entry(7))
     });
@@ -62,6 +73,8 @@ fn every_value_ever_written_can_still_be_read() {
     let parked =
         crate::Record { reason: Some("retrying".into()), open: false, revision: Revision(300), ..record(7) };
     assert_eq!(codec::record(&key, &value), Ok(parked));
+    let (key, value) = read("record.v2");
+    assert_eq!(codec::record(&key, &value), Ok(attributed()));
     let (key, value) = read("entry.v1");
     assert_eq!(codec::entry(&key, &value), Ok((crate::Entry { sequence: Sequence(70_000), ..entry(7) }, 3)));
     let (key, value) = read("document.v1");

@@ -100,6 +100,8 @@ pub(super) struct RecordLine {
     requested_by: String,
     created_at: u64,
     updated_at: u64,
+    #[serde(default, skip_serializing_if = "crate::Attributes::is_empty")]
+    attributes: crate::Attributes,
     body: Body,
 }
 
@@ -156,6 +158,7 @@ impl RecordLine {
             requested_by: record.requested_by,
             created_at: record.created_at.0,
             updated_at: record.updated_at.0,
+            attributes: record.attributes,
             body: Body::of(&record.body),
         }
     }
@@ -176,6 +179,7 @@ impl RecordLine {
             requested_by: self.requested_by,
             created_at: Timestamp(self.created_at),
             updated_at: Timestamp(self.updated_at),
+            attributes: self.attributes,
             body: self.body.into_bytes()?,
         })
     }

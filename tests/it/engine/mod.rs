@@ -1,5 +1,6 @@
 //! The engine's promises, on the in-memory store.
 
+mod batches;
 mod between;
 mod children;
 mod corners;

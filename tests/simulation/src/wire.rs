@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Health, History, Key, Lease, Memory, Page,
-    Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Memory,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -176,6 +176,9 @@ impl Store for Wire {
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error> {
         self.pass(self.shared.truth.list(filter, after, limit)).await
+    }
+    async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
+        self.pass(self.shared.truth.search(query, after, limit)).await
     }
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {
         self.pass(self.shared.truth.unreadable()).await

@@ -11,9 +11,9 @@ mod checkpoint;
 mod entry;
 mod file;
 mod line;
-mod told;
 #[cfg(test)]
 mod tests;
+mod told;
 mod verify;
 
 pub use auditor::{Auditor, Lag, Pace};

@@ -1,0 +1,215 @@
+//! `/v1/executions:batch` and `/v1/batches`: one command to many executions.
+
+use super::{
+    code::Code,
+    found::misread,
+    page::{Listed, Page},
+    problem::Problem,
+    read::{Asked, Sent},
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use engine::{
+    BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
+    BatchPreview, BatchVerb,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    // Of the verbs of a batch, cancelling is what the most roles may; the others are asked about below.
+    let change = Access::Tenant(Verb::Cancel);
+    vec![
+        Route::post("/v1/executions:batch", change, begin),
+        Route::get("/v1/batches", read, list),
+        Route::get("/v1/batches/{id}", read, show),
+        Route::get("/v1/batches/{id}/items", read, items),
+        Route::post("/v1/batches/{id}:stop", change, stop),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asking {
+    verb: BatchVerb,
+    filter: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    dry_run: bool,
+    cap: Option<usize>,
+    rate: Option<u32>,
+    digest: Option<String>,
+}
+
+/// The right that a verb takes, the same as on a single execution.
+fn right(verb: BatchVerb) -> Verb {
+    match verb {
+        BatchVerb::Cancel => Verb::Cancel,
+        BatchVerb::Pause | BatchVerb::Resume | BatchVerb::Retry => Verb::Repair,
+    }
+}
+
+fn may(caller: &Caller, verb: BatchVerb) -> Result<(), Problem> {
+    let right = right(verb);
+    if caller.may(right) {
+        return Ok(());
+    }
+    let wanted: Vec<_> = right.roles().iter().map(|role| role.name()).collect();
+    let detail = format!(
+        "{} may not {} executions; one of these may: {}",
+        caller.name,
+        verb.name(),
+        wanted.join(", ")
+    );
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+fn refused(error: BatchError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        BatchError::Misread(error) => misread(&error),
+        BatchError::Everything | BatchError::Nobody => Problem::new(Code::BatchEmpty, detail),
+        BatchError::TooMany { cap } => Problem::new(Code::BatchTooMany, detail).with("cap", cap),
+        BatchError::Changed(now) => Problem::new(Code::BatchChanged, detail).with("preview", preview(&now)),
+        BatchError::Engine(error) => error.into(),
+    }
+}
+
+fn preview(seen: &BatchPreview) -> Value {
+    let first = seen.first.iter().map(|(record, refuses)| {
+        let mut row = view::row(record);
+        row.insert("refuses".into(), json!(refuses));
+        row
+    });
+    json!({
+        "count": seen.count,
+        "refusing": seen.refusing,
+        "digest": seen.digest,
+        "first": first.collect::<Vec<_>>(),
+    })
+}
+
+async fn begin(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(asking): Sent<Asking>,
+) -> Result<Response, Problem> {
+    may(&caller, asking.verb)?;
+    let cap = asking.cap.unwrap_or(BATCH_CAP);
+    if cap == 0 || cap > BATCH_LIMIT {
+        return Err(Problem::new(Code::DocumentInvalid, format!("cap: use 1 to {BATCH_LIMIT}")));
+    }
+    let rate = asking.rate.unwrap_or(BATCH_RATE);
+    if rate == 0 || rate > BATCH_RATE_LIMIT {
+        return Err(Problem::new(
+            Code::DocumentInvalid,
+            format!("rate: use 1 to {BATCH_RATE_LIMIT} a second"),
+        ));
+    }
+    let ask = BatchAsk { verb: asking.verb, filter: asking.filter, tenant: caller.tenant.clone(), cap };
+    if asking.dry_run {
+        let seen = app.engine.preview_batch(&ask).await.map_err(refused)?;
+        return Ok(Json(preview(&seen)).into_response());
+    }
+    let Some(digest) = asking.digest else {
+        let detail = "digest: ask with dry_run first, and send the digest of what was seen";
+        return Err(Problem::new(Code::BatchUnseen, detail));
+    };
+    if asking.reason.trim().is_empty() {
+        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the journal of each execution"));
+    }
+    let begun = app.engine.begin_batch(&ask, &digest, &caller.name, &asking.reason, rate).await;
+    let batch = begun.map_err(refused)?;
+    app.batched.notify_one();
+    let location = format!("/v1/batches/{}", batch.id);
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(shown(&batch))).into_response())
+}
+
+fn shown(batch: &Batch) -> Value {
+    let mut value = view::thing(batch, &["created_at", "ended_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(batch.state()));
+    }
+    value
+}
+
+/// The batch, if it is one that the caller may see.
+async fn seen(app: &App, caller: &Caller, id: &str) -> Result<Batch, Problem> {
+    let missing = || Problem::not_found("batch", id);
+    if id.is_empty() || id.len() > 64 || id.contains('\0') {
+        return Err(missing());
+    }
+    let batch = app.engine.batch(id).await?.ok_or_else(missing)?;
+    let own = caller.sees(batch.tenant.as_deref().unwrap_or_default());
+    Some(batch).filter(|_| own).ok_or_else(missing)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Paging {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let (mut items, mut after) = (Vec::new(), page.after);
+    loop {
+        let room = page.limit.saturating_sub(items.len());
+        let found = app.engine.batches(after.as_deref(), room).await?;
+        let own = found.items.iter().filter(|batch| caller.sees(batch.tenant.as_deref().unwrap_or_default()));
+        items.extend(own.map(shown));
+        after = found.next;
+        if after.is_none() || items.len() >= page.limit {
+            return Ok(Json(Listed::new(items, after)));
+        }
+    }
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(shown(&seen(&app, &caller, &id).await?)))
+}
+
+async fn items(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let batch = seen(&app, &caller, &id).await?;
+    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let found = app.engine.batch_items(&batch.id, page.after.as_deref(), page.limit).await?;
+    let item = |item: &BatchItem| view::thing(item, &["at"]);
+    Ok(Json(Listed::new(found.items.iter().map(item).collect(), found.next)))
+}
+
+async fn stop(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let batch = seen(&app, &caller, &id).await?;
+    may(&caller, batch.verb)?;
+    let stopped = app.engine.stop_batch(&batch.id, &caller.name).await?;
+    Ok(Json(shown(&stopped.unwrap_or(batch))))
+}

@@ -1,0 +1,193 @@
+//! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
+
+use super::{
+    code::Code,
+    page::{Listed, Page},
+    problem::Problem,
+    read::Asked,
+    route::{Access, Route},
+    view,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+};
+use axum::{Extension, Json, extract::State};
+use engine::{Misread, Reason, parse_filter};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
+use strum::VariantArray as _;
+
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    vec![Route::get("/v1/executions", read, list), Route::get("/v1/stuck", read, stuck)]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    filter: Option<String>,
+    tenant: Option<String>,
+    workflow: Option<String>,
+    state: Option<String>,
+    phase: Option<String>,
+    reason: Option<String>,
+    subject: Option<String>,
+    parent: Option<String>,
+    requested_by: Option<String>,
+    open: Option<bool>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A page of what was found.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    listed: Listed<Value>,
+    /// The page ended early, having looked at as much as one page may; `next` goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
+}
+
+pub(super) fn misread(misread: &Misread) -> Problem {
+    let problem = Problem::new(Code::FilterMisread, misread.to_string()).with("position", misread.at);
+    match &misread.nearest {
+        Some(nearest) => problem.with("nearest", nearest.clone()),
+        None => problem,
+    }
+}
+
+fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> {
+    let columns = Filter {
+        tenant: wanted.tenant.clone(),
+        workflow: wanted.workflow.clone(),
+        state: wanted.state.clone(),
+        phase: wanted.phase.clone(),
+        reason: wanted.reason.clone(),
+        subject: wanted.subject.clone(),
+        open: wanted.open,
+    };
+    let others = [("parent", &wanted.parent), ("requested_by", &wanted.requested_by)];
+    let others = others.into_iter().filter_map(|(field, value)| Some(Query::is(field, value.as_ref()?)));
+    let said = wanted.filter.as_deref().unwrap_or_default();
+    let said = parse_filter(said, app.engine.clock().now()).map_err(|error| misread(&error))?;
+    // Whatever is asked, a tenant's token meets that tenant's alone.
+    let own = caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant));
+    Ok(others.fold(own.and(Query::from(&columns)), Query::and).and(said))
+}
+
+async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Found, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
+    let after = page.after.as_deref().map(named).transpose()?;
+    Ok(app.engine.search(query, after, page.limit).await?)
+}
+
+fn answer(found: &Found, row: impl Fn(&Record) -> Map<String, Value>) -> Json<Answer> {
+    let items = found.items.iter().map(|record| Value::Object(row(record))).collect();
+    Json(Answer { listed: Listed::new(items, found.next.map(|id| id.to_string())), partial: found.partial })
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Answer>, Problem> {
+    let found = page(&app, &wanted, &query(&app, &caller, &wanted)?).await?;
+    Ok(answer(&found, view::row))
+}
+
+/// What somebody has to look at: since when, who, and what to do.
+async fn stuck(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Answer>, Problem> {
+    let now = app.engine.clock().now();
+    let stuck = parse_filter("stuck", now).map_err(|error| misread(&error))?;
+    let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
+    Ok(answer(&found, |record| stuck_row(record, now)))
+}
+
+fn stuck_row(record: &Record, now: Timestamp) -> Map<String, Value> {
+    let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+    let millis = |path: &str| body.pointer(path).and_then(Value::as_u64).map(Timestamp);
+    let since = millis("/phase/parked/since").or_else(|| millis("/promised")).unwrap_or(record.updated_at);
+    let reason = Reason::VARIANTS.iter().copied().find(|reason| {
+        let name: &str = reason.into();
+        record.reason.as_deref() == Some(name)
+    });
+    let values = |field: &str| -> Vec<&String> {
+        record.attributes.get(field).map(|values| values.iter().collect()).unwrap_or_default()
+    };
+    let asked = values("asked");
+    let owner = if asked.is_empty() { json!(["platform_ops"]) } else { json!(asked) };
+    let message = body.pointer("/phase/parked/errors/0/message").and_then(Value::as_str);
+    let mut row = view::row(record);
+    row.insert("since".into(), json!(view::time(since)));
+    row.insert("age_seconds".into(), json!(now.since(since).as_secs()));
+    row.insert("owner".into(), owner);
+    row.insert("next".into(), json!(reason.map_or("look at it with `tenure executions show`", next_of)));
+    row.insert("errors".into(), json!(values("error")));
+    row.insert("message".into(), json!(message));
+    row
+}
+
+/// What to do about a reason, in a line; `docs/operations.md` has the rest.
+fn next_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::OutcomeUnknown => "look at the target, then retry or cancel",
+        Reason::CompensationBlocked => "remove the cause in errors, then retry",
+        Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
+        Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
+        Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",
+        Reason::Overdue => "see with show what it waits for; nothing has to be retried",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Revision;
+
+    fn record(phase: &str, reason: &str, body: &Value) -> Record {
+        Record {
+            id: ExecutionId::new(Timestamp(1_000), [7; 10]),
+            revision: Revision(3),
+            workflow: "onboarding".into(),
+            schema: 1,
+            tenant: "acme".into(),
+            subject: "tenant/acme".into(),
+            guard: None,
+            state: "CarvingSlices".into(),
+            phase: phase.into(),
+            reason: Some(reason.into()),
+            open: true,
+            requested_by: "ada".into(),
+            created_at: Timestamp(1_000),
+            updated_at: Timestamp(9_000),
+            attributes: store::Attributes::new(),
+            body: body.to_string().into_bytes(),
+        }
+    }
+
+    #[test]
+    fn whoever_reads_what_is_stuck_sees_since_when_whose_turn_it_is_and_what_to_do() {
+        let error = json!({ "code": "gpu.lost", "message": "no answer" });
+        let body = json!({ "phase": { "parked": { "since": 4_000, "errors": [error] } } });
+        let parked = stuck_row(&record("parked", "outcome_unknown", &body), Timestamp(64_000));
+        assert_eq!((&parked["age_seconds"], &parked["owner"]), (&json!(60), &json!(["platform_ops"])));
+        assert_eq!(
+            (&parked["since"], &parked["message"]),
+            (&json!("1970-01-01T00:00:04.000Z"), &json!("no answer"))
+        );
+        assert!(parked["next"].as_str().unwrap().contains("retry or cancel"));
+
+        let mut late = record("forward", "overdue", &json!({ "promised": 5_000 }));
+        late.attributes.insert("asked".into(), ["security".to_owned()].into());
+        let late = stuck_row(&late, Timestamp(64_000));
+        assert_eq!((&late["age_seconds"], &late["owner"]), (&json!(59), &json!(["security"])));
+    }
+}

@@ -1,0 +1,86 @@
+//! What an execution can be found by beside its columns: what it is doing, what stands in its way, and whose turn it is.
+//!
+//! Pure; written with each commit of the execution. The names are those that `search/field.rs` asks for.
+
+use crate::{ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow};
+use std::collections::BTreeSet;
+use store::Attributes;
+
+/// The most values of one field; what there is beyond is not found by it.
+const MOST: usize = 16;
+/// The longest value, in bytes.
+const LONGEST: usize = 256;
+/// What those who ask for an execution write on it, kept for as long as it is.
+const KEPT: [&str; 2] = ["label", "schedule"];
+
+/// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
+pub(crate) fn attributes<W: Workflow>(
+    former: &Attributes,
+    execution: &Execution<W>,
+    closed: Option<&Ballot>,
+) -> Attributes {
+    let asked = execution.ballot.iter().filter(|ballot| ballot.ruling.is_none());
+    let asked = asked.flat_map(|ballot| ballot.seats.iter().flat_map(|seat| seat.any_of.iter().cloned()));
+    let votes = closed.into_iter().chain(&execution.ballot).flat_map(|ballot| &ballot.votes);
+    let voted = former.get("voted").into_iter().flatten().cloned();
+    let voted = voted.chain(votes.map(|vote| vote.person.name.clone()));
+    let parent = execution.parent.iter().map(|parent| parent.execution.to_string());
+    let kept = KEPT.map(|name| (name, former.get(name).into_iter().flatten().cloned().collect::<Vec<_>>()));
+    let own = [
+        ("action", actions(execution)),
+        ("error", errors(execution)),
+        ("asked", asked.collect()),
+        ("voted", voted.collect()),
+        ("parent", parent.collect()),
+    ];
+    own.into_iter().chain(kept).filter_map(|(name, values)| Some((name.into(), bounded(values)?))).collect()
+}
+
+/// The first of `values`, none too long; `None` if there are none.
+pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
+    let fits = |value: &String| !value.is_empty() && value.len() <= LONGEST && !value.contains('\0');
+    let values: BTreeSet<String> = values.into_iter().filter(fits).collect();
+    (!values.is_empty()).then(|| values.into_iter().take(MOST).collect())
+}
+
+/// What is being done or undone, or would be if it went on.
+fn actions<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
+    let undone = |unwinding: &Unwinding| {
+        let marks = unwinding.places.iter().filter_map(|place| execution.trail.get(*place));
+        marks.filter(|mark| mark.stands()).map(|mark| mark.undo.clone()).collect()
+    };
+    match &execution.phase {
+        Phase::Finished { .. } => Vec::new(),
+        Phase::Compensating(unwinding) | Phase::Parked { unwinding: Some(unwinding), .. } => {
+            undone(unwinding)
+        }
+        Phase::Forward | Phase::Parked { unwinding: None, .. } => {
+            match execution.data.step(execution.state) {
+                Step::Act(act) => {
+                    let slots = execution.slots.iter().zip(&act.branches);
+                    let open = slots.filter(|(slot, _)| !matches!(slot.settled, Some(Ok(_))));
+                    open.map(|(_, branch)| branch.deed.name.to_owned()).collect()
+                }
+                Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => Vec::new(),
+            }
+        }
+    }
+}
+
+/// The codes of what stands in the way, of what made it turn back, and of what ended it.
+fn errors<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
+    let of_phase: Vec<&ActionError> = match &execution.phase {
+        Phase::Forward => Vec::new(),
+        Phase::Compensating(unwinding) => unwinding.cause.iter().collect(),
+        Phase::Parked { errors, unwinding, .. } => {
+            errors.iter().chain(unwinding.iter().filter_map(|unwinding| unwinding.cause.as_ref())).collect()
+        }
+        Phase::Finished { cause, .. } => cause.iter().collect(),
+    };
+    let of_slots = execution.slots.iter().flat_map(|slot| {
+        let settled = slot.settled.as_ref().and_then(|settled| settled.as_ref().err());
+        slot.last.iter().filter(|_| slot.settled.is_none()).chain(settled)
+    });
+    let led_elsewhere = execution.last_failure.iter().flat_map(|failure| &failure.errors);
+    of_phase.into_iter().chain(of_slots).chain(led_elsewhere).map(|error| error.code.clone()).collect()
+}

@@ -1,0 +1,341 @@
+//! From words to a query.
+
+use super::{
+    CONDITIONS_LIMIT, Field, Misread,
+    field::{Kind, reasons},
+    lex::{Token, Word},
+    nearest,
+};
+use chrono::{DateTime, NaiveDate};
+use std::{iter::Peekable, time::Duration, vec};
+use store::{Query, Timestamp};
+use strum::VariantArray as _;
+
+/// Brackets and negations within each other, at the most.
+const DEPTH: usize = 16;
+/// Words that stand for a whole condition.
+const SHORT: [&str; 4] = ["has", "open", "finished", "stuck"];
+const NOT_SIGNED: &str = "= or != or ~ or in (…)";
+
+pub(super) struct Parser {
+    words: Peekable<vec::IntoIter<Word>>,
+    end: usize,
+    now: Timestamp,
+    conditions: usize,
+    depth: usize,
+}
+
+type Parsed<T = Query> = Result<T, Misread>;
+
+impl Parser {
+    pub(super) fn new(words: Vec<Word>, characters: usize, now: Timestamp) -> Self {
+        Self { words: words.into_iter().peekable(), end: characters + 1, now, conditions: 0, depth: 0 }
+    }
+
+    pub(super) fn whole(mut self) -> Parsed {
+        if self.words.peek().is_none() {
+            return Ok(Query::All);
+        }
+        let query = self.any()?;
+        match self.words.next() {
+            None => Ok(query),
+            Some(word) => Err(misread(&word, "and, or, or the end", None)),
+        }
+    }
+
+    fn any(&mut self) -> Parsed {
+        let mut any = vec![self.all()?];
+        while self.take("or") {
+            any.push(self.all()?);
+        }
+        Ok(if any.len() == 1 { any.remove(0) } else { Query::Or(any) })
+    }
+
+    fn all(&mut self) -> Parsed {
+        let mut all = vec![self.one()?];
+        while self.take("and") {
+            all.push(self.one()?);
+        }
+        Ok(if all.len() == 1 { all.remove(0) } else { Query::And(all) })
+    }
+
+    fn one(&mut self) -> Parsed {
+        let word = self.next("a field, not, or (")?;
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(misread(&word, &format!("no more than {DEPTH} brackets within each other"), None));
+        }
+        let one = match &word.token {
+            Token::Open => {
+                let inner = self.any()?;
+                let close = self.next("and, or, or )")?;
+                if close.token != Token::Close {
+                    return Err(misread(&close, "and, or, or )", None));
+                }
+                inner
+            }
+            Token::Plain(name) => self.named(&word, &name.clone())?,
+            Token::Quoted(_) | Token::Sign(_) | Token::Close | Token::Comma => {
+                return Err(misread(&word, "a field, not, or (", None));
+            }
+        };
+        self.depth -= 1;
+        Ok(one)
+    }
+
+    /// What begins with a name: a negation, a word that stands for a condition, or a field and what is said of it.
+    fn named(&mut self, word: &Word, name: &str) -> Parsed {
+        let said_of = matches!(self.words.peek().map(|next| &next.token), Some(Token::Sign(_)))
+            || self.peeks("in")
+            || self.peeks("not");
+        match name.to_ascii_lowercase().as_str() {
+            "not" => return Ok(negated(self.one()?)),
+            "open" if !said_of => return self.counted(word, Query::is("open", "true")),
+            "finished" if !said_of => return self.counted(word, Query::is("phase", "finished")),
+            "stuck" if !said_of => return self.counted(word, stuck()),
+            "has" if !said_of => {
+                let of = self.next("a field")?;
+                let field = field(&of)?;
+                let Kind::Text(columns) = field.kind() else {
+                    let Kind::Word(column, _) = field.kind() else {
+                        return Err(misread(
+                            &of,
+                            "a field that may have no value, such as parent or error",
+                            None,
+                        ));
+                    };
+                    return self.counted(word, Query::Has { field: column.into() });
+                };
+                let has = columns.iter().map(|column| Query::Has { field: (*column).into() });
+                return self.counted(word, either(has.collect()));
+            }
+            _ => {}
+        }
+        let field = field(word)?;
+        if self.take("not") {
+            let word = self.next("in")?;
+            if !is(&word, "in") {
+                return Err(misread(&word, "in", None));
+            }
+            return Ok(negated(self.list(field)?));
+        }
+        if self.take("in") {
+            return self.list(field);
+        }
+        let sign = self.next(&signs(field))?;
+        let Token::Sign(said) = sign.token else { return Err(misread(&sign, &signs(field), None)) };
+        let value = self.next("a value")?;
+        self.condition(field, said, &sign, &value)
+    }
+
+    fn list(&mut self, field: Field) -> Parsed {
+        let open = self.next("(")?;
+        if open.token != Token::Open {
+            return Err(misread(&open, "( and the values, with commas between them", None));
+        }
+        let mut any = Vec::new();
+        loop {
+            let value = self.next("a value")?;
+            any.push(self.condition(field, "=", &open, &value)?);
+            let next = self.next(", or )")?;
+            match next.token {
+                Token::Comma => {}
+                Token::Close => return Ok(either(any)),
+                Token::Plain(_) | Token::Quoted(_) | Token::Sign(_) | Token::Open => {
+                    return Err(misread(&next, ", or )", None));
+                }
+            }
+        }
+    }
+
+    fn condition(&mut self, field: Field, said: &'static str, sign: &Word, value: &Word) -> Parsed {
+        let text = match &value.token {
+            Token::Plain(text) | Token::Quoted(text) => text.clone(),
+            Token::Sign(_) | Token::Open | Token::Close | Token::Comma => {
+                return Err(misread(value, "a value; put it between quotes if it has signs", None));
+            }
+        };
+        let unfit = || misread(sign, &format!("after {}: {}", field.name(), signs(field)), None);
+        let query = match (field.kind(), said) {
+            (Kind::Text(columns), "=" | "!=") => {
+                either(columns.iter().map(|column| Query::is(*column, &text)).collect())
+            }
+            (Kind::Text(columns), "~") => {
+                let begins = |column: &&str| Query::Begins { field: (*column).into(), with: text.clone() };
+                either(columns.iter().map(begins).collect())
+            }
+            (Kind::Word(column, known), "=" | "!=") => {
+                if !known.contains(&text.as_str()) {
+                    let expected = format!("one of {}", known.join(", "));
+                    return Err(misread(value, &expected, nearest(&text, known)));
+                }
+                Query::is(column, text)
+            }
+            (Kind::Flag, "=" | "!=") => match text.as_str() {
+                "true" => Query::is("open", "true"),
+                "false" => Query::is("phase", "finished"),
+                _ => return Err(misread(value, "true or false", None)),
+            },
+            (Kind::Span(start), "<" | "<=" | ">" | ">=") => {
+                let span =
+                    span(&text).ok_or_else(|| misread(value, "a span such as 90s, 15m, 2h or 3d", None))?;
+                let then = self.now.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+                // The longer ago, the earlier.
+                let turned = match said {
+                    "<" => ">",
+                    "<=" => ">=",
+                    ">" => "<",
+                    _ => "<=",
+                };
+                range(start, turned, then)
+            }
+            (Kind::Moment(start), "<" | "<=" | ">" | ">=") => {
+                let expected = "a moment such as 2026-11-02 or 2026-11-02T08:00:00Z";
+                let then = moment(&text).ok_or_else(|| misread(value, expected, None))?;
+                range(start, said, then)
+            }
+            (Kind::Word(..) | Kind::Flag, _) | (Kind::Text(_) | Kind::Span(_) | Kind::Moment(_), _) => {
+                return Err(unfit());
+            }
+        };
+        self.counted(value, if said == "!=" { negated(query) } else { query })
+    }
+
+    fn counted(&mut self, word: &Word, query: Query) -> Parsed {
+        self.conditions += 1;
+        if self.conditions > CONDITIONS_LIMIT {
+            return Err(misread(
+                word,
+                &format!("at most {CONDITIONS_LIMIT} conditions; ask twice, for less"),
+                None,
+            ));
+        }
+        Ok(query)
+    }
+
+    fn next(&mut self, expected: &str) -> Parsed<Word> {
+        let at = self.end;
+        self.words.next().ok_or_else(|| Misread {
+            at,
+            problem: "it ends here".into(),
+            expected: expected.to_owned(),
+            nearest: None,
+        })
+    }
+
+    fn peeks(&mut self, word: &str) -> bool {
+        self.words.peek().is_some_and(|next| is(next, word))
+    }
+
+    fn take(&mut self, word: &str) -> bool {
+        self.words.next_if(|next| is(next, word)).is_some()
+    }
+}
+
+fn is(word: &Word, name: &str) -> bool {
+    matches!(&word.token, Token::Plain(text) if text.eq_ignore_ascii_case(name))
+}
+
+fn misread(word: &Word, expected: &str, nearest: Option<String>) -> Misread {
+    let found = match &word.token {
+        Token::Plain(text) => text.as_str(),
+        Token::Quoted(text) => text.as_str(),
+        Token::Sign(sign) => sign,
+        Token::Open => "(",
+        Token::Close => ")",
+        Token::Comma => ",",
+    };
+    let problem = format!("{found} does not belong here");
+    Misread { at: word.at, problem, expected: expected.to_owned(), nearest }
+}
+
+fn field(word: &Word) -> Parsed<Field> {
+    let names = || Field::VARIANTS.iter().map(|field| field.name());
+    let Token::Plain(name) = &word.token else { return Err(misread(word, "a field", None)) };
+    Field::named(name).ok_or_else(|| Misread {
+        at: word.at,
+        problem: format!("no field is named {name}"),
+        expected: format!("one of {}", names().collect::<Vec<_>>().join(", ")),
+        nearest: nearest(name, names().chain(SHORT)),
+    })
+}
+
+/// What can be said of a field, for people.
+fn signs(field: Field) -> String {
+    match field.kind() {
+        Kind::Text(_) => NOT_SIGNED.into(),
+        Kind::Word(..) | Kind::Flag => "= or != or in (…)".into(),
+        Kind::Span(_) | Kind::Moment(_) => "< or <= or > or >=".into(),
+    }
+}
+
+/// Parked, or late, or whatever else somebody has to look at.
+fn stuck() -> Query {
+    let reasons = reasons().map(|reason| Query::is("reason", reason)).collect();
+    Query::And(vec![
+        Query::is("open", "true"),
+        either([vec![Query::is("phase", "parked")], reasons].concat()),
+    ])
+}
+
+fn either(mut any: Vec<Query>) -> Query {
+    if any.len() == 1 { any.remove(0) } else { Query::Or(any) }
+}
+
+/// The contrary. Of what is open it is said by what has finished, of both of which there is an index.
+fn negated(query: Query) -> Query {
+    let (open, finished) = (Query::is("open", "true"), Query::is("phase", "finished"));
+    match query {
+        Query::Not(query) => *query,
+        query if query == open => finished,
+        query if query == finished => open,
+        Query::Or(any) => Query::And(any.into_iter().map(negated).collect()),
+        other @ (Query::All
+        | Query::And(_)
+        | Query::Is { .. }
+        | Query::Begins { .. }
+        | Query::Has { .. }
+        | Query::Made { .. }
+        | Query::Updated { .. }) => Query::Not(Box::new(other)),
+    }
+}
+
+/// Before or after the moment `then`.
+fn range(start: bool, said: &str, then: u64) -> Query {
+    let behind = Timestamp(then.saturating_add(1));
+    let then = Timestamp(then);
+    let (from, until) = match said {
+        "<" => (Timestamp(0), then),
+        "<=" => (Timestamp(0), behind),
+        ">" => (behind, Timestamp(u64::MAX)),
+        _ => (then, Timestamp(u64::MAX)),
+    };
+    if start { Query::Made { from, until } } else { Query::Updated { from, until } }
+}
+
+fn moment(text: &str) -> Option<u64> {
+    let day = || Some(text.parse::<NaiveDate>().ok()?.and_hms_opt(0, 0, 0)?.and_utc());
+    let at = DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc()).or_else(day)?;
+    u64::try_from(at.timestamp_millis()).ok()
+}
+
+/// `90s`, `15m`, `2h`, `3d`, and one behind the other: `1h30m`.
+fn span(text: &str) -> Option<Duration> {
+    let (mut seconds, mut digits) = (0_u64, String::new());
+    for c in text.chars() {
+        let unit = match c {
+            '0'..='9' => {
+                digits.push(c);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        seconds = seconds.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
+        digits.clear();
+    }
+    (digits.is_empty() && !text.is_empty()).then(|| Duration::from_secs(seconds))
+}

@@ -1,0 +1,88 @@
+//! The terms of a record: the rows of the index by which a search finds it.
+//!
+//! `0xF1 | field NUL | value NUL | execution 16`, with nothing as the value. They are neither in the journal nor in snapshots:
+//! the index makes them of each record that it takes over, in the same batch. A record whose row is gone or unreadable may
+//! leave some behind, so whoever goes by a term looks at the record too; that none is lacking is what matters.
+
+use super::{codec, key};
+use crate::{ExecutionId, Record, Timestamp};
+use std::collections::BTreeSet;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Values longer than this are cut and told apart by a hash, in bytes.
+const VALUE_BYTES: usize = 200;
+/// The field of the hour of the last commit; no attribute has such a name.
+pub(crate) const UPDATED: &str = "~updated";
+const HOUR_MS: u64 = 3_600_000;
+
+/// The hour of `at`, as terms have it: they sort as hours do.
+pub(crate) fn hour(at: Timestamp) -> String {
+    format!("{:08}", at.0 / HOUR_MS)
+}
+
+/// `field`'s part of the keys of its terms.
+pub(crate) fn of_field(field: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(field.len() + 64);
+    key.push(key::TERM);
+    key.extend_from_slice(field.as_bytes());
+    key.push(0);
+    key
+}
+
+/// What the keys of all records begin with that have `value` in `field`.
+pub(crate) fn of_value(field: &str, value: &str) -> Vec<u8> {
+    let mut key = of_field(field);
+    key.extend_from_slice(&stem(value));
+    key.push(0);
+    key
+}
+
+/// The value as it stands in a key: as it is, or cut and with the hash of the whole.
+fn stem(value: &str) -> Vec<u8> {
+    let bytes = value.as_bytes();
+    let plain = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    if plain == bytes.len() && plain <= VALUE_BYTES {
+        return bytes.to_vec();
+    }
+    let mut stem: Vec<u8> = bytes.iter().take(plain.min(VALUE_BYTES)).copied().collect();
+    stem.extend_from_slice(format!("\u{1}{:016x}", xxh3_64(bytes)).as_bytes());
+    stem
+}
+
+/// As much of `with` as the keys of values that begin so have in common.
+pub(crate) fn beginning(with: &str) -> Vec<u8> {
+    with.bytes().take_while(|byte| *byte != 0).take(VALUE_BYTES).collect()
+}
+
+/// The keys of the terms of `record`.
+pub(crate) fn of_record(record: &Record) -> BTreeSet<Vec<u8>> {
+    let columns = [
+        ("workflow", &record.workflow),
+        ("state", &record.state),
+        ("phase", &record.phase),
+        ("subject", &record.subject),
+        ("requested_by", &record.requested_by),
+    ];
+    let columns = columns.into_iter().map(|(field, value)| of_value(field, value));
+    let reason = record.reason.iter().map(|reason| of_value("reason", reason));
+    let updated = of_value(UPDATED, &hour(record.updated_at));
+    let attributes = record.attributes.iter();
+    let attributes = attributes.flat_map(|(field, values)| values.iter().map(|value| of_value(field, value)));
+    let all = columns.chain(reason).chain([updated]).chain(attributes);
+    let of_id = |mut key: Vec<u8>| {
+        key.extend_from_slice(record.id.as_bytes());
+        key
+    };
+    all.map(of_id).collect()
+}
+
+/// The keys of the terms of a stored record; none if it cannot be read.
+pub(crate) fn of_stored(key: &[u8], value: Option<&[u8]>) -> BTreeSet<Vec<u8>> {
+    let record = value.and_then(|value| codec::record_and_body(key, value).ok());
+    record.map(|(record, _)| of_record(&record)).unwrap_or_default()
+}
+
+/// The execution that a key ends in, if it begins with `prefix`.
+pub(crate) fn id_behind(prefix: &[u8], key: &[u8]) -> Option<ExecutionId> {
+    key.strip_prefix(prefix)?.try_into().ok().map(ExecutionId::from_bytes)
+}

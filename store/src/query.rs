@@ -1,0 +1,125 @@
+//! What is looked for among executions, and whether a record is it.
+//!
+//! A query speaks of a record's columns and attributes by name. What the names mean is the engine's affair; its language for
+//! people is in `docs/search.md`. [`Query::accepts`] is the meaning; an index may only make the answer quicker.
+
+use crate::{ExecutionId, Record, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a record can be found by beside its columns: the values of each field, in order.
+pub type Attributes = BTreeMap<String, BTreeSet<String>>;
+
+/// The columns a query can name; no attribute bears such a name.
+pub const COLUMNS: &[&str] =
+    &["tenant", "workflow", "state", "phase", "reason", "subject", "requested_by", "open"];
+
+/// A condition on a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// Every record.
+    All,
+    /// All of these hold; of none, every record.
+    And(Vec<Query>),
+    /// One of these holds; of none, no record.
+    Or(Vec<Query>),
+    /// This does not hold.
+    Not(Box<Query>),
+    /// The field has this value; `open` has `true` or `false`.
+    Is {
+        /// A column or an attribute.
+        field: String,
+        /// The value, letter by letter.
+        value: String,
+    },
+    /// A value of the field begins with this.
+    Begins {
+        /// A column or an attribute.
+        field: String,
+        /// The beginning, letter by letter.
+        with: String,
+    },
+    /// The field has a value that is not empty.
+    Has {
+        /// A column or an attribute.
+        field: String,
+    },
+    /// It was asked for at `from` or later and before `until`, by the moment within its id.
+    Made {
+        /// The first moment.
+        from: Timestamp,
+        /// The first moment that is too late.
+        until: Timestamp,
+    },
+    /// It was last committed at `from` or later and before `until`.
+    Updated {
+        /// The first moment.
+        from: Timestamp,
+        /// The first moment that is too late.
+        until: Timestamp,
+    },
+}
+
+impl Query {
+    /// That `field` has `value`.
+    pub fn is(field: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::Is { field: field.into(), value: value.into() }
+    }
+
+    /// That this and `other` hold.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, one) | (one, Self::All) => one,
+            (Self::And(mut all), one) => {
+                all.push(one);
+                Self::And(all)
+            }
+            (one, other) => Self::And(vec![one, other]),
+        }
+    }
+
+    /// Whether `record` is wanted.
+    #[must_use]
+    pub fn accepts(&self, record: &Record) -> bool {
+        match self {
+            Self::All => true,
+            Self::And(all) => all.iter().all(|query| query.accepts(record)),
+            Self::Or(any) => any.iter().any(|query| query.accepts(record)),
+            Self::Not(query) => !query.accepts(record),
+            Self::Is { field, value } => values(record, field).any(|has| has == value),
+            Self::Begins { field, with } => values(record, field).any(|has| has.starts_with(with)),
+            Self::Has { field } => values(record, field).any(|has| !has.is_empty()),
+            Self::Made { from, until } => (*from..*until).contains(&record.id.made_at()),
+            Self::Updated { from, until } => (*from..*until).contains(&record.updated_at),
+        }
+    }
+}
+
+/// The values that `record` has of `field`.
+fn values<'a>(record: &'a Record, field: &str) -> Box<dyn Iterator<Item = &'a str> + 'a> {
+    let column = match field {
+        "tenant" => &record.tenant,
+        "workflow" => &record.workflow,
+        "state" => &record.state,
+        "phase" => &record.phase,
+        "subject" => &record.subject,
+        "requested_by" => &record.requested_by,
+        "open" => return Box::new(std::iter::once(if record.open { "true" } else { "false" })),
+        "reason" => return Box::new(record.reason.as_deref().into_iter()),
+        attribute => {
+            return Box::new(record.attributes.get(attribute).into_iter().flatten().map(String::as_str));
+        }
+    };
+    Box::new(std::iter::once(column.as_str()))
+}
+
+/// A page of what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The records, by id (oldest first).
+    pub items: Vec<Record>,
+    /// Pass it as `after` to go on; `None` at the end.
+    pub next: Option<ExecutionId>,
+    /// The page ended because so much had been looked at, not because it was full; there may be more behind `next`.
+    pub partial: bool,
+}
