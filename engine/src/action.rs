@@ -60,6 +60,12 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
         call: &Call,
     ) -> impl Future<Output = Result<Self::Output, ActionError>> + Send;
 
+    /// The keys under which operators may limit it beside its tenant's and its own name, each `kind/name`: what it depends
+    /// on, such as `cluster/eu-1`. A breaker watches over each. Must not change between attempts.
+    fn limited_by(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Finds out whether an earlier attempt took effect. Changes nothing.
     ///
     /// # Errors
@@ -107,6 +113,9 @@ pub struct Call {
     pub attempt: u32,
     /// The fencing token: a target that can compare refuses a smaller one than it has seen.
     pub epoch: Epoch,
+    /// The last thing that an earlier attempt said with [`Call::beat`] and that was kept: how far it came. What was said by
+    /// an attempt that ended with its process is lost.
+    pub last_beat: Option<String>,
     pub(crate) beats: Option<Arc<watch::Sender<Beat>>>,
 }
 
@@ -130,7 +139,8 @@ impl Call {
         format!("{}/{}/{}/{}{edition}{undo}", self.execution, self.state, self.entered, self.slot)
     }
 
-    /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that.
+    /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that. If the
+    /// attempt fails, the next one finds the last note in [`Call::last_beat`].
     pub fn beat(&self, note: &str) {
         if let Some(beats) = &self.beats {
             beats.send_modify(|beat| {
@@ -199,6 +209,8 @@ pub struct Deed<P> {
     /// The action's fields.
     pub arguments: Value,
     pub(crate) repeat: Repeat,
+    /// What it is limited by, beside its tenant and its name.
+    pub(crate) keys: Vec<String>,
     pub(crate) kind: DeedKind<P>,
 }
 
@@ -237,13 +249,16 @@ pub trait DoneTo<P, Kind>: Doing<Kind> {
 impl<P, A: Action<Platform = P>> DoneTo<P, Actuator> for A {
     fn deed(self) -> Deed<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
-        Deed { name: name_of::<A>(), arguments, repeat: A::REPEAT, kind: DeedKind::Actuator(Box::new(self)) }
+        let keys = self.limited_by();
+        let kind = DeedKind::Actuator(Box::new(self));
+        Deed { name: name_of::<A>(), arguments, repeat: A::REPEAT, keys, kind }
     }
 }
 impl<P, A: LedgerAction> DoneTo<P, Ledger> for A {
     fn deed(self) -> Deed<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
-        Deed { name: name_of::<A>(), arguments, repeat: Repeat::Safe, kind: DeedKind::Ledger(Box::new(self)) }
+        let kind = DeedKind::Ledger(Box::new(self));
+        Deed { name: name_of::<A>(), arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }
 

@@ -1,9 +1,10 @@
 //! One attempt of one action: on a task of its own, within its limits, while its lease is renewed.
 
 use crate::{
-    ActionError, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket,
+    ActionError, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket, TimeLimit, TimedOut,
     action::{Beat, DeedKind},
     directive::Limits,
+    limits::Pass,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -45,15 +46,17 @@ impl<P: Send + Sync + 'static> Engine<P> {
         doubt: bool,
         limits: Limits,
         lease: &Lease,
-        ticket: Ticket,
+        pass: &Pass,
     ) -> Result<Event, Lost> {
+        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let (beats, seen) = watch::channel(Beat::default());
         call.beats = Some(Arc::new(beats));
+        let lease = Held { lease, pass };
         let (name, repeat) = (deed.name, deed.repeat);
         let deed = Arc::new(deed);
         let watch = Stopwatch::start();
         if doubt {
-            let probed = self.attempt(deed.clone(), call.clone(), true, limits, lease, seen.clone()).await?;
+            let probed = self.attempt(deed.clone(), call.clone(), true, limits, &lease, seen.clone()).await?;
             let answer = match probed {
                 Ok(Answer::Probed(answer)) => answer,
                 Ok(Answer::Ran(output)) => Probe::Done(output),
@@ -74,11 +77,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             }
         }
-        let ran = self.attempt(deed, call.clone(), false, limits, lease, seen).await?;
+        let ran = self.attempt(deed, call.clone(), false, limits, &lease, seen.clone()).await?;
         let result = ran.map(|answer| match answer {
             Answer::Ran(output) => output,
             Answer::Probed(_) => Value::Null,
         });
+        // What was said last is read again by the attempt that comes after a failure.
+        let said = Some(seen.borrow().note.clone()).filter(|note| !note.is_empty());
+        let result = result.map_err(|error| ActionError { beat: said.or(error.beat.clone()), ..error });
         self.count(name, &result, watch.elapsed());
         if let Err(error) = &result {
             tracing::info!(action = name, attempt = call.attempt, %error, class = ?error.class, "attempt failed");
@@ -93,11 +99,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         call: Call,
         probe: bool,
         limits: Limits,
-        lease: &Lease,
+        held: &Held<'_>,
         mut beats: watch::Receiver<Beat>,
     ) -> Result<Result<Answer, ActionError>, Lost> {
         let bend = if probe { Bend::Not } else { self.bend(&deed, &call) };
         let platform = self.inner.platform.clone();
+        let number = call.attempt;
         let work = async move { run_deed(&deed, &platform, &call, probe, bend).await };
         let mut work = AbortOnDrop(tokio::spawn(work.in_current_span()));
         let deadline = tokio::time::sleep(limits.attempt);
@@ -106,22 +113,35 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut renew = tokio::time::interval(renew_every);
         renew.tick().await;
         let silence = limits.heartbeat.unwrap_or(limits.attempt);
+        // Begins anew with every beat, and with nothing else.
+        let silent = tokio::time::sleep(silence);
+        tokio::pin!(silent);
         loop {
             tokio::select! {
+                // An answer counts, however late; then that it was heard of; then what has run out.
                 biased;
                 done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(panicked(&panic)))),
-                () = &mut deadline => return Ok(Err(no_answer("attempt.timeout", limits.attempt))),
-                heard = tokio::time::timeout(silence, beats.changed()), if limits.heartbeat.is_some() => {
-                    if heard.is_err() {
-                        return Ok(Err(no_answer("attempt.silent", silence)));
-                    }
+                Ok(()) = beats.changed(), if limits.heartbeat.is_some() => {
+                    silent.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
-                _ = renew.tick() => {
-                    let until = self.inner.clock.now().after(self.inner.options.lease);
-                    if let Err(store::Error::Fenced { .. }) = self.inner.store.renew(lease.task.id, lease.epoch, until).await {
-                        return Err(Lost::Lease);
-                    }
+                () = &mut deadline => return Ok(Err(no_answer(TimeLimit::Attempt, limits.attempt, number))),
+                () = &mut silent, if limits.heartbeat.is_some() => {
+                    return Ok(Err(no_answer(TimeLimit::Heartbeat, silence, number)));
                 }
+                () = held.pass.revoked.notified() => self.stay_leased(held).await?,
+                _ = renew.tick() => self.stay_leased(held).await?,
+            }
+        }
+    }
+
+    /// Prolongs the lease of an attempt, and with it what it holds at its keys.
+    async fn stay_leased(&self, held: &Held<'_>) -> Result<(), Lost> {
+        let until = self.inner.clock.now().after(self.inner.options.lease);
+        match self.inner.store.renew(held.lease.task.id, held.lease.epoch, until).await {
+            Err(store::Error::Fenced { .. }) => Err(Lost::Lease),
+            Ok(()) | Err(_) => {
+                self.stay(held.pass, until).await;
+                Ok(())
             }
         }
     }
@@ -142,6 +162,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         self.inner.metrics.attempted(name, result, took);
     }
+}
+
+/// What an attempt has to keep while it runs.
+struct Held<'a> {
+    lease: &'a Lease,
+    pass: &'a Pass,
 }
 
 #[derive(Debug)]
@@ -181,8 +207,13 @@ fn panicked(panic: &tokio::task::JoinError) -> ActionError {
     ActionError::permanent("action.panicked", format!("a bug in the action: {panic}"))
 }
 
-fn no_answer(code: &str, after: Duration) -> ActionError {
-    ActionError::unknown(code, format!("no answer within {after:?}"))
+fn no_answer(limit: TimeLimit, after: Duration, attempt: u32) -> ActionError {
+    let (code, what) = match limit {
+        TimeLimit::Heartbeat => ("attempt.silent", "no sign of life"),
+        TimeLimit::Attempt | TimeLimit::Budget | TimeLimit::State => ("attempt.timeout", "no answer"),
+    };
+    let timed_out = Some(TimedOut { limit, attempt });
+    ActionError { timed_out, ..ActionError::unknown(code, format!("{what} within {after:?}")) }
 }
 
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);

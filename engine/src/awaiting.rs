@@ -4,7 +4,7 @@
 //! read, so that an end that comes between looking and going to sleep is never slept through.
 
 use crate::{
-    ActionError, Call, Class, Deed, Engine, Error, Event, Order, Stopwatch, Ticket,
+    ActionError, Call, Deed, Engine, Error, Event, Order, Stopwatch, Ticket,
     action::{DeedKind, HOUR},
     attempt::Bend,
     child::{Child, Descent, Ended, ErasedChild, Parent, is_kept, undone},
@@ -295,7 +295,7 @@ fn wait_for(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)
 }
 
 fn pending(code: &str, after: Duration, message: String) -> ActionError {
-    ActionError { class: Class::Pending { after }, code: code.into(), message }
+    ActionError { message, ..ActionError::pending(code, after) }
 }
 
 /// On whose authority the child goes, where it goes by its parent's.

@@ -2,7 +2,7 @@
 
 use crate::{
     Act, ActionError, Approval, Branch, Commitment, DoneTo, Outcome, Procedure, RetryPolicy, Rule, Seat,
-    StateSet, Step, Wait, Workflow,
+    StateSet, Step, Wait, WhilePending, Workflow,
     action::{HOUR, MINUTE},
     step::{Choice, Choose, Recorder, Undo},
 };
@@ -134,6 +134,8 @@ pub(crate) fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitmen
         heartbeat: None,
         within: HOUR,
         at_once: 16,
+        keys: Vec::new(),
+        while_pending: WhilePending::default(),
         next: W::INITIAL,
         on_failure: Vec::new(),
         or_else: None,
@@ -234,6 +236,19 @@ impl<W: Workflow, O> Acting<W, O> {
     /// At most `n` slots are worked on at once. Default 16.
     pub fn at_once(mut self, n: usize) -> Self {
         self.act.at_once = n.max(1);
+        self
+    }
+
+    /// Operators may also limit its attempts under these keys, each `kind/name`. Undos are limited by what their own action
+    /// says.
+    pub fn limited_by<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.act.keys.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
+    /// What becomes of its places at limited keys while its action is pending. Default: they are given back.
+    pub fn while_pending(mut self, places: WhilePending) -> Self {
+        self.act.while_pending = places;
         self
     }
 

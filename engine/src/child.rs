@@ -201,12 +201,14 @@ impl<P> Deed<P> {
         T: Serialize + DeserializeOwned + 'static,
     {
         let arguments = arguments(C::NAME, &offspring.child.subject().name);
-        Self { name: C::NAME, arguments, repeat: Repeat::Safe, kind: DeedKind::Child(Box::new(offspring)) }
+        let kind = DeedKind::Child(Box::new(offspring));
+        Self { name: C::NAME, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 
     /// Cancels the child that the same slot has started, if it has, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
-        Self { name: CANCEL, arguments, repeat: Repeat::Safe, kind: DeedKind::CancelChild }
+        let kind = DeedKind::CancelChild;
+        Self { name: CANCEL, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }
 

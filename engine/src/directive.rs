@@ -1,8 +1,8 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
 use crate::{
-    ActionError, Ballot, Bell, Class, Deed, Event, Execution, Phase, Step, Ticket, Workflow,
-    procedure::Moment,
+    ActionError, Ballot, Bell, Class, Deed, Event, Execution, Phase, Step, Ticket, TimeLimit, TimedOut,
+    WhilePending, Workflow, procedure::Moment,
 };
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(crate) enum Directive<P> {
         ways: u32,
         failed: u32,
         doubt: bool,
+        /// What an earlier attempt last said.
+        beat: Option<String>,
         limits: Limits,
     },
     /// Deliver this failure without performing anything.
@@ -37,6 +39,8 @@ pub(crate) enum Directive<P> {
 pub(crate) struct Limits {
     pub(crate) attempt: Duration,
     pub(crate) heartbeat: Option<Duration>,
+    /// What becomes of places at limited keys while the action is pending.
+    pub(crate) while_pending: WhilePending,
 }
 
 /// What the timer of this visit is about.
@@ -75,17 +79,20 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
     if exec.overdue || exec.cancelled.is_some() {
         let error = crate::settle::stopped(exec);
         let class = if slot.doubt { Class::Unknown } else { error.class };
-        return Directive::GiveUp(ActionError { class, ..error });
+        let timed_out = exec.overdue.then_some(TimedOut { limit: TimeLimit::State, attempt: slot.failed });
+        return Directive::GiveUp(ActionError { class, timed_out, beat: slot.beat.clone(), ..error });
     }
     let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
-    let limits = Limits { attempt: act.attempt_within, heartbeat: act.heartbeat };
+    let limits =
+        Limits { attempt: act.attempt_within, heartbeat: act.heartbeat, while_pending: act.while_pending };
     if act.branches.len() <= ticket.slot as usize {
         return Directive::GiveUp(ActionError::permanent(
             "engine.slot_gone",
             "the step no longer has this slot",
         ));
     }
-    let deed = act.branches.swap_remove(ticket.slot as usize).deed;
+    let mut deed = act.branches.swap_remove(ticket.slot as usize).deed;
+    deed.keys.append(&mut act.keys);
     let (state, entered) = (exec.state_name().to_owned(), exec.entered);
     Directive::Run {
         deed,
@@ -97,6 +104,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         ways: 0,
         failed: slot.failed,
         doubt: slot.doubt,
+        beat: slot.beat.clone(),
         limits,
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     behalf, check,
     kin::family,
     ledger::{Decided, decide_knowing, still_stand},
+    limits::Limits,
     machine::{Machine, Next, Of, collection},
     parsed::Parsed,
 };
@@ -189,6 +190,7 @@ pub(crate) struct Inner<P> {
     pub(crate) due: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) parsed: Parsed,
+    pub(crate) limits: Arc<Limits>,
 }
 
 impl<P> Clone for Inner<P> {
@@ -203,6 +205,7 @@ impl<P> Clone for Inner<P> {
             due: self.due.clone(),
             seen: self.seen.clone(),
             parsed: self.parsed.clone(),
+            limits: self.limits.clone(),
         }
     }
 }
@@ -220,6 +223,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             due: Arc::default(),
             seen: Arc::new(|_, _| {}),
             parsed: Parsed::default(),
+            limits: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -436,6 +440,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.settle_kin(&next, &mut also).await?;
         let id = next.record.id;
         let workflow = next.record.workflow.clone();
+        let retired = next.retire.clone();
         let commit = Commit {
             record: Some(Write { record: next.record, expected }),
             reads: also.reads,
@@ -461,6 +466,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
             tracing::warn!(execution = %id, workflow, approval, by, reason, "the glass was broken: somebody has to review it");
         }
+        self.unwanted(&retired).await;
         // One that is kept if nobody waits: the dispatcher may be between asking what is due next and waiting for it.
         self.inner.due.notify_one();
         Ok(receipt.revision.unwrap_or_default())

@@ -14,6 +14,40 @@ pub struct ActionError {
     pub code: String,
     /// For people: lower case, no full stop, no secret.
     pub message: String,
+    /// What the action was addressed to asks to be left alone for so long: nothing is begun under the attempt's keys
+    /// before, and it is not tried again before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+    /// The last thing that the attempt said with [`Call::beat`](crate::Call::beat), or an earlier one if it said nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beat: Option<String>,
+    /// A limit of time was reached, and that is why there is no result or no further attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<TimedOut>,
+}
+
+/// Which limit of time was reached, and by which attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedOut {
+    /// The limit.
+    pub limit: TimeLimit,
+    /// The attempt, from 1; of the limits of a state and of a budget, how many attempts had failed.
+    pub attempt: u32,
+}
+
+/// The limits of time that an attempt can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum TimeLimit {
+    /// [`Acting::attempt_within`](crate::Acting::attempt_within): no answer came in time.
+    Attempt,
+    /// [`Acting::heartbeat`](crate::Acting::heartbeat): it gave no sign of life.
+    Heartbeat,
+    /// [`RetryPolicy::budget`](crate::RetryPolicy::budget): the next attempt would begin too late, and does not.
+    Budget,
+    /// [`Acting::within`](crate::Acting::within): the state was to be left by then.
+    State,
 }
 
 /// The kinds of failure, by what is to be done.
@@ -36,22 +70,34 @@ pub enum Class {
 impl ActionError {
     /// A failure that may pass by itself.
     pub fn transient(code: &str, message: impl Display) -> Self {
-        Self { class: Class::Transient, code: code.into(), message: message.to_string() }
+        Self::of(Class::Transient, code, message)
     }
 
     /// Not done yet; look again after `after`.
     pub fn pending(code: &str, after: Duration) -> Self {
-        Self { class: Class::Pending { after }, code: code.into(), message: "not done yet".into() }
+        Self::of(Class::Pending { after }, code, "not done yet")
     }
 
     /// A failure that no repetition mends.
     pub fn permanent(code: &str, message: impl Display) -> Self {
-        Self { class: Class::Permanent, code: code.into(), message: message.to_string() }
+        Self::of(Class::Permanent, code, message)
     }
 
     /// No answer came, and the effect may or may not have happened.
     pub fn unknown(code: &str, message: impl Display) -> Self {
-        Self { class: Class::Unknown, code: code.into(), message: message.to_string() }
+        Self::of(Class::Unknown, code, message)
+    }
+
+    fn of(class: Class, code: &str, message: impl Display) -> Self {
+        let message = message.to_string();
+        Self { class, code: code.into(), message, retry_after: None, beat: None, timed_out: None }
+    }
+
+    /// What the action was addressed to asks to be left alone for `span`, as by `Retry-After`. For transient and pending
+    /// failures.
+    #[must_use]
+    pub fn retry_after(self, span: Duration) -> Self {
+        Self { retry_after: Some(span), ..self }
     }
 }
 

@@ -179,6 +179,9 @@ pub struct Slot {
     /// The outcome of the last attempt is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubt: bool,
+    /// The last thing that an attempt said of how far it had come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beat: Option<String>,
     /// What the last attempt failed with, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<ActionError>,

@@ -27,6 +27,8 @@ mod event;
 mod execution;
 mod kin;
 mod ledger;
+mod limited;
+mod limits;
 mod machine;
 mod mandate;
 mod message;
@@ -76,12 +78,16 @@ pub use child::{Child, ChildEnd, Parent};
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use diagram::{Diagram, DiagramEdge, DiagramState, diagram};
 pub use engine::{Engine, Options, Request, Started, Unsound};
-pub use error::{ActionError, Class, Error, Refusal};
+pub use error::{ActionError, Class, Error, Refusal, TimeLimit, TimedOut};
 pub use event::{Bell, Effect, Event, Order, Ticket};
 pub use execution::{
     Authorisation, Authoriser, Execution, Failure, Fate, Mark, Phase, Reason, Slot, Unwinding,
 };
 pub use ledger::{Decided, Entity, Undecided, View, decide};
+pub use limits::{
+    Barred, Breaker, BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate,
+    Waiting, WhilePending,
+};
 pub use machine::Shown;
 pub use mandate::Mandate;
 pub use metrics::Metrics;

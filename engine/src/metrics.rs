@@ -44,6 +44,11 @@ struct ByResult {
     result: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByKind {
+    kind: String,
+}
+
 /// The engine's counters; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -62,6 +67,9 @@ pub struct Metrics {
     in_flight: Gauge,
     occurrences: Family<ByFate, Counter>,
     lateness: Histogram,
+    put_off: Family<ByKind, Counter>,
+    tripped: Family<ByKind, Counter>,
+    waiting: Gauge,
 }
 
 impl Default for Metrics {
@@ -83,6 +91,9 @@ impl Default for Metrics {
             occurrences: Family::default(),
             // 0.125 s to about 18 h.
             lateness: Histogram::new(exponential_buckets(0.125, 2.0, 20)),
+            put_off: Family::default(),
+            tripped: Family::default(),
+            waiting: Gauge::default(),
         }
     }
 }
@@ -135,6 +146,13 @@ impl Metrics {
             "How long after their moment, jitter included, occurrences were started",
             me.lateness.clone(),
         );
+        registry.register(
+            "limit_put_offs",
+            "Attempts put off because a key was full, paced, closed or left alone, by the key's kind",
+            me.put_off.clone(),
+        );
+        registry.register("limit_trips", "Times a breaker tripped, by the key's kind", me.tripped.clone());
+        registry.register("limit_waiting", "Attempts that wait at a limited key", me.waiting.clone());
         me
     }
 
@@ -190,6 +208,18 @@ impl Metrics {
 
     pub(crate) fn late(&self, by: Duration) {
         self.lateness.observe(by.as_secs_f64());
+    }
+
+    pub(crate) fn put_off(&self, kind: &str) {
+        self.put_off.get_or_create(&ByKind { kind: kind.into() }).inc();
+    }
+
+    pub(crate) fn tripped(&self, kind: &str) {
+        self.tripped.get_or_create(&ByKind { kind: kind.into() }).inc();
+    }
+
+    pub(crate) fn waiting(&self, tasks: usize) {
+        self.waiting.set(i64::try_from(tasks).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn in_flight(&self, change: i64) {

@@ -3,7 +3,7 @@
 
 use crate::{
     Act, ActionError, Class, Commitment, Effect, Execution, Failure, Mark, Outcome, Phase, Reason, Refusal,
-    RetryPolicy, Step, Ticket, Workflow,
+    RetryPolicy, Step, Ticket, TimeLimit, TimedOut, Workflow,
     action::{Probe, Repeat, SECOND},
     child::CANCEL,
     execution::Fate,
@@ -190,22 +190,33 @@ impl<W: Workflow> Turn<W> {
         let Some(slot) = self.exec.slots.get_mut(number as usize) else {
             return Judgement::Final(Err(error));
         };
+        let mut error = error;
+        if error.beat.is_some() {
+            slot.beat = error.beat.clone();
+        } else {
+            error.beat = slot.beat.clone();
+        }
         let elapsed = at.since(slot.first_at);
         slot.doubt |= error.class == Class::Unknown || error.code == POISONED;
         let wait = match error.class {
             _ if stopping => None,
             Class::Permanent => None,
-            Class::Pending { after } => (elapsed.saturating_add(after) <= policy.budget).then_some(after),
-            Class::Transient | Class::Unknown if policy.never.contains(&error.code) => None,
+            _ if policy.never.contains(&error.code) => None,
+            Class::Pending { after } => Some(after),
             Class::Transient | Class::Unknown => {
                 slot.failed = slot.failed.saturating_add(1);
-                policy.delay(slot.failed, elapsed, seed)
+                policy.delay(slot.failed, seed)
             }
         };
+        let wait = wait.map(|wait| wait.max(error.retry_after.unwrap_or_default()));
         match wait {
-            Some(wait) => {
+            Some(wait) if elapsed.saturating_add(wait) <= policy.budget => {
                 slot.last = Some(error);
                 Judgement::Again(wait)
+            }
+            Some(_) => {
+                error.timed_out = Some(TimedOut { limit: TimeLimit::Budget, attempt: slot.failed });
+                Judgement::Final(Err(error))
             }
             None => Judgement::Final(Err(error)),
         }

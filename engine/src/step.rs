@@ -3,7 +3,7 @@
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
 //! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
 
-use crate::{ActionError, Deed, Procedure, RetryPolicy, Seat, Workflow, kin::Kind};
+use crate::{ActionError, Deed, Procedure, RetryPolicy, Seat, WhilePending, Workflow, kin::Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -68,6 +68,9 @@ pub struct Act<W: Workflow> {
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) within: Duration,
     pub(crate) at_once: usize,
+    /// What every slot is limited by, beside what its action names.
+    pub(crate) keys: Vec<String>,
+    pub(crate) while_pending: WhilePending,
     pub(crate) next: W::State,
     pub(crate) on_failure: Vec<(&'static str, W::State)>,
     pub(crate) or_else: Option<W::State>,

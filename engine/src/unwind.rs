@@ -3,7 +3,8 @@
 //! [`transition`](crate::transition).
 
 use crate::{
-    ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, Workflow,
+    ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, WhilePending,
+    Workflow,
     action::{Call, MINUTE},
     child::{CANCEL, is_kept},
     directive::{Directive, Limits},
@@ -103,7 +104,12 @@ pub(crate) fn undo_directive<W: Workflow>(
             ways: mark.ways,
             failed: slot.failed,
             doubt: slot.doubt,
-            limits: Limits { attempt: 5 * MINUTE, heartbeat: None },
+            beat: slot.beat.clone(),
+            limits: Limits {
+                attempt: 5 * MINUTE,
+                heartbeat: None,
+                while_pending: WhilePending::FreesItsPlaces,
+            },
         },
         Err(error) => Directive::GiveUp(error),
     }

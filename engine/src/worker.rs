@@ -3,7 +3,7 @@
 use crate::{
     ActionError, Call, Class, Engine, Error, Event, Refusal, Stopwatch, Ticket,
     action::{DeedKind, MINUTE, SECOND},
-    attempt::{Bend, Lost},
+    attempt::Bend,
     directive::Directive,
     engine::{Also, MOST_TRIES},
     ledger::{Decided, decide_knowing},
@@ -39,10 +39,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             };
             let now = self.inner.clock.now();
             tokio::select! {
+                // To stop goes before everything, and what is over is cleared away before more is begun.
                 biased;
                 () = &mut stop => break,
-                () = self.inner.due.notified(), if places.available_permits() > 0 => {}
                 Some(_) = working.join_next(), if !working.is_empty() => {}
+                () = self.inner.due.notified(), if places.available_permits() > 0 => {}
                 () = self.inner.clock.sleep_until(now.after(wait)) => {}
             }
         }
@@ -177,7 +178,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if lease.deliveries > 1 {
             self.inner.metrics.redelivered();
         }
-        let event = match machine.directive(&record, ticket)? {
+        let directive = machine.directive(&record, ticket)?;
+        if !matches!(directive, Directive::Run { .. }) {
+            // It waits at no key any more, and keeps no place.
+            self.unwanted(&[lease.task.id]).await;
+        }
+        let event = match directive {
             Directive::Drop => {
                 self.forget(lease.task.id, lease.epoch).await;
                 return Ok(());
@@ -193,7 +199,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
                 Event::Settled { ticket, result: Err(ActionError::permanent(POISONED, error)) }
             }
-            Directive::Run { deed, state, entered, slot, edition, undo, ways, failed, doubt, limits } => {
+            Directive::Run {
+                deed,
+                state,
+                entered,
+                slot,
+                edition,
+                undo,
+                ways,
+                failed,
+                doubt,
+                beat,
+                limits,
+            } => {
                 let attempt = failed + lease.deliveries;
                 span.record("attempt", attempt);
                 let call = Call {
@@ -206,6 +224,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     ways,
                     attempt,
                     epoch: lease.epoch,
+                    last_beat: beat,
                     beats: None,
                 };
                 let doubt = doubt || lease.deliveries > 1;
@@ -214,11 +233,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     DeedKind::Child(_) | DeedKind::CancelChild => {
                         return self.settle_child(&lease, &call).await;
                     }
-                    DeedKind::Actuator(_) => {}
-                }
-                match self.perform(deed, call, doubt, limits, &lease, ticket).await {
-                    Ok(event) => event,
-                    Err(Lost::Lease) => return Err(fenced(&lease)),
+                    DeedKind::Actuator(_) => {
+                        return self
+                            .act_within_limits(&lease, &record.tenant, deed, call, doubt, limits)
+                            .await;
+                    }
                 }
             }
         };
@@ -299,7 +318,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-fn fenced(lease: &Lease) -> Error {
+pub(crate) fn fenced(lease: &Lease) -> Error {
     store::Error::Fenced { task: lease.task.id, epoch: lease.epoch }.into()
 }
 

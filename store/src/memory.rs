@@ -4,6 +4,7 @@
 //! the limits. Invariant: a commit is checked completely before anything is changed.
 
 mod apply;
+mod turns;
 
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
@@ -33,6 +34,9 @@ struct State {
     order: BTreeMap<(Sequence, u32), ExecutionId>,
     documents: BTreeMap<Key, Document>,
     tasks: BTreeMap<TaskId, Held>,
+    /// The last turn of each tenant that had one.
+    served: BTreeMap<String, u64>,
+    turns: u64,
 }
 
 struct Held {
@@ -177,18 +181,13 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
         let mut state = self.state();
-        let mut due: Vec<(Timestamp, TaskId)> = state
-            .tasks
-            .values()
-            .map(|held| (held.available(), held.task.id))
-            .filter(|(available, _)| *available <= now)
-            .collect();
-        due.sort_unstable();
-        Ok(due
-            .into_iter()
-            .take(limit)
-            .filter_map(|(_, id)| state.hand_out(id, holder, now.after(ttl)))
-            .collect())
+        let mut due = state.due_by_tenant(now);
+        let mut leases = Vec::new();
+        while leases.len() < limit {
+            let Some(id) = state.take_turn(&mut due) else { break };
+            leases.extend(state.hand_out(id, holder, now.after(ttl)));
+        }
+        Ok(leases)
     }
 
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
@@ -215,6 +214,15 @@ impl Store for Memory {
             held.deliveries = deliveries;
         }
         Ok(())
+    }
+
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
+        let mut state = self.state();
+        let Some(held) = state.tasks.get_mut(&task).filter(|held| held.grip.is_none()) else {
+            return Ok(false);
+        };
+        held.task.due = held.task.due.min(due);
+        Ok(true)
     }
 
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {

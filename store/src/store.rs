@@ -232,7 +232,11 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Document, String>, Error>;
 
-    /// Hands out up to `limit` tasks that are due at `now` and not leased, earliest first, each for `ttl`.
+    /// Hands out up to `limit` tasks that are due at `now` and not leased, each for `ttl`.
+    ///
+    /// Tenants take turns: the next one goes to the tenant that was served longest ago, by this store since it was opened,
+    /// and is its earliest. So with `k` tenants that have something due, each gets one of any `k` in a row, whatever the
+    /// others have waiting. A task belongs to the tenant of its execution's record; while there is none, to nobody's share.
     async fn lease(
         &self,
         holder: &str,
@@ -251,6 +255,10 @@ pub trait Store: Send + Sync + 'static {
     /// Passes over a task that is not held under `epoch`.
     async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32)
     -> Result<(), Error>;
+
+    /// Makes a task that nobody holds due at `due`, if it would be due later. Says whether there is such a task. Not kept
+    /// over a restart, any more than a release is.
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error>;
 
     /// The tasks of one execution, by id.
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error>;

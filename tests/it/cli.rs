@@ -369,7 +369,7 @@ fn sources(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("testing") {
+        if path.is_dir() && !path.ends_with("testing") && !path.ends_with("tests") {
             found.extend(sources(&path));
         } else if path.extension().is_some_and(|end| end == "rs") {
             found.push(path);

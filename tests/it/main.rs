@@ -21,6 +21,7 @@ mod hello;
 mod http;
 mod incidents;
 mod layers;
+mod limits;
 mod offboarding;
 mod onboarding;
 mod placement;

@@ -93,6 +93,10 @@ pub enum Verb {
     ReadRetention,
     /// Forget the finished executions that are kept no longer, now.
     RunRetention,
+    /// Read limits, and how each key stands.
+    ReadLimits,
+    /// Set limits, and close and open keys.
+    ManageLimits,
 }
 
 /// Everyone.
@@ -128,7 +132,11 @@ impl Verb {
             | Self::ReadHolds
             | Self::ReadCertificates
             | Self::ReadWorkflows => ALL,
-            Self::ReadFleet | Self::ReadPolicies | Self::ReadSweeps | Self::ReadSchedules => STAFF,
+            Self::ReadFleet
+            | Self::ReadPolicies
+            | Self::ReadSweeps
+            | Self::ReadSchedules
+            | Self::ReadLimits => STAFF,
             Self::Onboard => &[PlatformOps, CapacityManager, TenantOwner, Admin],
             Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
             Self::Cancel => &[PlatformOps, TenantOwner, Breakglass, Admin],
@@ -153,6 +161,7 @@ impl Verb {
                 &[PlatformOps, Admin]
             }
             Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
+            Self::ManageLimits => &[PlatformOps, CapacityManager, Breakglass, Admin],
             Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
             Self::ReadAudit => &[Security, Compliance, Dpo, TenantOwner, Auditor, Admin],
             Self::ReadRetention => STAFF,

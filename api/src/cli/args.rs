@@ -152,6 +152,9 @@ pub(crate) enum Command {
     /// See commands that were given to many executions at once.
     #[command(subcommand)]
     Batch(super::batch::Batch),
+    /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
+    #[command(subcommand)]
+    Limits(super::limits::Limits),
     /// See what waits for people, and decide.
     #[command(subcommand)]
     Approvals(super::approvals::Approvals),

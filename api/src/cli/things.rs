@@ -173,6 +173,21 @@ pub(super) const SCHEDULES: Kind = Kind {
     ],
 };
 
+pub(super) const LIMITS: Kind = Kind {
+    path: "/v1/limits",
+    columns: &[
+        ("key", "/key"),
+        ("limit", "/limit"),
+        ("at once", "/concurrency"),
+        ("rate", "/rate"),
+        ("in use", "/in_use"),
+        ("queued", "/queued"),
+        ("oldest", "/oldest"),
+        ("state", "/state"),
+        ("until", "/until"),
+    ],
+};
+
 pub(super) const EXECUTIONS: Kind = Kind {
     path: "/v1/executions",
     columns: &[

@@ -89,8 +89,14 @@ pub(crate) fn progress(item: &Value) -> String {
     line
 }
 
-/// What an open execution last ran into, a line for each error.
+/// What an open execution last ran into, a line for each error; and what it waits for at limited keys.
 pub(crate) fn why(item: &Value) -> Vec<String> {
+    let limits = item.pointer("/waiting_for/limits").and_then(Value::as_array).into_iter().flatten();
+    let waits = limits.filter_map(|limit| limit.get("why").and_then(Value::as_str).map(str::to_owned));
+    ran_into(item).into_iter().chain(waits).collect()
+}
+
+fn ran_into(item: &Value) -> Vec<String> {
     let failure = item.get("last_failure").filter(|failure| !failure.is_null());
     let open = item.get("open").and_then(Value::as_bool) == Some(true);
     let Some(failure) = failure.filter(|_| open) else { return Vec::new() };

@@ -23,6 +23,7 @@ mod holds;
 mod idempotency;
 mod incidents;
 mod kinds;
+mod limits;
 mod metrics;
 mod nodes;
 mod observe;

@@ -2,9 +2,9 @@
 
 use super::{
     account, approvals, audit, batches, certificates, changes, code::Code, delegations, events, executions,
-    facts, fleet, found, groups, guard, health, holds, incidents, metrics, nodes, observe, offboardings,
-    policies, problem::Problem, reclaims, repairs, reservations, retention, schedules, sweeps, tenants,
-    users, versions, workflows, workloads,
+    facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes, observe,
+    offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules, sweeps,
+    tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -111,6 +111,7 @@ fn table() -> Vec<Route> {
         executions::routes(),
         repairs::routes(),
         batches::routes(),
+        limits::routes(),
         approvals::routes(),
         delegations::routes(),
         groups::routes(),

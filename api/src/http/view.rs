@@ -1,7 +1,7 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
 use chrono::{DateTime, SecondsFormat};
-use engine::{ApprovalCase, Ballot, Child, Engine, Happening, Seat, Shown, What};
+use engine::{ApprovalCase, Ballot, Child, Engine, Happening, Seat, Shown, Waiting, What};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -192,7 +192,20 @@ async fn waiting(engine: &Engine<Platform>, record: &Record) -> Result<Value, en
         })),
         "next_action_at": next.map(time),
         "tasks": tasks.len(),
+        "limits": engine.waits_at(record.id).iter().map(limited).collect::<Vec<_>>(),
     }))
+}
+
+/// What an attempt waits for at a key. Of others it says how many they are, and nothing else.
+fn limited(waiting: &Waiting) -> Value {
+    json!({
+        "key": waiting.key,
+        "slot": waiting.task.slot,
+        "code": waiting.why.code(),
+        "why": format!("waits for a place at {}: {}", waiting.key, waiting.why),
+        "since": time(waiting.since),
+        "looks_again_at": time(waiting.due),
+    })
 }
 
 /// Seats for people: `1 of platform_ops and 1 of finance`.

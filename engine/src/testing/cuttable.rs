@@ -139,6 +139,9 @@ impl Store for Cuttable {
     ) -> Result<(), store::Error> {
         self.alive()?.release(task, epoch, due, deliveries).await
     }
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, store::Error> {
+        self.alive()?.hasten(task, due).await
+    }
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, store::Error> {
         self.alive()?.tasks(id).await
     }

@@ -2,6 +2,12 @@
 
 mod approvals;
 mod ballots;
+mod breaker;
+mod gates;
+mod limits;
+mod lines;
 mod notices;
 mod question;
 mod random;
+mod timeouts;
+mod toil;

@@ -15,6 +15,7 @@ mod order;
 mod reading;
 mod searches;
 mod tasks;
+mod turns;
 
 use crate::Store;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
@@ -38,6 +39,7 @@ pub const CASES: &[Cases] = &[
     documents::CASES,
     tasks::LEASING,
     tasks::FENCING,
+    turns::CASES,
     history::CASES,
     order::CASES,
     erasing::CASES,

@@ -11,7 +11,7 @@ use super::{
     overlay::{Changed, Value},
     tasks::{Change, Tasks},
 };
-use crate::{Commit, Erase, Error, Receipt, Record, Revision, Sequence, TaskId, Write};
+use crate::{Commit, Erase, Error, Receipt, Record, Revision, Sequence, Task, TaskId, Write};
 use std::{
     collections::{BTreeSet, HashMap},
     ops::Bound,
@@ -85,8 +85,10 @@ impl Group {
         let (gone, erased) = erased.unwrap_or_default();
         gone.into_iter().for_each(|key| rows.delete(key));
         let Rows { changed, .. } = rows;
-        let result = result
-            .and_then(|revision| self.change_tasks(commit, sequence, &locked(tasks)).map(|()| revision));
+        let result = result.and_then(|revision| {
+            let tenants = self.tenants(commit, lookup)?;
+            self.change_tasks(commit, sequence, &locked(tasks), tenants).map(|()| revision)
+        });
         let revision = match result {
             Ok(revision) => revision,
             Err(error) => {
@@ -95,6 +97,10 @@ impl Group {
             }
         };
         self.changed.extend(changed.into_iter().map(|(key, place)| (key, (sequence, place))));
+        let owner = former.as_ref().map(|head| head.tenant.as_str());
+        if let Some(write) = commit.record.as_ref().filter(|write| owner != Some(&write.record.tenant)) {
+            self.changes.push(Change::Tenant(write.record.id, write.record.tenant.clone()));
+        }
         self.builder.end();
         Ok(Receipt { sequence, revision, erased })
     }
@@ -201,8 +207,33 @@ impl Group {
         Ok((rows, last))
     }
 
+    /// Whose each task is that `commit` schedules: its execution's tenant, nobody's while there is no record.
+    fn tenants(&self, commit: &Commit, lookup: &dyn Lookup) -> Result<Vec<String>, Error> {
+        let own = commit.record.as_ref().map(|write| (write.record.id, &write.record.tenant));
+        let tenant = |task: &Task| {
+            let of = task.id.execution;
+            if let Some((_, tenant)) = own.filter(|(id, _)| *id == of) {
+                return Ok(tenant.clone());
+            }
+            let key = key::record(of);
+            // A record that cannot be read is told of when the task is worked on, and bars no commit of another.
+            let head = match self.value(&key, lookup, |value| codec::record_head(&key, value)) {
+                Err(Error::Corrupt { .. }) => None,
+                found => found?,
+            };
+            Ok(head.map(|head| head.tenant).unwrap_or_default())
+        };
+        commit.schedule.iter().map(tenant).collect()
+    }
+
     /// Rows and changes of tasks; settling and retiring come before scheduling, as the nouns promise.
-    fn change_tasks(&mut self, commit: &Commit, sequence: Sequence, tasks: &Tasks) -> Result<(), Error> {
+    fn change_tasks(
+        &mut self,
+        commit: &Commit,
+        sequence: Sequence,
+        tasks: &Tasks,
+        tenants: Vec<String>,
+    ) -> Result<(), Error> {
         // Encoded completely before anything is noted, so that a refusal leaves no trace.
         let mut noted: Vec<(Box<[u8]>, Place, Change)> = Vec::new();
         let gone: Vec<TaskId> =
@@ -215,7 +246,7 @@ impl Group {
                 noted.push((key.into(), place, Change::Remove(*id)));
             }
         }
-        for task in &commit.schedule {
+        for (task, tenant) in commit.schedule.iter().zip(tenants) {
             let kept = match self.tasks.get(&task.id) {
                 Some(since) => *since,
                 None => tasks.get(task.id).map(|held| held.since),
@@ -223,14 +254,15 @@ impl Group {
             let since = kept.filter(|_| !gone.contains(&task.id)).unwrap_or(sequence);
             let key = key::task(task.id);
             let place = self.builder.put(&key, |out| codec::put_task(out, &key, task, since))?;
-            noted.push((key.into(), place, Change::Put { id: task.id, due: task.due, since }));
+            noted.push((key.into(), place, Change::Put { id: task.id, due: task.due, since, tenant }));
         }
         for (key, place, change) in noted {
             self.changed.insert(key, (sequence, place));
-            match change {
-                Change::Remove(id) => self.tasks.insert(id, None),
-                Change::Put { id, since, .. } => self.tasks.insert(id, Some(since)),
-            };
+            match &change {
+                Change::Remove(id) => _ = self.tasks.insert(*id, None),
+                Change::Put { id, since, .. } => _ = self.tasks.insert(*id, Some(*since)),
+                Change::Tenant(..) => {}
+            }
             self.changes.push(change);
         }
         Ok(())

@@ -29,6 +29,7 @@ mod readers;
 mod reads;
 mod recovery;
 mod report;
+mod rota;
 mod search;
 pub(crate) mod segment;
 pub(crate) mod shared;
@@ -308,8 +309,12 @@ impl Store for Embedded {
         due: Timestamp,
         deliveries: u32,
     ) -> Result<(), Error> {
-        locked(&self.shared.tasks).release(task, epoch, due, deliveries);
+        self.shared.hand_back(task, epoch, due, deliveries);
         Ok(())
+    }
+
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
+        Ok(locked(&self.shared.tasks).hasten(task, due))
     }
 
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {

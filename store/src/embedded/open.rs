@@ -77,6 +77,8 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
     let mut unreadable = Unreadable::new();
     let (first, to) = key::all_tasks();
     let mut from = Bound::Included(first);
+    // Tasks come by execution, so each record is read once.
+    let mut owner: Option<(ExecutionId, String)> = None;
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
         for (key, value) in &rows {
@@ -84,7 +86,12 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
                     let deliveries = delivered.get(&(id, since)).copied().unwrap_or(0);
-                    tasks.restore(id, task.due, since, deliveries);
+                    let known = owner.take().filter(|(execution, _)| *execution == id.execution);
+                    let (_, tenant) = owner.insert(match known {
+                        Some(known) => known,
+                        None => (id.execution, tenant_of(index, id.execution)?),
+                    });
+                    tasks.restore(id, task.due, since, deliveries, tenant);
                 }
                 Err(why) => {
                     unreadable.insert(id.execution, format!("task {id} is unreadable: {why}"));
@@ -96,6 +103,13 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
             Some(_) | None => return Ok((tasks, unreadable)),
         }
     }
+}
+
+/// Whose an execution is; nobody's while there is no record, or none that can be read.
+fn tenant_of(index: &Index, execution: ExecutionId) -> Result<String, Error> {
+    let key = key::record(execution);
+    let head = index.get(&key)?.and_then(|value| codec::record_head(&key, value.as_ref()).ok());
+    Ok(head.map(|head| head.tenant).unwrap_or_default())
 }
 
 fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Writer) -> io::Result<Embedded> {

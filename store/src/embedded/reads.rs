@@ -8,7 +8,8 @@ use super::{
     tasks::Picked,
 };
 use crate::{
-    Document, Entry, Error, ExecutionId, History, Key, Lease, Page, Record, Sequence, Task, TaskId, Timestamp,
+    Document, Entry, Epoch, Error, ExecutionId, History, Key, Lease, Page, Record, Sequence, Task, TaskId,
+    Timestamp,
 };
 use std::ops::Bound;
 
@@ -162,6 +163,20 @@ impl Shared {
             }
         }
         Ok(leases)
+    }
+
+    /// Takes a task back. That it counts as handed out less often than was noted outlives the process too: what was put off
+    /// untried must not be asked about, after a kill, as if somebody had tried it.
+    pub(crate) fn hand_back(&self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
+        let mut tasks = locked(&self.tasks);
+        let before = tasks.get(id).map_or(0, |held| held.deliveries);
+        tasks.release(id, epoch, due, deliveries);
+        let held = tasks.get(id).map(|held| (held.since, held.deliveries));
+        drop(tasks);
+        let Some((since, now)) = held.filter(|(_, now)| *now != before) else { return };
+        if let Err(error) = locked(&self.deliveries).note(std::iter::once((id, since, now))) {
+            self.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
+        }
     }
 
     /// When a task is due, and how often it has been handed out.

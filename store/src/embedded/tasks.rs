@@ -1,10 +1,11 @@
 //! Which tasks there are, when each is due, and who holds it: all in memory, built on opening.
 //!
 //! Leases do not outlive the process. Epochs do grow over restarts: their upper half counts how often the store was
-//! opened. A task whose settling is on its way to the disk is not handed out meanwhile.
+//! opened. A task whose settling is on its way to the disk is not handed out meanwhile. Tenants take turns: `rota.rs`.
 
-use crate::{Epoch, Sequence, TaskId, Timestamp};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use super::rota::{Rota, Share};
+use crate::{Epoch, ExecutionId, Sequence, TaskId, Timestamp};
+use std::collections::{BTreeMap, HashSet};
 
 /// What is known of a task beside its body.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub(crate) struct Held {
     /// The commit that scheduled it anew; deliveries count from there.
     pub(crate) since: Sequence,
     pub(crate) deliveries: u32,
+    /// Whose it is.
+    share: Share,
     grip: Option<Grip>,
 }
 
@@ -29,10 +32,17 @@ impl Held {
 }
 
 /// How a commit changes a task.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Change {
     Remove(TaskId),
-    Put { id: TaskId, due: Timestamp, since: Sequence },
+    Put {
+        id: TaskId,
+        due: Timestamp,
+        since: Sequence,
+        tenant: String,
+    },
+    /// An execution is of this tenant from now on, and so are its tasks.
+    Tenant(ExecutionId, String),
 }
 
 /// A task just handed out.
@@ -49,8 +59,8 @@ pub(crate) struct Picked {
 /// The tasks of a store.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    held: HashMap<TaskId, Held>,
-    queue: BTreeSet<(Timestamp, TaskId)>,
+    held: BTreeMap<TaskId, Held>,
+    rota: Rota,
     settling: HashSet<TaskId>,
     last_epoch: u64,
 }
@@ -82,41 +92,65 @@ impl Tasks {
         self.settling.remove(&id);
     }
 
-    /// Adds a task found on opening.
-    pub(crate) fn restore(&mut self, id: TaskId, due: Timestamp, since: Sequence, deliveries: u32) {
-        self.insert(id, Held { due, since, deliveries, grip: None });
+    /// Adds a task of `tenant` found on opening.
+    pub(crate) fn restore(
+        &mut self,
+        id: TaskId,
+        due: Timestamp,
+        since: Sequence,
+        deliveries: u32,
+        tenant: &str,
+    ) {
+        let share = self.rota.share(tenant);
+        self.insert(id, Held { due, since, deliveries, share, grip: None });
     }
 
     fn insert(&mut self, id: TaskId, held: Held) {
-        let available = held.available();
-        if let Some(former) = self.held.insert(id, held) {
-            self.queue.remove(&(former.available(), id));
+        self.remove(id);
+        self.rota.insert(&held.share, held.available(), id);
+        self.held.insert(id, held);
+    }
+
+    fn remove(&mut self, id: TaskId) {
+        if let Some(former) = self.held.remove(&id) {
+            self.rota.remove(&former.share, former.available(), id);
         }
-        self.queue.insert((available, id));
     }
 
     pub(crate) fn apply(&mut self, change: Change) {
         match change {
             Change::Remove(id) => {
                 self.settling.remove(&id);
-                if let Some(former) = self.held.remove(&id) {
-                    self.queue.remove(&(former.available(), id));
-                }
+                self.remove(id);
             }
-            Change::Put { id, due, since } => {
+            Change::Put { id, due, since, tenant } => {
                 let kept = self.held.get(&id).filter(|held| held.since == since);
                 let deliveries = kept.map_or(0, |held| held.deliveries);
                 let grip = kept.and_then(|held| held.grip);
-                self.insert(id, Held { due, since, deliveries, grip });
+                let share = self.rota.share(&tenant);
+                self.insert(id, Held { due, since, deliveries, share, grip });
+            }
+            Change::Tenant(execution, tenant) => {
+                let share = self.rota.share(&tenant);
+                let all = |n| TaskId { execution, visit: n, slot: n };
+                let tasks = self.held.range(all(0)..=all(u32::MAX));
+                let tasks: Vec<(TaskId, Held)> = tasks.map(|(id, held)| (*id, held.clone())).collect();
+                for (id, held) in tasks {
+                    self.insert(id, Held { share: share.clone(), ..held });
+                }
             }
         }
     }
 
-    /// Hands out up to `limit` tasks available at `now`, until `until`.
+    /// Hands out up to `limit` tasks available at `now`, until `until`: one a tenant and turn, each tenant's by due.
     pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<Picked> {
-        let due = self.queue.iter().take_while(|(available, _)| *available <= now).map(|(_, id)| *id);
-        let wanted: Vec<TaskId> = due.filter(|id| !self.settling.contains(id)).take(limit).collect();
-        wanted.into_iter().filter_map(|id| self.hand_out(id, until)).collect()
+        let mut picked = Vec::new();
+        while picked.len() < limit {
+            let settling = &self.settling;
+            let Some(id) = self.rota.next(now, |id| settling.contains(&id)) else { break };
+            picked.extend(self.hand_out(id, until));
+        }
+        picked
     }
 
     fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<Picked> {
@@ -125,8 +159,9 @@ impl Tasks {
         let epoch = Epoch(self.last_epoch);
         held.deliveries = held.deliveries.saturating_add(1);
         held.grip = Some(Grip { epoch, until });
-        let Held { due, since, deliveries, .. } = held;
+        let (due, since, deliveries, share) = (held.due, held.since, held.deliveries, held.share.clone());
         self.insert(id, held);
+        self.rota.served(&share);
         Some(Picked { id, due, since, epoch, deliveries, until })
     }
 
@@ -143,10 +178,19 @@ impl Tasks {
         });
     }
 
+    /// Makes a task that nobody holds due at `due`, if it would be due later; says whether there is one.
+    pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
+        let Some(held) = self.held.get(&id).filter(|held| held.grip.is_none()).cloned() else { return false };
+        if due < held.due {
+            self.insert(id, Held { due, ..held });
+        }
+        true
+    }
+
     /// Keeps a task whose body cannot be read from being offered again and again.
     pub(crate) fn set_aside(&mut self, id: TaskId) {
         if let Some(held) = self.held.get(&id) {
-            self.queue.remove(&(held.available(), id));
+            self.rota.remove(&held.share, held.available(), id);
         }
     }
 
@@ -160,7 +204,7 @@ impl Tasks {
 
     /// When the next task can be handed out.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.queue.first().map(|(available, _)| *available)
+        self.rota.first()
     }
 
     /// All tasks that have been delivered at least once.
@@ -178,10 +222,14 @@ mod tests {
         TaskId { execution: ExecutionId::new(Timestamp(1), [0; 10]), visit: 1, slot: 0 }
     }
 
+    fn put(since: u64) -> Change {
+        Change::Put { id: task(), due: Timestamp(1), since: Sequence(since), tenant: "acme".into() }
+    }
+
     #[test]
     fn a_task_whose_settling_is_on_its_way_is_not_handed_out() {
         let mut tasks = Tasks::new(1);
-        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(1) });
+        tasks.apply(put(1));
         let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);
         tasks.claim(task());
 
@@ -197,7 +245,7 @@ mod tests {
     fn epochs_of_a_later_opening_are_greater() {
         let first = |opens| {
             let mut tasks = Tasks::new(opens);
-            tasks.restore(task(), Timestamp(1), Sequence(1), 0);
+            tasks.restore(task(), Timestamp(1), Sequence(1), 0, "");
             tasks.pick(Timestamp(1), Timestamp(10), 1).remove(0).epoch
         };
         assert!(first(3) < first(4));
@@ -206,10 +254,10 @@ mod tests {
     #[test]
     fn a_task_scheduled_anew_forgets_its_lease_and_deliveries() {
         let mut tasks = Tasks::new(1);
-        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(1) });
+        tasks.apply(put(1));
         let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);
 
-        tasks.apply(Change::Put { id: task(), due: Timestamp(1), since: Sequence(2) });
+        tasks.apply(put(2));
 
         assert!(!tasks.is_held_under(task(), held.epoch));
         assert_eq!(tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0).deliveries, 1);

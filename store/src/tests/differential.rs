@@ -58,7 +58,10 @@ impl Pair {
         }
         let (mine, theirs) = self.random.pick(&self.leases).clone();
         let until = Timestamp(self.now + self.random.below(60));
-        if self.random.one_in(2) {
+        if self.random.one_in(3) {
+            let id = self.task_id();
+            assert_eq!(self.memory.hasten(id, until).await, self.embedded.hasten(id, until).await);
+        } else if self.random.one_in(2) {
             let renewed = told(self.memory.renew(mine.task.id, mine.epoch, until).await);
             assert_eq!(renewed, told(self.embedded.renew(theirs.task.id, theirs.epoch, until).await));
         } else {

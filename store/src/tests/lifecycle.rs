@@ -66,6 +66,65 @@ async fn deliveries_and_epochs_outlive_a_kill() {
     store.close().await.unwrap();
 }
 
+/// What was put off untried counts as untried after a kill too, or it would be asked about as if it had been tried.
+#[tokio::test]
+async fn a_task_handed_back_counts_over_a_kill_as_it_was_handed_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), options());
+    store.commit(nth(1)).await.unwrap();
+    let first = store.lease("a", Timestamp(1), TTL, 9).await.unwrap().remove(0);
+    store.release(first.task.id, first.epoch, Timestamp(90), 0).await.unwrap();
+    store.kill().await;
+    drop(store);
+
+    let (store, _) = open(folder.path(), options());
+
+    assert_eq!(store.lease("b", Timestamp(1), TTL, 9).await.unwrap().remove(0).deliveries, 1);
+    store.close().await.unwrap();
+}
+
+/// S57. After a kill, and with an index made anew from the journal, tenants take turns as before.
+#[tokio::test]
+async fn tenants_take_turns_over_a_kill_and_a_lost_index() {
+    for lose in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open(folder.path(), options());
+        for n in 1..=60 {
+            // Tenant t-1 has forty tasks, t-2 and t-0 ten each.
+            let mut commit = nth(n);
+            commit.schedule = vec![task(n, 0, n)];
+            let tenant = if n <= 40 {
+                "t-1"
+            } else if n <= 50 {
+                "t-2"
+            } else {
+                "t-0"
+            };
+            commit.record.as_mut().unwrap().record.tenant = tenant.into();
+            store.commit(commit).await.unwrap();
+        }
+        store.kill().await;
+        drop(store);
+        if lose {
+            std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+        }
+
+        let (store, _) = open(folder.path(), options());
+
+        let mut order = Vec::new();
+        for _ in 0..30 {
+            let lease = store.lease("a", Timestamp(100), TTL, 1).await.unwrap().remove(0);
+            order.push(store.load(lease.task.id.execution).await.unwrap().unwrap().tenant);
+        }
+        for three in order.windows(3) {
+            let mut three = three.to_vec();
+            three.sort_unstable();
+            assert_eq!(three, ["t-0", "t-1", "t-2"], "{order:?}");
+        }
+        store.close().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_lost_index_is_made_anew_from_snapshot_and_journal() {
     let folder = tempfile::tempdir().unwrap();

@@ -220,6 +220,9 @@ impl Store for Wire {
     ) -> Result<(), Error> {
         self.pass(self.shared.truth.release(task, epoch, due, deliveries)).await
     }
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
+        self.pass(self.shared.truth.hasten(task, due)).await
+    }
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
         self.pass(self.shared.truth.tasks(id)).await
     }

@@ -1,6 +1,6 @@
 //! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
 
-use super::{Stamp, codes, recovery::GpuHealth, stamp::look_again};
+use super::{Stamp, at_cluster, codes, recovery::GpuHealth, stamp::look_again};
 use crate::platform::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
@@ -110,6 +110,10 @@ impl Action for ReadGpuLayout {
     type Platform = Platform;
     type Output = GpuLayout;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
         on.gpus.layout(&self.cluster, &self.node, &Stamp::of(self, call)).await
     }
@@ -134,6 +138,10 @@ impl Action for SetGpuLayout {
     type Platform = Platform;
     type Output = GpuLayout;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
         reach(on, &self.cluster, &self.node, &self.profile, &Stamp::of(self, call)).await
     }
@@ -156,6 +164,10 @@ pub struct RestoreGpuLayout {
 impl Action for RestoreGpuLayout {
     type Platform = Platform;
     type Output = GpuLayout;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
         reach(on, &self.cluster, &self.node, &self.previous, &Stamp::of(self, call)).await
@@ -207,6 +219,10 @@ pub struct DiagnoseNode {
 impl Action for DiagnoseNode {
     type Platform = Platform;
     type Output = Diagnosis;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
         let diagnosis =

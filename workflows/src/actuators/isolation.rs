@@ -1,6 +1,6 @@
 //! What keeps a tenant apart, and the probes that try to break it.
 
-use super::{Kind, Manifest, Place, Removal, Stamp, codes, kubernetes::remove, workspace_name};
+use super::{Kind, Manifest, Place, Removal, Stamp, at_cluster, codes, kubernetes::remove, workspace_name};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,10 @@ pub struct IsolateNetwork {
 impl Action for IsolateNetwork {
     type Platform = Platform;
     type Output = Vec<String>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
         let stamp = Stamp::of(self, call);
@@ -77,6 +81,10 @@ pub struct RestoreNetwork {
 impl Action for RestoreNetwork {
     type Platform = Platform;
     type Output = Vec<Removal>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<Removal>, ActionError> {
         let stamp = Stamp::of(self, call);
@@ -146,6 +154,10 @@ pub struct ProbeIsolation {
 impl Action for ProbeIsolation {
     type Platform = Platform;
     type Output = Finding;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Finding, ActionError> {
         let stamp = Stamp::of(self, call);

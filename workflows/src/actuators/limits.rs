@@ -6,7 +6,7 @@
 //! record: Kueue adds up the queues of a cohort by itself, and a nominal quota there would come on top of theirs.
 
 use super::{
-    FlavorQuota, Kind, Made, Place, Stamp, codes,
+    FlavorQuota, Kind, Made, Place, Stamp, at_cluster, codes,
     limit_lines::{At, Line, Path, change, entry, restore},
     workspace_name,
 };
@@ -61,6 +61,10 @@ impl Action for ReadLimits {
     type Platform = Platform;
     type Output = Limits;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Limits, ActionError> {
         read_limits(on, &self.of, &Stamp::of(self, call)).await
     }
@@ -102,6 +106,10 @@ pub struct LimitKept {
 impl Action for KeepLimits {
     type Platform = Platform;
     type Output = LimitKept;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitKept, ActionError> {
         let stamp = Stamp::of(self, call);
@@ -228,6 +236,10 @@ impl Action for ChangeCohortQuota {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let line = Line::cohort(&self.of)?;
         change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
@@ -237,6 +249,10 @@ impl Action for ChangeCohortQuota {
 impl Action for RestoreCohortQuota {
     type Platform = Platform;
     type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ChangeCohortQuota { of, from, to } = &self.change;
@@ -248,6 +264,10 @@ impl Action for ChangeQueueQuota {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let lines = (entry(&self.of, self.from.as_ref())?, entry(&self.of, self.to.as_ref())?);
         change(on, &self.of, Line::queue(&self.of)?, lines, &Stamp::of(self, call)).await
@@ -257,6 +277,10 @@ impl Action for ChangeQueueQuota {
 impl Action for RestoreQueueQuota {
     type Platform = Platform;
     type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ChangeQueueQuota { of, from, to } = &self.change;
@@ -269,6 +293,10 @@ impl Action for ChangeResourceQuota {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let line = Line::hard(&self.of)?;
         change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
@@ -278,6 +306,10 @@ impl Action for ChangeResourceQuota {
 impl Action for RestoreResourceQuota {
     type Platform = Platform;
     type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ChangeResourceQuota { of, from, to } = &self.change;
@@ -289,6 +321,10 @@ impl Action for ChangeAssociationLimit {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let line = Line::association(&self.of)?;
         change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
@@ -298,6 +334,10 @@ impl Action for ChangeAssociationLimit {
 impl Action for RestoreAssociationLimit {
     type Platform = Platform;
     type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ChangeAssociationLimit { of, from, to } = &self.change;
@@ -344,6 +384,10 @@ impl Action for ChangeNamespaceLabels {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let (of, line) = self.line()?;
         change(on, &of, Some(line), (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
@@ -353,6 +397,10 @@ impl Action for ChangeNamespaceLabels {
 impl Action for RestoreNamespaceLabels {
     type Platform = Platform;
     type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ((of, line), change) = (self.change.line()?, &self.change);

@@ -72,3 +72,8 @@ pub use workloads::{
     RequeueWorkload, RestoreService, RunningWorkload, SaveWork, ScrubGpus, ScrubLevel, Scrubbed,
     StartWorkload, Telling, WithdrawNotice, WorkloadRef, Workloads,
 };
+
+/// The key of what depends on a cluster: operators limit it, and its breaker watches over it.
+fn at_cluster(cluster: &str) -> Vec<String> {
+    vec![format!("cluster/{cluster}")]
+}

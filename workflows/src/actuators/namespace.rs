@@ -1,6 +1,6 @@
 //! A workspace's namespace.
 
-use super::{Kind, Made, Manifest, Place, Removal, Stamp, kubernetes::remove, workspace_name};
+use super::{Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, kubernetes::remove, workspace_name};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,10 @@ pub struct CreateNamespace {
 impl Action for CreateNamespace {
     type Platform = Platform;
     type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
@@ -56,6 +60,10 @@ pub struct DeleteNamespace {
 impl Action for DeleteNamespace {
     type Platform = Platform;
     type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;

@@ -1,6 +1,6 @@
 //! Whose a node is, as the cluster sees it.
 
-use super::{Ownership, Stamp};
+use super::{Ownership, Stamp, at_cluster};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,10 @@ pub struct Taken {
 impl Action for TakeNode {
     type Platform = Platform;
     type Output = Taken;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Taken, ActionError> {
         let to = owned(&self.tenant, self.owner_epoch);
@@ -69,6 +73,10 @@ pub struct Returned {
 impl Action for ReturnNode {
     type Platform = Platform;
     type Output = Returned;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Returned, ActionError> {
         let (stamp, of) = (Stamp::of(self, call), owned(&self.tenant, self.owner_epoch));

@@ -3,8 +3,8 @@
 //! Made parent before child (cohort, flavor, queue) and removed child before parent.
 
 use super::{
-    Kind, Made, Manifest, Place, Removal, Stamp, flavor_name, kubernetes::remove, limit_lines::group,
-    tenant_name, workspace_name,
+    Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, flavor_name, kubernetes::remove,
+    limit_lines::group, tenant_name, workspace_name,
 };
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
@@ -31,6 +31,10 @@ pub struct CreateCohort {
 impl Action for CreateCohort {
     type Platform = Platform;
     type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let name = tenant_name(&self.tenant)?;
@@ -60,6 +64,10 @@ impl Action for DeleteCohort {
     type Platform = Platform;
     type Output = Removal;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let place = Place::new(&self.cluster, Kind::Cohort, &tenant_name(&self.tenant)?);
         remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
@@ -84,6 +92,10 @@ impl Action for CreateFlavor {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
         let spec = json!({ "nodeLabels": { "tenant": self.tenant, "gpu": self.model } });
@@ -107,6 +119,10 @@ pub struct DeleteFlavor {
 impl Action for DeleteFlavor {
     type Platform = Platform;
     type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
@@ -149,6 +165,10 @@ impl Action for CreateQueue {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
         let mut groups = Vec::new();
@@ -186,6 +206,10 @@ impl Action for DeleteQueue {
     type Platform = Platform;
     type Output = Removal;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
         let stamp = Stamp::of(self, call);
@@ -211,6 +235,10 @@ pub struct OpenQueue {
 impl Action for OpenQueue {
     type Platform = Platform;
     type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
@@ -239,6 +267,10 @@ pub struct HoldQueue {
 impl Action for HoldQueue {
     type Platform = Platform;
     type Output = Option<Made>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Option<Made>, ActionError> {
         let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;

@@ -1,6 +1,6 @@
 //! A workspace's hard limits, below every scheduler.
 
-use super::{Kind, Made, Manifest, Place, Removal, Stamp, kubernetes::remove, workspace_name};
+use super::{Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, kubernetes::remove, workspace_name};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,10 @@ impl Action for SetResourceQuota {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let place = place(&self.cluster, &self.tenant, &self.workspace)?;
         let name = place.full_name();
@@ -55,6 +59,10 @@ pub struct ClearResourceQuota {
 impl Action for ClearResourceQuota {
     type Platform = Platform;
     type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let place = place(&self.cluster, &self.tenant, &self.workspace)?;

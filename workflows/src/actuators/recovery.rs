@@ -1,6 +1,6 @@
 //! GPUs that report errors: what the driver says of them, and the two things that can be done about it on the node.
 
-use super::{Level, Ownership, Stamp, codes, gpus::Diagnosis, stamp::look_again};
+use super::{Level, Ownership, Stamp, at_cluster, codes, gpus::Diagnosis, stamp::look_again};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,10 @@ impl Action for InspectGpus {
     type Platform = Platform;
     type Output = GpuHealth;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuHealth, ActionError> {
         on.gpus.health(&self.cluster, &self.node, &Stamp::of(self, call)).await
     }
@@ -70,6 +74,10 @@ pub struct ResetGpus {
 impl Action for ResetGpus {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.gpus.reset(&self.cluster, &self.node, &Stamp::of(self, call)).await
@@ -92,6 +100,10 @@ pub struct RebootNode {
 impl Action for RebootNode {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = Stamp::of(self, call);
@@ -117,6 +129,10 @@ pub struct ExamineNode {
 impl Action for ExamineNode {
     type Platform = Platform;
     type Output = Diagnosis;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
         on.gpus.diagnose(&self.cluster, &self.node, Level::Long, &Stamp::of(self, call)).await
@@ -144,6 +160,10 @@ pub struct UncordonNode {
 impl Action for UncordonNode {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let of =

@@ -2,7 +2,7 @@
 
 use super::{
     Devices, DriveTechnique, Environment, FilledGpu, Reset, Samples, SanitiseLog, SanitiseStatus, Segment,
-    Stamp, codes, stamp::look_again,
+    Stamp, at_cluster, codes, stamp::look_again,
 };
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -27,6 +27,10 @@ impl Action for CordonNode {
     type Platform = Platform;
     /// In whose name: that of the step.
     type Output = String;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<String, ActionError> {
         let of = super::Ownership {
@@ -70,6 +74,10 @@ impl Action for ReadDevices {
     type Platform = Platform;
     type Output = NodeDevices;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeDevices, ActionError> {
         let stamp = Stamp::of(self, call);
         let devices = on.machines.devices(&self.cluster, &self.node, self.gpus, &stamp).await?;
@@ -92,6 +100,10 @@ impl Action for AwaitDrained {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let devices = on.machines.devices(&self.cluster, &self.node, 0, &Stamp::of(self, call)).await?;
         if devices.workloads == 0 { Ok(()) } else { Err(look_again(codes::DRAINING)) }
@@ -112,6 +124,10 @@ pub struct EnterScrub {
 impl Action for EnterScrub {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = Stamp::of(self, call);
@@ -138,6 +154,10 @@ pub struct ScrubGpu {
 impl Action for ScrubGpu {
     type Platform = Platform;
     type Output = FilledGpu;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<FilledGpu, ActionError> {
         let stamp = Stamp::of(self, call);
@@ -167,6 +187,10 @@ impl Action for BeginSanitise {
     type Platform = Platform;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = Stamp::of(self, call);
@@ -219,6 +243,10 @@ impl Action for ReadProgress {
     type Platform = Platform;
     type Output = Progress;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Progress, ActionError> {
         let log = on.machines.log(&self.cluster, &self.node, &self.serial, &Stamp::of(self, call)).await?;
         Ok(Progress { serial: self.serial.clone(), log })
@@ -242,6 +270,10 @@ impl Action for SampleDrive {
     type Platform = Platform;
     type Output = Samples;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Samples, ActionError> {
         let (stamp, seed) = (Stamp::of(self, call), call.key());
         on.machines.sample(&self.cluster, &self.node, &self.serial, &seed, &stamp).await
@@ -263,6 +295,10 @@ impl Action for ResetMachine {
     type Platform = Platform;
     type Output = Reset;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Reset, ActionError> {
         on.machines.reset(&self.cluster, &self.node, &Stamp::of(self, call)).await
     }
@@ -282,6 +318,10 @@ pub struct ReimageNode {
 impl Action for ReimageNode {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.machines.boot(&self.cluster, &self.node, Environment::Image, &Stamp::of(self, call)).await

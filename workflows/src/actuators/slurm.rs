@@ -1,6 +1,6 @@
 //! The Slurm-shaped capability: accounts of the batch scheduler.
 
-use super::{Found, Made, Removal, Stamp, Swap, codes, stamp::look_again, tenant_name};
+use super::{Found, Made, Removal, Stamp, Swap, at_cluster, codes, stamp::look_again, tenant_name};
 use crate::platform::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
@@ -73,6 +73,10 @@ impl Action for CreateAccount {
     type Platform = Platform;
     type Output = Made;
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let name = tenant_name(&self.tenant)?;
         let stamp = Stamp::of(self, call);
@@ -96,6 +100,10 @@ pub struct DeleteAccount {
 impl Action for DeleteAccount {
     type Platform = Platform;
     type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = tenant_name(&self.tenant)?;

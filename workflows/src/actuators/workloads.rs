@@ -3,7 +3,7 @@
 //! Kueue-shaped: evicting sets a workload inactive, and its pods go; releasing lets it queue again. What was asked for
 //! is not what has happened: GPUs count as free only once nothing was seen on them.
 
-use super::{Stamp, codes, stamp::look_again};
+use super::{Stamp, at_cluster, codes, stamp::look_again};
 use crate::platform::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
@@ -190,6 +190,10 @@ impl Action for NotifyBorrower {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.tell(&self.workload, &Telling::EndsAt(self.at), &Stamp::of(self, call)).await
     }
@@ -207,6 +211,10 @@ impl Action for WithdrawNotice {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.tell(&self.workload, &Telling::GoesOn, &Stamp::of(self, call)).await
     }
@@ -223,6 +231,10 @@ impl Action for DrainService {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.tell(&self.workload, &Telling::Weight(0), &Stamp::of(self, call)).await
     }
@@ -238,6 +250,10 @@ pub struct RestoreService {
 impl Action for RestoreService {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.tell(&self.workload, &Telling::Weight(100), &Stamp::of(self, call)).await
@@ -256,6 +272,10 @@ pub struct SaveWork {
 impl Action for SaveWork {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         if on.workloads.checkpoint(&self.workload, &Stamp::of(self, call)).await? {
@@ -277,6 +297,10 @@ pub struct EvictWorkload {
 impl Action for EvictWorkload {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = Stamp::of(self, call);
@@ -300,6 +324,10 @@ impl Action for AwaitGone {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         match on.workloads.observe(&self.workload, &Stamp::of(self, call)).await? {
             Some(seen) if seen.pods => Err(look_again(codes::WORKLOAD_TERMINATING)),
@@ -322,6 +350,10 @@ impl Action for ForceWorkload {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = Stamp::of(self, call);
         match on.workloads.observe(&self.workload, &stamp).await? {
@@ -341,6 +373,10 @@ pub struct RequeueWorkload {
 impl Action for RequeueWorkload {
     type Platform = Platform;
     type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.requeue(&self.workload, &Stamp::of(self, call)).await
@@ -362,6 +398,10 @@ impl Action for StartWorkload {
     type Platform = Platform;
     type Output = ();
 
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads.start(&self.workload, &self.gpus, self.service, &Stamp::of(self, call)).await
     }
@@ -380,6 +420,10 @@ impl Action for ListGpuClients {
     type Platform = Platform;
     /// Who has them open.
     type Output = Vec<String>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
         let stamp = Stamp::of(self, call);
@@ -410,6 +454,10 @@ pub struct ScrubGpus {
 impl Action for ScrubGpus {
     type Platform = Platform;
     type Output = Scrubbed;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
         let stamp = Stamp::of(self, call);

@@ -1,0 +1,230 @@
+//! `/v1/limits`: how much may be asked of a key, who is inside, who waits, and whether it is closed.
+
+use super::{
+    code::Code,
+    page::Listed,
+    problem::{Fault, Problem},
+    read::Sent,
+    route::{Access, Route},
+    view::time,
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, Verb},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use engine::{BreakerRule, BreakerState, Closed, KeyStatus, Limit, LimitError, Place, Rate};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+use store::Timestamp;
+use workflows::policy::duration;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadLimits), Access::Staff(Verb::ManageLimits));
+    vec![
+        Route::get("/v1/limits", read, list),
+        Route::get("/v1/limits/{key}", read, show),
+        Route::post("/v1/limits", manage, set),
+        Route::delete("/v1/limits/{key}", manage, remove),
+        Route::post("/v1/limits/{key}:close", manage, close),
+        Route::post("/v1/limits/{key}:open", manage, open),
+    ]
+}
+
+fn place(place: &Place) -> Value {
+    json!({
+        "execution": place.task.execution.to_string(),
+        "slot": place.task.slot,
+        "since": time(place.since),
+        "until": time(place.until),
+        "pending": place.pending,
+    })
+}
+
+/// What is let in, in one word, and until when that is so.
+fn state(row: &KeyStatus, now: Timestamp) -> (&'static str, Option<Timestamp>) {
+    if let Some(closed) = &row.closed {
+        return ("closed", closed.until);
+    }
+    let concurrency = row.limit.as_ref().and_then(|limit| limit.concurrency);
+    match row.breaker.state {
+        BreakerState::Tripped { until } if until > now => ("left alone", Some(until)),
+        BreakerState::Tripped { .. } | BreakerState::Trying { .. } => ("tried once", None),
+        BreakerState::Sound if concurrency.is_some_and(|of| row.places.len() >= of as usize) => {
+            ("full", None)
+        }
+        BreakerState::Sound => ("open", None),
+    }
+}
+
+fn seen(row: &KeyStatus, now: Timestamp) -> Value {
+    let (state, until) = state(row, now);
+    let limit = row.limit.as_ref();
+    let rate = limit.and_then(|limit| limit.rate);
+    let rule = limit.and_then(|limit| limit.breaker);
+    json!({
+        "key": row.key,
+        "limit": limit.map(|limit| &limit.key),
+        "concurrency": limit.and_then(|limit| limit.concurrency),
+        "rate": rate.map(|rate| format!("{}/{}", rate.times, duration::show(rate.per))),
+        "burst": rate.map(|rate| rate.burst),
+        "breaker": rule.map(|rule| json!({
+            "after": rule.after, "span": duration::show(rule.span), "cap": duration::show(rule.cap),
+        })),
+        "set_by": limit.map(|limit| &limit.set_by),
+        "set_at": limit.map(|limit| time(limit.set_at)),
+        "in_use": row.places.len(),
+        "places": row.places.iter().map(place).collect::<Vec<_>>(),
+        "queued": row.queued,
+        "oldest": row.oldest.map(time),
+        "state": state,
+        "until": until.map(time),
+        "closed": row.closed.as_ref().map(|closed| json!({ "by": closed.by, "why": closed.why })),
+        "failures": row.breaker.failures,
+    })
+}
+
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
+    let now = app.engine.clock().now();
+    let rows = app.engine.limits().await?;
+    Ok(Json(Listed::new(rows.iter().map(|row| seen(row, now)).collect(), None)))
+}
+
+async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Json<Value>, Problem> {
+    let now = app.engine.clock().now();
+    let rows = app.engine.limits().await?;
+    let row = rows.iter().find(|row| row.key == key);
+    row.map(|row| Json(seen(row, now))).ok_or_else(|| Problem::not_found("limit", &key))
+}
+
+/// A limit to be set. What is left out is not limited.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewLimit {
+    key: String,
+    concurrency: Option<u32>,
+    rate: Option<String>,
+    burst: Option<u32>,
+    breaker: Option<NewBreaker>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewBreaker {
+    after: Option<u32>,
+    span: Option<String>,
+    cap: Option<String>,
+}
+
+fn wrong(field: &str, why: impl Into<String>) -> Problem {
+    let why = why.into();
+    let fault = Fault { pointer: format!("/{field}"), message: why.clone(), line: None, column: None };
+    Problem::new(Code::DocumentInvalid, format!("{field}: {why}")).at(vec![fault])
+}
+
+fn refused(error: LimitError) -> Problem {
+    wrong(error.field, error.why)
+}
+
+fn span(field: &str, text: &str) -> Result<Duration, Problem> {
+    let why = || format!("{text:?} is no span of time: write it like `30s` or `1h30m`");
+    duration::parse(text).ok_or_else(|| wrong(field, why()))
+}
+
+/// `10/1m`: ten a minute.
+fn rate(text: &str, burst: Option<u32>) -> Result<Rate, Problem> {
+    let why = || wrong("rate", format!("{text:?} is no rate: write it like `10/1m`, ten a minute"));
+    let (times, per) = text.split_once('/').ok_or_else(why)?;
+    let times = times.trim().parse().map_err(|_| why())?;
+    let per = duration::parse(per.trim()).ok_or_else(why)?;
+    Ok(Rate { times, per, burst: burst.unwrap_or(1) })
+}
+
+impl NewBreaker {
+    fn rule(self) -> Result<BreakerRule, Problem> {
+        let usual = BreakerRule::default();
+        Ok(BreakerRule {
+            after: self.after.unwrap_or(usual.after),
+            span: self.span.map_or(Ok(usual.span), |text| span("breaker/span", &text))?,
+            cap: self.cap.map_or(Ok(usual.cap), |text| span("breaker/cap", &text))?,
+        })
+    }
+}
+
+async fn set(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewLimit>,
+) -> Result<Json<Value>, Problem> {
+    if new.burst.is_some() && new.rate.is_none() {
+        return Err(wrong("burst", "it says nothing without a rate"));
+    }
+    let limit = Limit {
+        concurrency: new.concurrency,
+        rate: new.rate.map(|text| rate(&text, new.burst)).transpose()?,
+        breaker: new.breaker.map(NewBreaker::rule).transpose()?,
+        set_by: caller.name.clone(),
+        ..Limit::of(new.key)
+    };
+    let limit = app.engine.set_limit(limit).await?.map_err(refused)?;
+    tracing::info!(key = limit.key, by = caller.name, "limit set");
+    show(State(app), Path(limit.key)).await
+}
+
+async fn remove(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> Result<StatusCode, Problem> {
+    if app.engine.remove_limit(&key).await? {
+        tracing::info!(key, by = caller.name, "limit taken back");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("limit", &key))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Closing {
+    #[serde(default)]
+    reason: String,
+    r#for: Option<String>,
+}
+
+async fn close(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+    Sent(closing): Sent<Closing>,
+) -> Result<Json<Value>, Problem> {
+    if closing.reason.trim().is_empty() {
+        return Err(Problem::new(
+            Code::ReasonMissing,
+            "say why the key is closed: whoever waits there reads it",
+        ));
+    }
+    let now = app.engine.clock().now();
+    let until = closing.r#for.map(|text| span("for", &text)).transpose()?.map(|span| now.after(span));
+    let closed = Closed { until, why: closing.reason, by: caller.name.clone() };
+    app.engine.close_key(&key, closed).await?.map_err(refused)?;
+    tracing::warn!(key, by = caller.name, "key closed");
+    show(State(app), Path(key)).await
+}
+
+async fn open(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(key): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    if !app.engine.open_key(&key).await? {
+        let detail = format!("{key} is neither closed nor left alone, and has no failures to forget");
+        return Err(Problem::new(Code::Already, detail));
+    }
+    tracing::info!(key, by = caller.name, "key opened");
+    Ok(Json(json!({ "key": key, "state": "open" })))
+}

@@ -1,0 +1,171 @@
+//! Who waits at which key, in this process. Tenants take turns, as everywhere; within one, who waits longest goes first.
+//!
+//! Pure. What waits is a task that has been put off: it is on disk, and comes due again by itself if nobody brings it
+//! forward; so a line that is lost with its process forms again in the same order.
+
+use super::Barred;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
+use store::{TaskId, Timestamp};
+
+/// A head of the line that has not come for so long after it was due is somebody else's by now, and is passed over.
+const LOST_AFTER: Duration = Duration::from_secs(120);
+
+/// One task that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) tenant: String,
+    /// Since when; it keeps that from one key's line to another's.
+    pub(crate) since: Timestamp,
+    /// When it comes due by itself.
+    pub(crate) due: Timestamp,
+    pub(crate) why: Barred,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<(Timestamp, TaskId), Waiter>,
+    /// The number of its last turn; 0 before the first.
+    served: u64,
+}
+
+impl Queue {
+    /// What its turn goes by: who was served longest ago, else who has waited longest.
+    fn rank(&self) -> Option<(u64, Timestamp)> {
+        self.waiting.keys().next().map(|(since, _)| (self.served, *since))
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    tenants: BTreeMap<String, Queue>,
+    turns: u64,
+}
+
+/// The lines at all keys. A task waits in one at a time.
+#[derive(Default)]
+pub(crate) struct Lines {
+    keys: BTreeMap<String, Line>,
+    at: BTreeMap<TaskId, (String, String, Timestamp)>,
+}
+
+impl Lines {
+    pub(crate) fn join(&mut self, key: &str, task: TaskId, waiter: Waiter) {
+        self.leave(task);
+        self.at.insert(task, (key.into(), waiter.tenant.clone(), waiter.since));
+        let queue =
+            self.keys.entry(key.into()).or_default().tenants.entry(waiter.tenant.clone()).or_default();
+        queue.waiting.insert((waiter.since, task), waiter);
+    }
+
+    /// Takes `task` out of the line it waits in, if it waits.
+    pub(crate) fn leave(&mut self, task: TaskId) {
+        let Some((key, tenant, since)) = self.at.remove(&task) else { return };
+        let Entry::Occupied(mut line) = self.keys.entry(key) else { return };
+        if let Some(queue) = line.get_mut().tenants.get_mut(&tenant) {
+            queue.waiting.remove(&(since, task));
+        }
+        // A tenant of which nobody waits keeps its turn for as long as others wait.
+        if line.get().tenants.values().all(|queue| queue.waiting.is_empty()) {
+            line.remove();
+        }
+    }
+
+    /// Notes that a task of `tenant` was let in at `key`.
+    pub(crate) fn served(&mut self, key: &str, tenant: &str) {
+        if let Some(line) = self.keys.get_mut(key) {
+            line.turns = line.turns.saturating_add(1);
+            line.tenants.entry(tenant.into()).or_default().served = line.turns;
+        }
+    }
+
+    /// Since when `task` has waited, if it has.
+    pub(crate) fn since(&self, task: TaskId) -> Option<Timestamp> {
+        self.at.get(&task).map(|(_, _, since)| *since)
+    }
+
+    /// How many go before a task of `tenant` that has waited since `since`, whether or not it stands in the line yet.
+    pub(crate) fn before(
+        &mut self,
+        key: &str,
+        tenant: &str,
+        task: TaskId,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> usize {
+        self.forget_lost(key, now);
+        let Some(line) = self.keys.get(key) else { return 0 };
+        let own = line.tenants.get(tenant);
+        let round = own.map_or(0, |queue| queue.waiting.range(..(since, task)).count());
+        let first = own.and_then(Queue::rank).map_or(since, |(_, first)| first.min(since));
+        let rank = (own.map_or(0, |queue| queue.served), first, tenant);
+        let others = line.tenants.iter().filter(|(other, _)| *other != tenant).map(|(other, queue)| {
+            let earlier = queue.rank().is_some_and(|(served, first)| (served, first, other.as_str()) < rank);
+            queue.waiting.len().min(round.saturating_add(usize::from(earlier)))
+        });
+        others.fold(round, usize::saturating_add)
+    }
+
+    /// The first `n` at `key`, in the order of their turns.
+    pub(crate) fn next(&mut self, key: &str, n: usize, now: Timestamp) -> Vec<TaskId> {
+        self.forget_lost(key, now);
+        let Some(line) = self.keys.get(key) else { return Vec::new() };
+        let mut queues: Vec<_> = line
+            .tenants
+            .iter()
+            .filter_map(|(tenant, queue)| Some((queue.rank()?, tenant, queue.waiting.keys())))
+            .collect();
+        queues.sort_by_key(|(rank, tenant, _)| (*rank, *tenant));
+        let mut order = Vec::new();
+        while order.len() < n {
+            let before = order.len();
+            for (_, _, waiting) in &mut queues {
+                order.extend(waiting.next().map(|(_, task)| *task));
+            }
+            if order.len() == before {
+                break;
+            }
+        }
+        order.truncate(n);
+        order
+    }
+
+    /// Notes that `task` has been brought forward to `due`.
+    pub(crate) fn hastened(&mut self, task: TaskId, due: Timestamp) {
+        let Some((key, tenant, since)) = self.at.get(&task) else { return };
+        let queue = self.keys.get_mut(key).and_then(|line| line.tenants.get_mut(tenant));
+        if let Some(waiter) = queue.and_then(|queue| queue.waiting.get_mut(&(*since, task))) {
+            waiter.due = due;
+        }
+    }
+
+    /// Everyone who waits, by key.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, TaskId, &Waiter)> {
+        self.keys.iter().flat_map(|(key, line)| {
+            let queues = line.tenants.values().flat_map(|queue| &queue.waiting);
+            queues.map(|((_, task), waiter)| (key.as_str(), *task, waiter))
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Only heads are looked at: whoever stands behind a head that is there is not in anybody's way.
+    fn forget_lost(&mut self, key: &str, now: Timestamp) {
+        loop {
+            let heads = self.keys.get(key).into_iter().flat_map(|line| line.tenants.values());
+            let lost = heads.filter_map(|queue| queue.waiting.first_key_value());
+            let lost: Vec<TaskId> = lost
+                .filter(|(_, waiter)| waiter.due.after(LOST_AFTER) < now)
+                .map(|((_, task), _)| *task)
+                .collect();
+            if lost.is_empty() {
+                return;
+            }
+            lost.into_iter().for_each(|task| self.leave(task));
+        }
+    }
+}

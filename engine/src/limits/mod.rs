@@ -1,0 +1,37 @@
+//! How much may be asked of one key at once, how fast, and whether at all: a tenant, an action, a cluster, or any name.
+//!
+//! Called by the worker before and after every attempt of an action on the world. An attempt passes all its keys or none;
+//! what does not pass is put off, which counts neither as an attempt nor as a delivery. What stands at a key is one
+//! document, changed by commits that are conditional on it, so it holds for every engine on the store; who waits is known to
+//! each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's lease. ADR 0008.
+
+mod breaker;
+mod gate;
+mod line;
+mod passing;
+mod rule;
+mod shell;
+mod status;
+
+pub use breaker::{Breaker, BreakerRule, BreakerState};
+pub use gate::{Barred, Closed, Gate, Place};
+pub use rule::{Limit, LimitError, Rate};
+pub use status::{KeyStatus, Waiting};
+
+#[cfg(test)]
+pub(crate) use gate::Terms;
+pub(crate) use gate::Verdict;
+#[cfg(test)]
+pub(crate) use line::{Lines, Waiter};
+pub(crate) use passing::{Pass, Passed, verdict};
+pub(crate) use shell::{Inside, Limits};
+
+/// What becomes of the places of an action that answers that it is not done yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhilePending {
+    /// They are given back, and taken anew when it is looked at again: what is waited for needs nothing of the key.
+    #[default]
+    FreesItsPlaces,
+    /// They stay taken until it has ended: what is waited for is work that the key has to bear.
+    KeepsItsPlaces,
+}

@@ -1,0 +1,454 @@
+//! Limits as executions meet them: put off, woken, fair, and given back whatever happens.
+
+use super::toil::{Bench, Dice, Reply, Toil};
+use crate::{
+    ActionError, Breaker, BreakerRule, BreakerState, Clock as _, Closed, Event, HOUR, Limit, MINUTE, Order,
+    Rate, RetryPolicy, SECOND,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use store::{ExecutionId, Store as _};
+
+const KEY: &str = "cluster/eu-1";
+
+fn order() -> Order {
+    Order { by: "ada".into(), reason: "no longer wanted".into() }
+}
+
+fn why(bench: &Bench, id: ExecutionId) -> String {
+    let waits = bench.engine.waits_at(id);
+    waits.iter().map(|wait| format!("{}: {}", wait.key, wait.why)).collect()
+}
+
+/// Two engines on one store never let more in than the limit says, and everything gets its turn.
+#[tokio::test]
+async fn a_limit_holds_across_engines() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 3).await;
+    for n in 0..40 {
+        let (tenant, name) = (["a", "b", "c"][n % 3], format!("dig {n}"));
+        bench.yard.on(&name, [Reply::Gate]);
+        bench.start(Toil::of(tenant, &name)).await;
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    for worker in 0..12 {
+        let engine = if worker % 2 == 0 { bench.engine.clone() } else { bench.another() };
+        let over = over.clone();
+        tokio::spawn(async move {
+            while !over.load(Ordering::SeqCst) {
+                if !engine.work_next().await.unwrap() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+
+    let mut dice = Dice::new(5);
+    for _ in 0..10_000 {
+        for _ in 0..dice.below(30) {
+            tokio::task::yield_now().await;
+        }
+        let gate = bench.yard.gate.as_ref().unwrap();
+        if bench.yard.inside.load(Ordering::SeqCst) > 0 {
+            gate.add_permits(1 - gate.available_permits().min(1));
+        } else if let Some(next) = bench.store.next_due().await.unwrap() {
+            bench.clock.advance_to(next.min(bench.clock.now().after(2 * SECOND)));
+        } else {
+            break;
+        }
+    }
+    over.store(true, Ordering::SeqCst);
+
+    assert_eq!(bench.yard.most_inside.load(Ordering::SeqCst), 3);
+    assert_eq!(bench.yard.begun().len(), 40, "each once");
+    let rows = bench.engine.limits().await.unwrap();
+    assert!(rows.iter().all(|row| row.places.is_empty()), "{rows:?}");
+}
+
+/// What is put off has not been attempted: it is not counted, not doubted, and not asked about.
+#[tokio::test]
+async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Gate]);
+    bench.start(Toil::of("a", "first")).await;
+    let first = bench.begin(1).await;
+    let second = bench.start(Toil::of("a", "second")).await;
+    for _ in 0..5 {
+        bench.engine.run_until_idle().await.unwrap();
+        bench.clock.advance(5 * SECOND);
+    }
+    assert_eq!(why(&bench, second), "cluster/eu-1: 1 of 1 in use, 0 before it");
+
+    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    first.await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    let log = bench.yard.log.lock().unwrap().clone();
+    assert_eq!(log, [("first".into(), 1, None), ("second".into(), 1, None)]);
+    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 0);
+    assert_eq!(bench.stands(second).await, "completed");
+    assert_eq!(why(&bench, second), "");
+}
+
+/// S57, at a limited key.
+#[tokio::test]
+async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("holder", [Reply::Gate]);
+    bench.start(Toil::of("a", "holder")).await;
+    let holder = bench.begin(1).await;
+    for n in 0..50 {
+        bench.start(Toil::of("a", &format!("a{n}"))).await;
+    }
+    bench.engine.run_until_idle().await.unwrap();
+    let late = bench.start(Toil::of("b", "b")).await;
+    bench.engine.run_until_idle().await.unwrap();
+    assert!(bench.engine.waits_at(late)[0].why.to_string().ends_with("1 before it"), "{}", why(&bench, late));
+
+    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    holder.await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    let begun = bench.yard.begun();
+    assert!(begun.iter().position(|name| name == "b").unwrap() <= 2, "{begun:?}");
+    assert_eq!(begun.len(), 52, "and the others are not forgotten");
+}
+
+/// S48.
+#[tokio::test]
+async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_line() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Gate]);
+    bench.start(Toil::of("a", "first")).await;
+    let first = bench.begin(1).await;
+    let queued = bench.start(Toil::of("a", "queued")).await;
+    let behind = bench.start(Toil::of("a", "behind")).await;
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(why(&bench, behind), "cluster/eu-1: 1 of 1 in use, 1 before it");
+
+    bench.clock.advance(SECOND);
+    bench.engine.cancel(queued, order()).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(why(&bench, behind), "cluster/eu-1: 1 of 1 in use, 0 before it");
+    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    first.await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(queued).await, "cancelled");
+    // An undo tolerates that its action never ran, and is not spared: nobody can swear that it did not.
+    assert_eq!(bench.yard.begun(), ["first", "behind", "undo queued"]);
+}
+
+/// S47: the attempt of what is killed ends, and what waits for its key goes on, without waiting for a lease to lapse.
+#[tokio::test]
+async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang]);
+    let first = bench.start(Toil::of("a", "first")).await;
+    let work = bench.begin(1).await;
+    let queued = bench.start(Toil::of("a", "queued")).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    bench.engine.deliver(first, Event::TerminateRequested(order())).await.unwrap();
+    work.await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.yard.inside.load(Ordering::SeqCst), 0, "the attempt has ended");
+    assert_eq!(bench.stands(first).await, "terminated");
+    assert_eq!(bench.stands(queued).await, "completed");
+}
+
+/// S47, where the place is kept while nothing is at work; by an engine that has forgotten, too.
+#[tokio::test]
+async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
+    for restarted in [false, true] {
+        let mut bench = Bench::new();
+        bench.at_most(KEY, 1).await;
+        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", HOUR))]);
+        let first = bench.start(Toil { keeps_places: true, ..Toil::of("a", "first") }).await;
+        bench.engine.run_until_idle().await.unwrap();
+        if restarted {
+            bench.engine = bench.another();
+        }
+        let queued = bench.start(Toil::of("a", "queued")).await;
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(why(&bench, queued), "cluster/eu-1: 1 of 1 in use, 0 before it");
+        bench.clock.advance(MINUTE);
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(bench.yard.begun(), ["first"], "its place outlives a lease");
+
+        bench.engine.deliver(first, Event::TerminateRequested(order())).await.unwrap();
+        bench.engine.run_until_idle().await.unwrap();
+
+        assert_eq!(bench.stands(queued).await, "completed", "restarted: {restarted}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_says_whether_a_pending_action_keeps_its_place() {
+    for keeps_places in [false, true] {
+        let bench = Bench::new();
+        bench.at_most(KEY, 1).await;
+        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", 10 * MINUTE))]);
+        bench.start(Toil { keeps_places, ..Toil::of("a", "first") }).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        bench.start(Toil::of("a", "second")).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        assert_eq!(bench.yard.begun().len(), if keeps_places { 1 } else { 2 });
+        bench.settle(HOUR).await;
+        let order = if keeps_places { ["first", "first", "second"] } else { ["first", "second", "first"] };
+        assert_eq!(bench.yard.begun(), order);
+    }
+}
+
+/// A worker that dies inside keeps its place for as long as its lease, and no longer.
+#[tokio::test]
+async fn a_crash_frees_the_place_when_the_lease_lapses() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang, Reply::Hang]);
+    bench.start(Toil::of("a", "first")).await;
+    let dying = bench.begin(1).await;
+    dying.abort();
+    bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 0).await;
+    let survivor = bench.another();
+    let second = bench.start(Toil::of("b", "second")).await;
+
+    bench.clock.advance(29 * SECOND);
+    survivor.run_until_idle().await.unwrap();
+    assert_eq!(bench.yard.begun(), ["first"]);
+    bench.clock.advance(6 * SECOND);
+    // The lost task is due again as well, and is the other tenant's.
+    let leases = bench.store.lease("elsewhere", bench.clock.now(), SECOND, 9).await.unwrap();
+    for lease in leases {
+        let due =
+            if lease.task.id.execution == second { bench.clock.now() } else { bench.clock.now().after(HOUR) };
+        bench.store.release(lease.task.id, lease.epoch, due, lease.deliveries - 1).await.unwrap();
+    }
+    survivor.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(second).await, "completed");
+}
+
+/// A redelivered task finds the place that its dead worker took, and needs no other.
+#[tokio::test]
+async fn a_task_delivered_again_goes_on_in_its_own_place() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang]);
+    let first = bench.start(Toil { keeps_places: true, ..Toil::of("a", "first") }).await;
+    let dying = bench.begin(1).await;
+    dying.abort();
+    bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 0).await;
+
+    bench.clock.advance(30 * SECOND);
+    bench.another().run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(first).await, "completed");
+    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
+}
+
+/// HTTP 429 and 503 with Retry-After.
+#[tokio::test]
+async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
+    let mut bench = Bench::new();
+    let told = ActionError::pending("yard.crowded", SECOND).retry_after(90 * SECOND);
+    bench.yard.on("first", [Reply::Fail(told)]);
+    bench.start(Toil::of("a", "first")).await;
+    bench.engine.run_until_idle().await.unwrap();
+    let elsewhere = Toil { keys: vec!["cluster/eu-2".into()], ..Toil::of("a", "elsewhere") };
+    let barred = bench.start(Toil::of("b", "second")).await;
+    bench.start(elsewhere).await;
+    bench.settle(89 * SECOND).await;
+    // What all yards have in common is told as well: it is a key of the step.
+    assert_eq!(bench.yard.begun(), ["first"]);
+    assert!(why(&bench, barred).contains("closed by Dig: yard.crowded"), "{}", why(&bench, barred));
+    bench.engine = bench.another();
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.yard.begun(), ["first"], "a restart does not forget it");
+
+    bench.settle(3 * SECOND).await;
+
+    assert_eq!(bench.yard.begun().len(), 4);
+    assert_eq!(bench.stands(barred).await, "completed");
+    assert!(bench.engine.limits().await.unwrap().is_empty(), "nothing is kept of what has passed");
+}
+
+#[tokio::test]
+async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
+    let bench = Bench::new();
+    let breaker = Some(BreakerRule { after: 5, span: MINUTE, cap: 10 * MINUTE });
+    bench.limit(Limit { breaker, ..Limit::of("cluster/*") }).await;
+    let refused = || Reply::Fail(ActionError::transient("yard.unreachable", "told to"));
+    let retry = RetryPolicy { attempts: 50, ..RetryPolicy::default() };
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let name = format!("dig {n}");
+        bench.yard.on(&name, [refused()]);
+        let toil = Toil { retry: retry.clone(), ..Toil::of("a", &name) };
+        ids.push(bench.start(toil).await);
+    }
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.yard.begun().len(), 5, "each has failed once");
+    let new = bench.start(Toil::of("b", "new")).await;
+    bench.settle(59 * SECOND).await;
+    assert_eq!(bench.yard.begun().len(), 5, "and nothing has been tried since");
+    assert_eq!(why(&bench, new), "cluster/eu-1: left alone for a while after 5 failures in a row");
+
+    for n in 0..5 {
+        bench.yard.on(&format!("dig {n}"), [refused()]);
+    }
+    bench.yard.on("new", [refused()]);
+    bench.settle(2 * SECOND).await;
+    assert_eq!(bench.yard.begun().len(), 6, "one attempt decides");
+    bench.settle(MINUTE).await;
+    assert_eq!(bench.yard.begun().len(), 6, "and the next span is longer");
+    bench.yard.replies.lock().unwrap().clear();
+    bench.settle(2 * MINUTE).await;
+
+    for id in ids.into_iter().chain([new]) {
+        assert_eq!(bench.stands(id).await, "completed");
+    }
+    let rows = bench.engine.limits().await.unwrap();
+    assert!(rows.iter().all(|row| row.breaker == Breaker::default()), "{rows:?}");
+}
+
+/// Undos pass the same keys. They wait as long as it takes, and none is given up for it.
+#[tokio::test]
+async fn an_undo_waits_for_its_key_and_is_not_dropped() {
+    let bench = Bench::new();
+    bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
+    let id = bench.start(Toil::of("a", "dig")).await;
+    bench.engine.work_next().await.unwrap();
+    let closed = Closed { until: None, why: "works on the fence".into(), by: "ada".into() };
+    bench.engine.close_key(KEY, closed).await.unwrap().unwrap();
+    bench.settle(30 * HOUR).await;
+    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert!(why(&bench, id).contains("closed by ada: works on the fence"), "{}", why(&bench, id));
+
+    assert!(bench.engine.open_key(KEY).await.unwrap());
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.yard.begun(), ["dig", "undo dig"]);
+    assert_eq!(bench.stands(id).await, "rolled_back");
+    assert!(!bench.engine.open_key(KEY).await.unwrap(), "there is nothing left to open");
+}
+
+#[tokio::test]
+async fn an_operator_opens_what_a_breaker_has_barred() {
+    let bench = Bench::new();
+    let breaker = Some(BreakerRule { after: 1, span: HOUR, cap: HOUR });
+    bench.limit(Limit { breaker, ..Limit::of(KEY) }).await;
+    bench.yard.on("dig", [Reply::Fail(ActionError::unknown("yard.silent", "told to"))]);
+    let id = bench.start(Toil::of("a", "dig")).await;
+    bench.settle(MINUTE).await;
+    let row = bench.engine.limits().await.unwrap().remove(0);
+    assert!(matches!(row.breaker.state, BreakerState::Tripped { .. }), "{row:?}");
+    assert_eq!(row.queued, 1);
+
+    bench.engine.open_key(KEY).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(id).await, "completed");
+}
+
+#[tokio::test]
+async fn what_begins_is_spread_as_its_rate_says() {
+    let bench = Bench::new();
+    let rate = Some(Rate { times: 2, per: 10 * SECOND, burst: 3 });
+    bench.limit(Limit { rate, ..Limit::of("cluster/*") }).await;
+    for n in 0..8 {
+        bench.start(Toil::of("a", &format!("a{n}"))).await;
+    }
+    bench.start(Toil { keys: vec!["cluster/eu-2".into()], ..Toil::of("a", "other") }).await;
+
+    let mut begun = Vec::new();
+    for _ in 0..6 {
+        bench.engine.run_until_idle().await.unwrap();
+        begun.push(bench.yard.begun().len());
+        bench.clock.advance(5 * SECOND);
+    }
+    assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a rate of its own");
+}
+
+/// A limit in force is changed while work waits for it.
+#[tokio::test]
+async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
+    for taken_back in [false, true] {
+        let bench = Bench::new();
+        bench.at_most("action/Dig", 1).await;
+        for n in 0..3 {
+            bench.yard.on(&format!("dig {n}"), [Reply::Gate]);
+            bench.start(Toil::of("a", &format!("dig {n}"))).await;
+        }
+        let _first = bench.begin(1).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        if taken_back {
+            assert!(bench.engine.remove_limit("action/Dig").await.unwrap());
+            assert!(!bench.engine.remove_limit("action/Dig").await.unwrap());
+        } else {
+            bench.at_most("action/Dig", 3).await;
+        }
+        let _second = bench.begin(2).await;
+        let _third = bench.begin(3).await;
+
+        assert_eq!(bench.yard.begun().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_is_refused_by_the_name_of_its_field() {
+    let bench = Bench::new();
+    let rate = |times, per, burst| Some(Rate { times, per, burst });
+    let breaker = Some(BreakerRule { after: 3, span: HOUR, cap: MINUTE });
+    let refused = [
+        ("key", Limit { concurrency: Some(1), ..Limit::of("eu-1") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/*/nodes") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/eu 1") }),
+        ("concurrency", Limit::of(KEY)),
+        ("concurrency", Limit { concurrency: Some(0), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(0, SECOND, 1), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(1, SECOND, 0), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(1, Duration::ZERO, 1), ..Limit::of(KEY) }),
+        ("breaker", Limit { breaker, ..Limit::of(KEY) }),
+    ];
+    for (field, limit) in refused {
+        let error = bench.engine.set_limit(limit.clone()).await.unwrap().unwrap_err();
+        assert_eq!(error.field, field, "{limit:?}: {error}");
+    }
+    assert!(bench.engine.limits().await.unwrap().is_empty());
+}
+
+/// The longest pattern counts, and the key's own limit before any.
+#[tokio::test]
+async fn the_narrowest_limit_counts() {
+    let bench = Bench::new();
+    bench.at_most("cluster/*", 1).await;
+    bench.at_most("cluster/eu-*", 2).await;
+    bench.at_most("cluster/eu-2", 3).await;
+    for (cluster, allowed) in [("us-1", 1), ("eu-1", 2), ("eu-2", 3)] {
+        for n in 0..4 {
+            let name = format!("{cluster} {n}");
+            bench.yard.on(&name, [Reply::Gate]);
+            bench.start(Toil { keys: vec![format!("cluster/{cluster}")], ..Toil::of("a", &name) }).await;
+        }
+        let before = bench.yard.begun().len();
+        for n in 0..allowed {
+            let _work = bench.begin(before + n + 1).await;
+        }
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(bench.yard.begun().len(), before + allowed, "{cluster}");
+    }
+}

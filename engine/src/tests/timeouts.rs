@@ -1,0 +1,153 @@
+//! Retries end where their policy says, and a failure says which limit of time was reached.
+
+use super::toil::{Bench, Reply, Toil};
+use crate::{ActionError, HOUR, MINUTE, RetryPolicy, SECOND, TimeLimit, TimedOut};
+use std::time::Duration;
+
+fn busy() -> Reply {
+    Reply::Fail(ActionError::transient("yard.busy", "told to"))
+}
+
+fn timed_out(limit: TimeLimit, attempt: u32) -> Option<TimedOut> {
+    Some(TimedOut { limit, attempt })
+}
+
+/// S15. A budget of 3 s and waits of 2 s: the second attempt fails, and there is no third.
+#[tokio::test]
+async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
+    let bench = Bench::new();
+    bench.yard.on("dig", vec![busy(); 9]);
+    let retry = RetryPolicy { first: 2 * SECOND, factor: 1, budget: 3 * SECOND, ..RetryPolicy::default() };
+
+    let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+    bench.engine.run_until_idle().await.unwrap();
+    bench.clock.advance(2 * SECOND);
+    bench.engine.run_until_idle().await.unwrap();
+
+    let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    assert_eq!(dug, 2);
+    let cause = bench.cause(id).await;
+    assert_eq!((cause.code.as_str(), cause.timed_out), ("yard.busy", timed_out(TimeLimit::Budget, 2)));
+}
+
+/// S15. What is not done yet is not asked about past the budget either, and says that this is why it failed.
+#[tokio::test]
+async fn polling_ends_with_the_budget() {
+    let bench = Bench::new();
+    bench.yard.on("dig", vec![Reply::Fail(ActionError::pending("yard.digging", 2 * SECOND)); 9]);
+    let retry = RetryPolicy { budget: 5 * SECOND, ..RetryPolicy::default() };
+
+    let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+    bench.settle(MINUTE).await;
+
+    let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    assert_eq!(dug, 3);
+    assert_eq!(bench.cause(id).await.timed_out, timed_out(TimeLimit::Budget, 0));
+}
+
+/// S16. The limit of an attempt.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [busy(), Reply::Say("half way"), Reply::Hang]);
+
+    let id = bench.start(Toil { attempt_within: 20 * SECOND, ..Toil::of("acme", "dig") }).await;
+    bench.engine.run_until_idle().await.unwrap();
+    bench.clock.advance(SECOND);
+    bench.engine.run_until_idle().await.unwrap();
+
+    let failure = bench.cause(id).await;
+    assert_eq!(failure.code, "attempt.timeout");
+    assert_eq!(failure.timed_out, timed_out(TimeLimit::Attempt, 2));
+    assert_eq!(failure.beat.as_deref(), Some("half way"));
+}
+
+/// S16. The limit of silence; also where it is longer than the lease is renewed after, which once made it begin anew.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word() {
+    for silence in [2 * SECOND, 25 * SECOND, 10 * MINUTE] {
+        let bench = Bench::new();
+        bench.yard.on("dig", [Reply::Say("half way"), Reply::Hang]);
+        let toil = Toil { heartbeat: Some(silence), attempt_within: 10 * HOUR, ..Toil::of("acme", "dig") };
+        let begun = tokio::time::Instant::now();
+
+        let id = bench.start(toil).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        let failure = bench.cause(id).await;
+        assert_eq!(failure.code, "attempt.silent");
+        assert_eq!(failure.timed_out, timed_out(TimeLimit::Heartbeat, 1));
+        assert_eq!(failure.beat.as_deref(), Some("half way"));
+        assert!(begun.elapsed() < silence + SECOND, "{:?}", begun.elapsed());
+    }
+}
+
+/// S16. The limit of the state.
+#[tokio::test]
+async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [Reply::Say("half way"), busy()]);
+    bench.yard.on("dig", vec![busy(); 30]);
+    let retry = RetryPolicy { first: 40 * SECOND, cap: HOUR, attempts: 30, ..RetryPolicy::default() };
+
+    let id = bench.start(Toil { retry, within: 2 * MINUTE, ..Toil::of("acme", "dig") }).await;
+    bench.settle(HOUR).await;
+
+    let cause = bench.cause(id).await;
+    let attempts = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    assert_eq!(cause.code, "step.deadline");
+    assert_eq!(cause.timed_out, timed_out(TimeLimit::State, u32::try_from(attempts).unwrap()));
+    assert_eq!(cause.beat.as_deref(), Some("half way"), "kept though later attempts said nothing");
+}
+
+/// S17.
+#[tokio::test]
+async fn what_an_attempt_last_said_is_given_to_those_that_follow() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [Reply::Say("1 of 3"), Reply::Say("2 of 3"), busy(), busy(), Reply::Say("3 of 3")]);
+
+    bench.start(Toil::of("acme", "dig")).await;
+    bench.settle(MINUTE).await;
+
+    let said: Vec<_> = bench.yard.log.lock().unwrap().iter().map(|(_, n, said)| (*n, said.clone())).collect();
+    let two = Some("2 of 3".to_owned());
+    assert_eq!(said, [(1, None), (2, two.clone()), (3, two)]);
+}
+
+/// S19.
+#[tokio::test]
+async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_class() {
+    let classes = [
+        ActionError::transient("yard.gone", "told to"),
+        ActionError::pending("yard.gone", SECOND),
+        ActionError::permanent("yard.gone", "told to"),
+    ];
+    for error in classes {
+        let bench = Bench::new();
+        bench.yard.on("dig", vec![Reply::Fail(error.clone()); 9]);
+        let retry = RetryPolicy { never: vec!["yard.gone".into()], ..RetryPolicy::default() };
+
+        let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+        bench.settle(HOUR).await;
+
+        let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+        assert_eq!(dug, 1, "{error:?}");
+        assert_eq!(bench.cause(id).await.timed_out, None);
+    }
+}
+
+/// Whoever is told when to come again does not come before, however short its policy's wait is.
+#[tokio::test]
+async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
+    let bench = Bench::new();
+    let told = ActionError::transient("yard.crowded", "told to").retry_after(90 * SECOND);
+    bench.yard.on("dig", [Reply::Fail(told)]);
+    let id = bench.start(Toil::of("acme", "dig")).await;
+
+    bench.settle(89 * SECOND).await;
+    assert_eq!(bench.yard.begun().len(), 1);
+    bench.settle(Duration::from_secs(2)).await;
+
+    assert_eq!(bench.yard.begun().len(), 2);
+    assert_eq!(bench.stands(id).await, "completed");
+}

@@ -1,0 +1,315 @@
+//! One step, on a yard that does as it is told: for tests of attempts, of what they may use and of how long they may take.
+
+use crate::{
+    Action, ActionError, Call, Clock as _, Engine, HOUR, Limit, ManualClock, Outcome, Person, Plan, Probe,
+    Repeat, Request, RetryPolicy, Step, Subject, WhilePending, Workflow, act, end,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::{ExecutionId, Memory, Store as _, Timestamp};
+use strum::{IntoStaticStr, VariantArray};
+use tokio::sync::Semaphore;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Toil {
+    pub(super) name: String,
+    pub(super) tenant: String,
+    pub(super) keys: Vec<String>,
+    pub(super) keeps_places: bool,
+    pub(super) retry: RetryPolicy,
+    pub(super) attempt_within: Duration,
+    pub(super) heartbeat: Option<Duration>,
+    pub(super) within: Duration,
+}
+
+impl Toil {
+    pub(super) fn of(tenant: &str, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            tenant: tenant.into(),
+            keys: vec!["cluster/eu-1".into()],
+            keeps_places: false,
+            retry: RetryPolicy::default(),
+            attempt_within: HOUR,
+            heartbeat: None,
+            within: 24 * HOUR,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+pub(super) enum State {
+    Digging,
+    Ending,
+    Done,
+}
+
+impl Workflow for Toil {
+    const NAME: &'static str = "toil";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Digging;
+    type State = State;
+    type Platform = Yard;
+
+    fn step(&self, state: State) -> Step<Self> {
+        let places =
+            if self.keeps_places { WhilePending::KeepsItsPlaces } else { WhilePending::FreesItsPlaces };
+        match state {
+            State::Digging => {
+                let step = act(Dig { name: self.name.clone(), keys: self.keys.clone() })
+                    .undo(Fill { name: self.name.clone(), keys: self.keys.clone() })
+                    .retry(self.retry.clone())
+                    .attempt_within(self.attempt_within)
+                    .within(self.within)
+                    .limited_by(["yard/all"])
+                    .while_pending(places);
+                match self.heartbeat {
+                    Some(limit) => step.heartbeat(limit).then(State::Ending),
+                    None => step.then(State::Ending),
+                }
+            }
+            State::Ending => act(Fail { name: self.name.clone() }).nothing_to_undo().then(State::Done),
+            State::Done => end(Outcome::Completed),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: self.tenant.clone(), name: format!("toil/{}", self.name), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::default()
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self::of("acme", "example")]
+    }
+}
+
+/// What an attempt does when it is called.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Fail(ActionError),
+    /// Says this, then does the rest.
+    Say(&'static str),
+    /// Waits until the gate lets one through.
+    Gate,
+    Hang,
+}
+
+#[derive(Default)]
+pub(super) struct Yard {
+    /// What was begun: name, attempt, and what an earlier attempt had said.
+    pub(super) log: Mutex<Vec<(String, u32, Option<String>)>>,
+    pub(super) replies: Mutex<BTreeMap<String, VecDeque<Reply>>>,
+    pub(super) gate: Option<Semaphore>,
+    pub(super) inside: AtomicUsize,
+    pub(super) most_inside: AtomicUsize,
+    pub(super) probes: AtomicUsize,
+}
+
+struct Inside<'a>(&'a AtomicUsize);
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Yard {
+    pub(super) fn on(&self, what: &str, replies: impl IntoIterator<Item = Reply>) {
+        self.replies.lock().unwrap().entry(what.into()).or_default().extend(replies);
+    }
+
+    pub(super) fn begun(&self) -> Vec<String> {
+        self.log.lock().unwrap().iter().map(|(name, ..)| name.clone()).collect()
+    }
+
+    async fn perform(&self, what: &str, call: &Call) -> Result<(), ActionError> {
+        self.log.lock().unwrap().push((what.into(), call.attempt, call.last_beat.clone()));
+        let now = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        let _out = Inside(&self.inside);
+        self.most_inside.fetch_max(now, Ordering::SeqCst);
+        loop {
+            let reply = self.replies.lock().unwrap().get_mut(what).and_then(VecDeque::pop_front);
+            match reply {
+                Some(Reply::Say(note)) => {
+                    call.beat(note);
+                    continue;
+                }
+                Some(Reply::Fail(error)) => return Err(error),
+                Some(Reply::Gate) => match &self.gate {
+                    Some(gate) => gate.acquire().await.unwrap().forget(),
+                    None => std::future::pending().await,
+                },
+                Some(Reply::Hang) => std::future::pending().await,
+                None => {}
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Dig {
+    name: String,
+    keys: Vec<String>,
+}
+impl Action for Dig {
+    type Platform = Yard;
+    type Output = ();
+    // It must not be sent again unless it is known not to have happened: whatever counts as a delivery is told.
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Yard, call: &Call) -> Result<(), ActionError> {
+        on.perform(&self.name, call).await
+    }
+
+    fn limited_by(&self) -> Vec<String> {
+        self.keys.clone()
+    }
+
+    async fn probe(&self, on: &Yard, _: &Call) -> Result<Probe<()>, ActionError> {
+        on.probes.fetch_add(1, Ordering::SeqCst);
+        Ok(Probe::NotDone)
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Fill {
+    name: String,
+    keys: Vec<String>,
+}
+impl Action for Fill {
+    type Platform = Yard;
+    type Output = ();
+
+    async fn run(&self, on: &Yard, call: &Call) -> Result<(), ActionError> {
+        on.perform(&format!("undo {}", self.name), call).await
+    }
+
+    fn limited_by(&self) -> Vec<String> {
+        self.keys.clone()
+    }
+}
+
+/// Fails for good when it is told to, so that what was done before is undone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Fail {
+    name: String,
+}
+impl Action for Fail {
+    type Platform = Yard;
+    type Output = ();
+
+    async fn run(&self, on: &Yard, _: &Call) -> Result<(), ActionError> {
+        let reply =
+            on.replies.lock().unwrap().get_mut(&format!("end {}", self.name)).and_then(VecDeque::pop_front);
+        match reply {
+            Some(Reply::Fail(error)) => Err(error),
+            Some(Reply::Say(_) | Reply::Gate | Reply::Hang) | None => Ok(()),
+        }
+    }
+}
+
+/// An engine on the in-memory store and a clock that stands still.
+pub(super) struct Bench {
+    pub(super) engine: Engine<Yard>,
+    pub(super) store: Arc<Memory>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) yard: Arc<Yard>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(1_000_000))));
+        let yard = Arc::new(Yard { gate: Some(Semaphore::new(0)), ..Yard::default() });
+        let engine = Engine::new(store.clone(), clock.clone(), yard.clone()).with::<Toil>().unwrap();
+        Self { engine, store, clock, yard }
+    }
+
+    /// Another process on the same store: it remembers nothing but what is stored.
+    pub(super) fn another(&self) -> Engine<Yard> {
+        Engine::new(self.store.clone(), self.clock.clone(), self.yard.clone()).with::<Toil>().unwrap()
+    }
+
+    pub(super) async fn start(&self, toil: Toil) -> ExecutionId {
+        let request = Request::by(&Person::new("ada", ["ops"]));
+        self.engine.start(toil, request).await.unwrap().id
+    }
+
+    pub(super) async fn limit(&self, limit: Limit) {
+        self.engine.set_limit(limit).await.unwrap().unwrap();
+    }
+
+    pub(super) async fn at_most(&self, key: &str, places: u32) {
+        self.limit(Limit { concurrency: Some(places), ..Limit::of(key) }).await;
+    }
+
+    /// Works on what is due in a task of its own, until `n` attempts are at work.
+    pub(super) async fn begin(&self, n: usize) -> tokio::task::JoinHandle<()> {
+        let engine = self.engine.clone();
+        let work = tokio::spawn(async move {
+            engine.work_next().await.unwrap();
+        });
+        self.until(|yard| yard.inside.load(Ordering::SeqCst) == n).await;
+        work
+    }
+
+    pub(super) async fn until(&self, holds: impl Fn(&Yard) -> bool) {
+        for _ in 0..10_000 {
+            if holds(&self.yard) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("it never came to that: {:?}", self.yard.log.lock().unwrap());
+    }
+
+    /// Works and lets time pass until nothing more will happen by itself before `span` is over.
+    pub(super) async fn settle(&self, span: Duration) {
+        let end = self.clock.now().after(span);
+        loop {
+            self.engine.run_until_idle().await.unwrap();
+            match self.store.next_due().await.unwrap() {
+                Some(next) if next <= end => self.clock.advance_to(next),
+                Some(_) | None => return self.clock.advance_to(end),
+            }
+        }
+    }
+
+    pub(super) async fn stands(&self, id: ExecutionId) -> String {
+        let record = self.engine.record(id).await.unwrap();
+        record.reason.unwrap_or(record.phase)
+    }
+
+    /// What made it turn back, or its slot fail last.
+    pub(super) async fn cause(&self, id: ExecutionId) -> ActionError {
+        let (_, shown) = self.engine.show(id).await.unwrap();
+        let paths = ["/phase/finished/cause", "/phase/compensating/cause", "/slots/0/last"];
+        let found = paths.iter().find_map(|path| shown.body.pointer(path).filter(|cause| !cause.is_null()));
+        serde_json::from_value(found.cloned().unwrap()).unwrap()
+    }
+}
+
+/// A small generator, the same numbers for the same seed.
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % end.max(1)
+    }
+}

@@ -1,0 +1,110 @@
+//! Limits over HTTP and from the command line. Against a real server.
+
+use crate::served::{Served, small};
+use serde_json::json;
+
+fn said(served: &Served, arguments: &[&str]) -> String {
+    let ran = served.run(arguments);
+    assert_eq!(ran.exit, 0, "{arguments:?}: {ran:?}");
+    ran.out
+}
+
+/// Work for a closed cluster waits, says why and to whom it listens, and goes on when the cluster is opened.
+#[tokio::test]
+async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() {
+    let served = Served::with_nodes().await;
+    said(&served, &["limits", "close", "cluster/eu-1", "--reason", "the switch is being changed"]);
+
+    let id = served.onboard(&small("acme")).await;
+    let item = served.until(&id, |item| item["waiting_for"]["limits"][0].is_object()).await;
+
+    let waits = &item["waiting_for"]["limits"][0];
+    let why = "waits for a place at cluster/eu-1: closed by admin: the switch is being changed";
+    assert_eq!((&waits["code"], &waits["why"]), (&json!("limit.closed"), &json!(why)), "{item}");
+    assert_eq!(item["phase"], "forward", "it is not parked, and needs nobody but whoever closed it");
+    assert!(served.run(&["executions", "show", &id]).err.contains(why));
+    let row = served.run(&["limits", "show", "cluster/eu-1", "-o", "json"]).json();
+    assert_eq!((&row["state"], &row["queued"]), (&json!("closed"), &json!(1)), "{row}");
+    assert!(said(&served, &["limits", "list"]).contains("closed"));
+    let metrics = reqwest::get(format!("{}/metrics", served.url)).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("tenure_limit_waiting 1"), "{metrics}");
+    assert!(metrics.contains("tenure_limit_put_offs_total{kind=\"cluster\"}"), "{metrics}");
+
+    said(&served, &["limits", "open", "cluster/eu-1"]);
+
+    assert_eq!(served.ended(&id).await["reason"], "completed");
+    assert_eq!(served.run(&["limits", "open", "cluster/eu-1"]).exit, 5, "there is nothing to open");
+    assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is kept of it");
+}
+
+/// Every key of every attempt bound to one at a time: slower, and no less done.
+#[tokio::test]
+async fn work_is_done_under_the_tightest_limits() {
+    let served = Served::with_nodes().await;
+    for key in ["cluster/*", "tenant/*", "action/*"] {
+        said(&served, &["limits", "set", key, "--concurrency", "1", "--rate", "1000/1s", "--burst", "5"]);
+    }
+
+    let ids = [served.onboard(&small("alpha")).await, served.onboard(&small("bravo")).await];
+
+    for id in ids {
+        assert_eq!(served.ended(&id).await["reason"], "completed");
+    }
+    let rows = served.get("/v1/limits").await.body;
+    assert!(rows["items"].as_array().unwrap().iter().all(|row| row["in_use"] == 0), "{rows}");
+}
+
+#[tokio::test]
+async fn limits_are_set_shown_and_taken_back() {
+    let served = Served::start();
+    let set = [
+        "limits",
+        "set",
+        "cluster/eu-*",
+        "--concurrency",
+        "4",
+        "--rate",
+        "60/1m",
+        "--burst",
+        "10",
+        "--breaker-after",
+        "3",
+        "-o",
+        "json",
+    ];
+    let row = served.run(&set).json();
+    let breaker = json!({ "after": 3, "span": "5s", "cap": "30s" });
+    for (field, value) in [
+        ("key", json!("cluster/eu-*")),
+        ("concurrency", json!(4)),
+        ("rate", json!("60/1m")),
+        ("burst", json!(10)),
+        ("breaker", breaker),
+        ("set_by", json!("admin")),
+        ("state", json!("open")),
+    ] {
+        assert_eq!(row[field], value, "{row}");
+    }
+    assert!(said(&served, &["limits", "list"]).contains("60/1m"));
+
+    for (field, body) in [
+        ("key", json!({ "key": "eu-1", "concurrency": 1 })),
+        ("concurrency", json!({ "key": "cluster/eu-1" })),
+        ("rate", json!({ "key": "cluster/eu-1", "rate": "sixty" })),
+        ("burst", json!({ "key": "cluster/eu-1", "concurrency": 1, "burst": 2 })),
+        ("breaker/span", json!({ "key": "cluster/eu-1", "breaker": { "span": "soon" } })),
+    ] {
+        let answer = served.json_as(&served.admin, "/v1/limits", body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (422, "document.invalid"), "{}", answer.body);
+        assert_eq!(answer.body["errors"][0]["pointer"], format!("/{field}"), "{}", answer.body);
+    }
+    let auditor = served.user("ann", &["auditor"], None).await;
+    assert_eq!(served.get_as(&auditor, "/v1/limits").await.status, 200);
+    let refused =
+        served.json_as(&auditor, "/v1/limits", json!({ "key": "cluster/eu-1", "concurrency": 1 })).await;
+    assert_eq!(refused.code(), "auth.forbidden");
+
+    assert_eq!(said(&served, &["limits", "delete", "cluster/eu-*"]), "cluster/eu-* deleted\n");
+    assert_eq!(served.run(&["limits", "delete", "cluster/eu-*"]).exit, 3);
+    assert_eq!(served.run(&["limits", "show", "cluster/eu-*"]).exit, 3);
+}
