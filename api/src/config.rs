@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) audit: Audit,
     /// How long finished executions are kept.
     pub(crate) retention: Retention,
+    /// Who is told when somebody has to look.
+    pub(crate) notify: Notify,
 }
 
 /// What is logged and how.
@@ -178,6 +180,16 @@ impl<'de> Deserialize<'de> for Kept {
     }
 }
 
+/// Who is told when somebody has to look.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Notify {
+    /// Where notifications are sent, as CloudEvents by POST; nothing else is ever called. Default none.
+    pub(crate) url: String,
+    /// A file with the secret that signs them, of at least 16 bytes. Default none: they are not signed.
+    pub(crate) secret_file: String,
+}
+
 /// A span of time, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
@@ -210,6 +222,7 @@ impl Default for Config {
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
             retention: Retention::default(),
+            notify: Notify::default(),
         }
     }
 }
@@ -262,6 +275,8 @@ const KEYS: &[&str] = &[
     "waitlist.every",
     "audit.checkpoint_entries",
     "audit.checkpoint_every",
+    "notify.url",
+    "notify.secret_file",
     "retention.after",
 ];
 
@@ -302,6 +317,10 @@ impl Config {
         let is_url = self.platform.starts_with("http://") || self.platform.starts_with("https://");
         if self.platform != Self::LOCAL && !is_url {
             return Err(format!("platform: {:?} is neither `local` nor a URL", self.platform));
+        }
+        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
+        if !self.notify.url.is_empty() && !is_url(&self.notify.url) {
+            return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
         }
         if self.engine.concurrency == 0 {
             return Err("engine.concurrency: 0 would do nothing; use at least 1".into());

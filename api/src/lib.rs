@@ -17,6 +17,7 @@ mod housekeeping;
 mod http;
 mod logs;
 mod metrics;
+mod notify;
 mod observing;
 mod retention;
 mod schedules;

@@ -36,6 +36,8 @@ pub(crate) struct Requests {
     sequence: Gauge,
     index_lag: Gauge,
     tasks: Gauge,
+    notifications: Gauge,
+    notify_failed: Counter,
 }
 
 impl Requests {
@@ -55,9 +57,21 @@ impl Requests {
             sequence: Gauge::default(),
             index_lag: Gauge::default(),
             tasks: Gauge::default(),
+            notifications: Gauge::default(),
+            notify_failed: Counter::default(),
         };
         registry.register("http_requests", "Requests answered", me.answered.clone());
         registry.register("http_request_seconds", "How long requests took", me.seconds.clone());
+        registry.register(
+            "notifications_waiting",
+            "Notifications that nobody has taken",
+            me.notifications.clone(),
+        );
+        registry.register(
+            "notification_failures",
+            "Times that the receiver of notifications did not take one",
+            me.notify_failed.clone(),
+        );
         let gauges = [
             ("store_writable", "1 while commits are accepted", &me.writable),
             ("store_live_bytes", "Content of the store, as last written", &me.live_bytes),
@@ -85,6 +99,16 @@ impl Requests {
         let by = ByRoute { method: method.into(), route: route.into(), status };
         self.answered.get_or_create(&by).inc();
         self.seconds.observe(took.as_secs_f64());
+    }
+
+    /// So many notifications wait.
+    pub(crate) fn notifications(&self, waiting: i64) {
+        self.notifications.set(waiting);
+    }
+
+    /// A notification was not taken.
+    pub(crate) fn notify_failed(&self) {
+        self.notify_failed.inc();
     }
 
     /// The store is like this.

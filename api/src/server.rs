@@ -6,10 +6,10 @@ use crate::{
     auth::{Token, ensure_admin},
     batching,
     config::Config,
-    exit::Failure,
+    exit::{Exit, Failure},
     housekeeping, http,
     metrics::{Audited, Requests},
-    observing, retention, schedules,
+    notify, observing, retention, schedules,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
@@ -90,6 +90,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     let batching = tokio::spawn(batching::run(app.clone(), stop.clone()));
     let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
+    let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
@@ -114,6 +115,7 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     batching.await.map_err(Failure::other)?;
     observer.await.map_err(Failure::other)?;
     auditor.await.map_err(Failure::other)?;
+    notifier.await.map_err(Failure::other)?;
     forgetter.await.map_err(Failure::other)?;
     worked
 }
@@ -184,6 +186,11 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
                 bell.notify_one();
             }
         });
+    let known: Vec<String> = engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+    config
+        .retention
+        .check(&known)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     Ok(Arc::new(App {
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,

@@ -5,24 +5,14 @@ use crate::{
     action::SECOND,
     attempt::Lost,
     directive::Limits,
-    limits::{Passed, Verdict, verdict},
+    limits::{Left, Verdict, verdict},
     worker::fenced,
 };
-use std::time::Duration;
 use store::{Lease, Settle, Timestamp};
 
-/// What an attempt leaves behind at its keys.
-struct Left {
-    verdict: Verdict,
-    /// What it was addressed to asks to be left alone, and why.
-    alone: Option<(Duration, String)>,
-    /// It is not done yet.
-    pending: bool,
-}
-
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Performs an attempt and commits its result if its keys let it pass; puts it off if they do not, as if it had not been
-    /// handed out.
+    /// Performs an attempt and commits its result if its keys let it pass; if they do not, it has been put off, and nothing has
+    /// been begun.
     pub(crate) async fn act_within_limits(
         &self,
         lease: &Lease,
@@ -33,34 +23,33 @@ impl<P: Send + Sync + 'static> Engine<P> {
         limits: Limits,
     ) -> Result<(), Error> {
         let (task, epoch) = (lease.task.id, lease.epoch);
-        let untried = lease.deliveries.saturating_sub(1);
         let pass = match self.pass(lease, tenant, &deed).await {
-            Ok(Passed::Through(pass)) => pass,
-            Ok(Passed::Later(due)) => {
-                return Ok(self.inner.store.release(task, epoch, due, untried).await?);
-            }
+            Ok(Some(pass)) => pass,
+            Ok(None) => return Ok(()),
             Err(error) => {
                 tracing::warn!(%error, "an attempt could not pass its keys; it is handed back untried");
-                let due = self.inner.clock.now().after(SECOND);
+                let (due, untried) =
+                    (self.inner.clock.now().after(SECOND), lease.deliveries.saturating_sub(1));
                 return Ok(self.inner.store.release(task, epoch, due, untried).await?);
             }
         };
         let event = match self.perform(deed, call, doubt, limits, lease, &pass).await {
             Ok(event) => event,
             Err(Lost::Lease) => {
-                self.leave(&pass, Verdict::Unheard, None, None).await;
+                self.leave(&pass, Left::unheard()).await;
                 return Err(fenced(lease));
             }
         };
-        let left = left(&event);
+        let (mut left, pending) = left(&event);
         let settled = self.deliver_settling(task.execution, event, Some(Settle { task, epoch })).await;
-        let keeps = left.pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok();
-        let keep = if keeps { self.looked_at_again(lease).await } else { None };
-        self.leave(&pass, left.verdict, left.alone, keep).await;
+        if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
+            left.keep = self.looked_at_again(lease).await;
+        }
+        self.leave(&pass, left).await;
         settled.map(|_| ())
     }
 
-    /// Until when the places of a pending action are kept: until it should have been looked at again, and a lease more.
+    /// Until when the places of a pending action are kept: until it should have been looked at again, and two leases more.
     async fn looked_at_again(&self, lease: &Lease) -> Option<Timestamp> {
         let tasks = self.inner.store.tasks(lease.task.id.execution).await.ok()?;
         let again = tasks.into_iter().find(|task| task.id == lease.task.id)?;
@@ -68,13 +57,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-fn left(event: &Event) -> Left {
+/// What an attempt leaves behind, and whether it is not done yet.
+fn left(event: &Event) -> (Left, bool) {
     let Event::Settled { result, .. } = event else {
-        // It was asked about, and answered.
-        return Left { verdict: Verdict::Answered, alone: None, pending: false };
+        // It was asked about, and that was answered.
+        return (Left { verdict: Verdict::Answered, alone: None, keep: None }, false);
     };
     let error = result.as_ref().err();
     let alone = error.and_then(|error| Some((error.retry_after?, error.code.clone())));
     let pending = error.is_some_and(|error| matches!(error.class, Class::Pending { .. }));
-    Left { verdict: verdict(result), alone, pending }
+    (Left { verdict: verdict(result), alone, keep: None }, pending)
 }

@@ -1,8 +1,8 @@
 //! A workflow with its type forgotten, between stored bytes and the pure core.
 
 use crate::{
-    Authoriser, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Outcome, Parent, Phase, Plan,
-    PlanDigest, Review, Ticket, Workflow,
+    Authoriser, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Notification, Outcome, Parent,
+    Phase, Plan, PlanDigest, Review, Ticket, Workflow,
     attributes::attributes,
     case::{Asked, Papers, papers},
     child::{Descent, Ended},
@@ -292,6 +292,7 @@ fn step_on<W: Workflow>(
     let promised = before.promised.is_some();
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
     let was_parked = matches!(before.phase, Phase::Parked { .. });
+    let was_broken = before.broken;
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
     let told = (event.name(), actor, told_of(&before, &event));
@@ -325,7 +326,9 @@ fn step_on<W: Workflow>(
     if promised && execution.promised.is_none() {
         retire.push(alarm_of(record.id));
     }
-    let Papers { documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
+    let Papers { mut documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
+    let told = alarming(&next, &execution, (was_parked, was_broken));
+    documents.extend(told.map(|told| told.put()));
     Ok(Next {
         broken,
         parked: execution
@@ -350,6 +353,23 @@ fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     match (event, &before.parent) {
         (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
         _ => serde_json::to_value(event).unwrap_or(Value::Null),
+    }
+}
+
+/// What an operator is told at once: that an execution was parked by this event, or broke its promise.
+fn alarming<W: Workflow>(
+    record: &Record,
+    execution: &Execution<W>,
+    (was_parked, was_broken): (bool, bool),
+) -> Option<Notification> {
+    match &execution.phase {
+        Phase::Parked { reason, errors, .. } if !was_parked => {
+            Some(Notification::parked(record, execution.visit, reason.into(), errors))
+        }
+        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } if execution.broken && !was_broken => {
+            Some(Notification::overdue(record))
+        }
+        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. } => None,
     }
 }
 

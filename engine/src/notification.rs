@@ -1,18 +1,20 @@
 //! What people are to be told: documents that whoever delivers them reads, and removes or marks once delivered.
 
-use crate::{ApprovalCase, Happening, Seat, Vote, What, approval::wanted, step::span};
+use crate::{
+    ActionError, ApprovalCase, Happening, Seat, Vote, What, approval::wanted, machine::collection, step::span,
+};
 use serde::{Deserialize, Serialize};
-use store::Timestamp;
+use store::{Key, Put, Record, Timestamp};
 
 /// Something to be told, written by the commit that it tells of, so once and never without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
     /// Follows from what it tells of, so that telling twice is telling once.
     pub id: String,
-    /// What happened: `approval.reminder`, `approval.escalated`, `approval.extended`, `approval.plan_changed` or
-    /// `approval.glass_broken`.
+    /// What happened: `approval.reminder`, `approval.escalated`, `approval.extended`, `approval.plan_changed`,
+    /// `approval.glass_broken`, `execution.parked` or `execution.overdue`.
     pub kind: String,
-    /// What it is about: the approval's id.
+    /// What it is about: the id of the approval or the execution.
     pub about: String,
     /// The roles and groups that should know.
     pub to: Vec<String>,
@@ -24,6 +26,8 @@ pub struct Notification {
 
 /// Who should know when somebody has decided alone, beside those who were asked.
 const WATCHES: &str = "security";
+/// Who looks after executions.
+const OPERATES: &str = "platform_ops";
 
 impl Notification {
     /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
@@ -64,6 +68,45 @@ impl Notification {
             vote.person.name, case.plan.title, vote.reason
         );
         Self::about(case, "glass", "approval.glass_broken", to, text, vote.at)
+    }
+
+    /// It as a document.
+    pub(crate) fn put(&self) -> Put {
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        Put { key: Key::new(collection::NOTIFICATIONS, &self.id), body: Some(body) }
+    }
+
+    /// That an execution waits for an operator.
+    pub(crate) fn parked(record: &Record, visit: u32, reason: &str, errors: &[ActionError]) -> Self {
+        let first = errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+        let id = record.id;
+        Self {
+            id: format!("{id}.parked.{visit}"),
+            kind: "execution.parked".into(),
+            about: id.to_string(),
+            to: vec![OPERATES.into()],
+            text: format!(
+                "{} {} waits for an operator in {}: {reason}{first}; `tenure executions show {id}`",
+                record.workflow, record.subject, record.state
+            ),
+            at: record.updated_at,
+        }
+    }
+
+    /// That an execution is not over though it was promised to be.
+    pub(crate) fn overdue(record: &Record) -> Self {
+        let id = record.id;
+        Self {
+            id: format!("{id}.overdue.{}", record.updated_at.0),
+            kind: "execution.overdue".into(),
+            about: id.to_string(),
+            to: vec![OPERATES.into()],
+            text: format!(
+                "{} {} was promised to be over by now, and is in {}; `tenure executions show {id}`",
+                record.workflow, record.subject, record.state
+            ),
+            at: record.updated_at,
+        }
     }
 
     fn about(

@@ -73,6 +73,10 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
         | Event::Probed { .. }
         | Event::Held { .. }
         | Event::Voted { .. }
+        | Event::VoteWithdrawn(_)
+        | Event::Reminded(_)
+        | Event::Escalated(_)
+        | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
         | Event::Signalled { .. }
@@ -93,6 +97,10 @@ fn order_of(event: &Event) -> Option<&Order> {
         | Event::Probed { .. }
         | Event::Held { .. }
         | Event::Voted { .. }
+        | Event::VoteWithdrawn(_)
+        | Event::Reminded(_)
+        | Event::Escalated(_)
+        | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
         | Event::Signalled { .. }

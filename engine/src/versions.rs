@@ -4,7 +4,7 @@
 //! schemas of one workflow lie side by side. [`Engine::migrate`] does so at once, so that the code that reads an old schema can be
 //! removed. One that this version cannot read is never touched, and said to be in the way.
 
-use crate::{Engine, Error, machine::Machine};
+use crate::{Engine, Error};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -33,6 +33,7 @@ fn record(n: u64, body: usize) -> Record {
         requested_by: "ada".into(),
         created_at: Timestamp(n),
         updated_at: Timestamp(n),
+        attributes: Default::default(),
         body: vec![b'x'; body],
     }
 }

@@ -29,6 +29,7 @@ fn started(n: u64, tenants: u64) -> Commit {
         requested_by: "nobody".into(),
         created_at: Timestamp(n),
         updated_at: Timestamp(n),
+        attributes: Default::default(),
         body: vec![b'x'; 400],
     };
     let task = |slot| Task { id: TaskId { execution: id, visit: 1, slot }, due: Timestamp(n), body: vec![] };

@@ -118,7 +118,8 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         }
         Schedules::Show { name } => client.get(&at(&name)).await?.value()?,
         Schedules::Set { name, file } => {
-            let body = Body { media: "application/yaml", text: files::read(&file)?, key: None };
+            let body =
+                Body { media: "application/yaml", text: files::read(&file)?, key: None, labels: Vec::new() };
             client.put(&at(&name), body).await?.value()?
         }
         Schedules::Pause { name, reason } => ask(&name, "pause", json!({ "reason": reason })).await?,

@@ -53,3 +53,4 @@ pub(crate) use idempotency::{KEPT_FOR, Kept as KeptAnswer};
 pub(crate) use route::router;
 pub use route::{Access, Rule, codes, rules};
 pub(crate) use startable::InName;
+pub(crate) use view::time;

@@ -95,7 +95,7 @@ impl Startable {
     }
 
     fn request(&self, data: &Value) -> (Text, Parameters) {
-        let text = Text { text: data.to_string(), media: "application/json".into() };
+        let text = Text { text: data.to_string(), media: "application/json".into(), labels: Vec::new() };
         (text, self.asked.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     }
 }

@@ -9,7 +9,7 @@ use store::{Entry, Record, Timestamp};
 use workflows::{platform::Platform, policy::duration};
 
 /// `at` as RFC 3339, in UTC and to the millisecond.
-pub(super) fn time(at: Timestamp) -> String {
+pub(crate) fn time(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(DateTime::from_timestamp_millis);
     at.unwrap_or(DateTime::UNIX_EPOCH).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
@@ -156,6 +156,7 @@ fn attempts(body: &Value) -> Value {
             "doubt": slot.get("doubt").cloned().unwrap_or(json!(false)),
             "edition": slot.get("edition").cloned().unwrap_or(json!(0)),
             "last": slot.get("last").filter(|last| !last.is_null()).or_else(|| slot.pointer("/settled/Err")),
+            "beat": slot.get("beat"),
         })
     };
     told.map(one).collect()

@@ -6,7 +6,9 @@
 //! each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's lease. ADR 0008.
 
 mod breaker;
+mod changing;
 mod gate;
+mod leaving;
 mod line;
 mod passing;
 mod rule;
@@ -21,9 +23,10 @@ pub use status::{KeyStatus, Waiting};
 #[cfg(test)]
 pub(crate) use gate::Terms;
 pub(crate) use gate::Verdict;
+pub(crate) use leaving::{Left, verdict};
 #[cfg(test)]
 pub(crate) use line::{Lines, Waiter};
-pub(crate) use passing::{Pass, Passed, verdict};
+pub(crate) use passing::Pass;
 pub(crate) use shell::{Inside, Limits};
 
 /// What becomes of the places of an action that answers that it is not done yet.

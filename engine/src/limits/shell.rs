@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 /// How long the rules are used as they were read. An operator's change through this process is seen at once.
 const READ_AGAIN: Duration = SECOND.saturating_mul(2);
 /// Attempts of one process that change what stands at a key wait for each other here rather than conflict in the store.
-const TURNSTILES: usize = 16;
+const TURNSTILES: usize = 64;
 
 /// What an engine remembers of limits; lost with the process, and found again.
 pub(crate) struct Limits {

@@ -46,6 +46,7 @@ async fn write(store: &dyn Store, made: Made) {
         created_at: Timestamp(made.n),
         updated_at: Timestamp(made.ended),
         body: serde_json::to_vec(&made.body).unwrap(),
+        attributes: Default::default(),
     };
     let entry = |_| Entry {
         sequence: Sequence(0),

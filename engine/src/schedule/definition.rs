@@ -102,7 +102,6 @@ pub enum CatchUp {
 
 /// Days on which nothing is started, in the schedule's zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Exclusion {
     /// The first day.
     pub from: NaiveDate,

@@ -61,6 +61,8 @@ impl From<Error> for Unstarted {
             | Error::Refused(_)
             | Error::Unreadable { .. }
             | Error::KeyReused { .. }
+            | Error::NeedsSecond { .. }
+            | Error::NoProposal { .. }
             | Error::NeedsParent { .. } => Self::Refused(error.to_string()),
         }
     }
@@ -258,8 +260,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let why = format!("version {} of the schedule is not on record", occurrence.version);
             return Ok(Began::Not(Tried::Refused(why)));
         };
-        let key = format!("schedule/{name}/{moment}");
-        let mut request = Request::of(by.clone()).once(&key, &key).with(reads, puts);
+        let key = format!("schedule:{name}/{moment}");
+        let mut request = Request::of(by.clone()).once(&key, &key).with(reads, puts).scheduled(name);
         if let Some(id) = occurrence.execution {
             request = request.named(id);
         }

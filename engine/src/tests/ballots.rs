@@ -5,9 +5,10 @@ use super::{
     random::Random,
 };
 use crate::{
-    Ballot, BreakGlass, DAY, Escalation, Event, HOUR, MINUTE, Mandate, Order, Person, PlanDigest, Procedure,
-    Reminders, Ruling, Seat, Verdict, Vote, What,
+    ActionError, Ballot, BreakGlass, DAY, Escalation, Event, HOUR, MINUTE, Mandate, Order, Person,
+    PlanDigest, Procedure, Reminders, Repair, Ruling, Seat, Ticket, Verdict, Vote, What,
 };
+use serde_json::json;
 use store::Timestamp;
 
 const NAMES: [&str; 7] = ["rita", "ada", "bob", "carl", "dan", "eve", "bea"];
@@ -182,7 +183,7 @@ impl History {
         let visit = self.asked.exec.visit;
         let name = (*self.random.pick(&NAMES)).to_owned();
         let order = Order { by: name, reason: "so".into() };
-        match self.random.below(20) {
+        match self.random.below(22) {
             0..=9 => {
                 let (vote, digest) = vote(&self.asked, &self.known, &mut self.random);
                 Event::Voted { vote, digest }
@@ -192,7 +193,27 @@ impl History {
             16 => Event::PauseRequested(order),
             17 => Event::ResumeRequested(order),
             18 => Event::RetryRequested(order),
+            19 => self.steer(order),
             _ => Event::Signalled { name: "go".into() },
+        }
+    }
+
+    /// What operators may do beside: mend what is parked, agree to somebody else's command, say how an attempt ended.
+    fn steer(&mut self, order: Order) -> Event {
+        let (ticket, slot) = (Ticket { visit: self.asked.exec.visit, slot: 0 }, 0);
+        let evidence = "so they say".to_owned();
+        let repair = match self.random.below(5) {
+            0 => Repair::Edit { patch: json!({ "plan": self.random.below(5) }) },
+            1 => Repair::Edit { patch: json!({ "destroys": true }) },
+            2 => Repair::Skip { slot: None },
+            3 => Repair::MarkDone { slot, output: json!(null), evidence },
+            _ => return Event::Settled { ticket, result: Err(ActionError::permanent("it.fails", "so")) },
+        };
+        let event = Event::Repaired { repair, order };
+        if self.random.one_in(2) {
+            event
+        } else {
+            Event::Seconded { event: Box::new(event), by: "zoe".into() }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::question::{Question, START, person};
 use crate::{
-    BreakGlass, DAY, Engine, Entity, Error, Escalation, HOUR, MINUTE, ManualClock, Notification, Order,
-    PlanDigest, Procedure, Refusal, Reminders, Request, Review, ReviewDone, Seat, Verdict, Vote,
+    BreakGlass, DAY, Engine, Entity, Error, Escalation, HOUR, ManualClock, Notification, Order, PlanDigest,
+    Procedure, Refusal, Reminders, Request, Review, ReviewDone, Seat, Verdict, Vote,
 };
 use std::sync::Arc;
 use store::{Commit, ExecutionId, Key, Memory, Put, Store};

@@ -168,6 +168,7 @@ impl Bench {
             created_at: NOW,
             updated_at: NOW,
             body: body.trim().as_bytes().to_vec(),
+            attributes: Default::default(),
         };
         let record = Some(Write { record, expected: None });
         self.store.commit(Commit { record, ..Commit::default() }).await.unwrap();
@@ -241,13 +242,15 @@ async fn a_migration_rewrites_what_it_can_with_a_line_in_the_journal_and_leaves_
     let [one, weighing, two, _] = bench.all().await;
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let untouched = new.record(weighing).await.unwrap();
+    let before = new.record(one).await.unwrap().revision;
 
     let done = new.migrate(Some("parcel"), "olga").await.unwrap();
 
     assert_eq!(done.iter().filter(|one| one.answer == Answer::Did(3)).count(), 2);
     for id in [one, two] {
         let record = new.record(id).await.unwrap();
-        assert_eq!((record.schema, record.state.as_str(), record.revision), (3, "AtDoor", Revision(2)));
+        assert_eq!((record.schema, record.state.as_str()), (3, "AtDoor"));
+        assert!(record.revision > before);
         let history = new.journal(id).await.unwrap();
         let line = history.last().unwrap();
         assert_eq!((line.event.as_str(), line.actor.as_str()), ("migrated", "olga"));

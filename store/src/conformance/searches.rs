@@ -32,7 +32,7 @@ const DAY: u64 = 86_400_000;
 const TENANTS: &[&str] = &["", "acme", "ac", "zeta"];
 const STATES: &[&str] = &["Reviewing", "Carving", "Active"];
 const PHASES: &[&str] = &["forward", "parked", "finished"];
-const CODES: &[&str] = &["gpu.busy", "gpu.lost", "net.down", "outcome_unknown"];
+const CODES: &[&str] = &["shop.busy", "shop.lost", "net.down", "outcome_unknown"];
 
 fn values(dice: &mut Dice, of: &[&str]) -> BTreeSet<String> {
     (0..=dice.below(2)).map(|_| dice.pick(of)).collect()
@@ -148,17 +148,17 @@ fn with(n: u64, field: &str, value: &str) -> Record {
 }
 
 async fn as_it_stands(on: On) -> Outcome {
-    commit(&on, create(with(1, "error", "gpu.busy"))).await?;
-    same("at first", found(&on, &Query::is("error", "gpu.busy"), 10).await?, vec![id(1)])?;
-    let moved = Record { open: false, ..with(1, "error", "gpu.lost") };
+    commit(&on, create(with(1, "error", "shop.busy"))).await?;
+    same("at first", found(&on, &Query::is("error", "shop.busy"), 10).await?, vec![id(1)])?;
+    let moved = Record { open: false, ..with(1, "error", "shop.lost") };
     commit(&on, update(moved, 1)).await?;
-    same("what it had", found(&on, &Query::is("error", "gpu.busy"), 10).await?, vec![])?;
-    same("what it has", found(&on, &Query::is("error", "gpu.lost"), 10).await?, vec![id(1)])?;
+    same("what it had", found(&on, &Query::is("error", "shop.busy"), 10).await?, vec![])?;
+    same("what it has", found(&on, &Query::is("error", "shop.lost"), 10).await?, vec![id(1)])?;
     same("finished", found(&on, &Query::is("open", "false"), 10).await?, vec![id(1)])
 }
 
 async fn attributes(on: On) -> Outcome {
-    let first = with(1, "error", "gpu.busy");
+    let first = with(1, "error", "shop.busy");
     commit(&on, create(first.clone())).await?;
     same("kept", must(on.load(id(1)).await)?.map(|record| record.attributes), Some(first.attributes))?;
     commit(&on, update(record(1), 1)).await?;
@@ -181,13 +181,13 @@ async fn long_values(on: On) -> Outcome {
 
 async fn stable(on: On) -> Outcome {
     for n in [2, 4, 6] {
-        commit(&on, create(with(n, "error", "gpu.busy"))).await?;
+        commit(&on, create(with(n, "error", "shop.busy"))).await?;
     }
-    let query = Query::is("error", "gpu.busy");
+    let query = Query::is("error", "shop.busy");
     let first = must(on.search(&query, None, 2).await)?;
     same("cursor", first.next, Some(id(4)))?;
     for n in [1, 3, 5] {
-        commit(&on, create(with(n, "error", "gpu.busy"))).await?;
+        commit(&on, create(with(n, "error", "shop.busy"))).await?;
     }
     let rest = must(on.search(&query, first.next, 10).await)?;
     let rest: Vec<_> = rest.items.iter().map(|record| record.id).collect();

@@ -101,6 +101,10 @@ impl Group {
         if let Some(write) = commit.record.as_ref().filter(|write| owner != Some(&write.record.tenant)) {
             self.changes.push(Change::Tenant(write.record.id, write.record.tenant.clone()));
         }
+        if let Some(erase) = commit.erase.as_ref().filter(|_| erased) {
+            // What is left of its tasks is nobody's.
+            self.changes.push(Change::Tenant(erase.execution, String::new()));
+        }
         self.builder.end();
         Ok(Receipt { sequence, revision, erased })
     }

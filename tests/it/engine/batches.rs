@@ -59,6 +59,7 @@ async fn what_turned_an_execution_back_and_what_blocks_its_way_back_are_both_fou
     let job = bench.start([does(&["a"]), does(&["b"])]).await;
     bench.settle(DAY).await;
 
+    bench.clock.advance(MINUTE);
     assert_eq!(bench.stands(job).await.1, "parked");
     assert_eq!(found(&bench, "stuck and action = Undo and error = stage.broken").await, [job.id]);
     assert_eq!(found(&bench, "reason = compensation_blocked and age > 1s and idle < 2d").await, [job.id]);

@@ -385,7 +385,7 @@ fn a_mistake_in_the_platform_policy_is_named_with_line_and_column() {
         (
             "any_of: [finance]",
             "any_of: [cfo]",
-            "`approvals.onboarding.finance.seats[0].any_of`: not all of these are roles; use platform_ops",
+            "`approvals.onboarding.finance.seats[0].any_of`: not all of these are roles or groups; use platform_ops",
         ),
         (
             "max_replacements: 3",

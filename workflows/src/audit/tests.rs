@@ -47,6 +47,7 @@ fn record(n: u64, tenant: &str) -> Record {
         requested_by: "ada".into(),
         created_at: Timestamp(NOON),
         updated_at: Timestamp(NOON),
+        attributes: Default::default(),
         body: b"{}".to_vec(),
     }
 }

@@ -214,6 +214,17 @@ struct What {
 
 fn what(of: &store::Entry, detail: &Value) -> What {
     let event = detail.pointer("/event").unwrap_or(detail);
+    // A command that a second person agreed to is told as the command it is.
+    let second = event.pointer("/seconded/by").and_then(Value::as_str);
+    let event = event.pointer("/seconded/event").unwrap_or(event);
+    let told = told_of(of, detail, event);
+    match second {
+        Some(second) => What { did: format!("{}, with the consent of {second}", told.did), ..told },
+        None => told,
+    }
+}
+
+fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> What {
     let inner = event.get(&of.event).unwrap_or(&Value::Null);
     let text = |at: &str| inner.pointer(at).and_then(Value::as_str).map(ToOwned::to_owned);
     let plain = |did: &str| What { did: did.into(), ..What::default() };
@@ -229,6 +240,7 @@ fn what(of: &store::Entry, detail: &Value) -> What {
         "resume_requested" => order("resumed {}"),
         "retry_requested" => order("asked to try again in {}"),
         "terminate_requested" => order("closed by force {}"),
+        "repaired" => repaired(inner),
         "settled" => settled(inner, of),
         "deadline_passed" => plain("saw a deadline pass in {}"),
         "overdue" => plain("saw the promised end pass of {}"),
@@ -264,6 +276,21 @@ fn voted(inner: &Value) -> What {
         outcome: Some(outcome.into()),
         reason: text("/vote/reason").as_deref().and_then(shortened),
         digest: text("/digest"),
+    }
+}
+
+/// A repair by its kind; neither the patch nor an answer that was put in by hand.
+fn repaired(inner: &Value) -> What {
+    let text = |at: &str| inner.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let kind = text("/repair/kind").unwrap_or("another way").replace('_', " ");
+    let slot = inner.pointer("/repair/slot").and_then(Value::as_u64);
+    let slot = slot.map(|slot| format!(" of slot {slot}")).unwrap_or_default();
+    let words = [text("/order/reason"), text("/repair/evidence")];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    What {
+        did: format!("repaired {{}} by {kind}{slot}"),
+        reason: shortened(&words.join("; shown by: ")),
+        ..What::default()
     }
 }
 

@@ -56,7 +56,7 @@ async fn five_hours(cut: Option<Cut>) -> usize {
 #[tokio::test]
 async fn a_crash_around_any_commit_leaves_an_occurrence_started_once_or_not_yet() {
     let commits = five_hours(None).await;
-    assert!(commits > 20, "{commits}");
+    assert!(commits >= 20, "{commits}");
     for nth in 1..=commits {
         five_hours(Some(Cut::Before(nth))).await;
         five_hours(Some(Cut::After(nth))).await;

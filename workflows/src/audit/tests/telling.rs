@@ -31,6 +31,8 @@ fn case(digest: &str, opened_at: u64) -> ApprovalCase {
         deadline: None,
         ruling: Some("granted".into()),
         closed_at: None,
+        procedure: engine::Procedure::default(),
+        history: vec![],
     }
 }
 
@@ -75,6 +77,7 @@ fn an_end_and_a_failure_are_told_with_their_outcome() {
         open: false,
         reason: Some("rolled_back".into()),
         updated_at: Timestamp(NOON + 1_000),
+        attributes: Default::default(),
         ..record(1, "acme")
     };
     let known = Known { record: Some(over), ..Known::default() };
@@ -92,6 +95,22 @@ fn a_late_result_is_told_as_a_refusal() {
     let entry = told(&entry(1, "engine-7", "fenced", &json!({ "task": "t", "epoch": 4 })), 0, &known());
     assert_eq!(entry.outcome.as_deref(), Some("refused"));
     assert!(entry.says.starts_with("engine-7 was refused a late result"), "{}", entry.says);
+}
+
+#[test]
+fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in() {
+    let repair = json!({ "kind": "mark_done", "slot": 2, "output": "hunter2", "evidence": "ticket 7" });
+    let repaired =
+        json!({ "repaired": { "repair": repair, "order": { "by": "ada", "reason": "done by hand" } } });
+    let seconded = json!({ "event": { "seconded": { "event": repaired, "by": "bob" } } });
+
+    let told = told(&entry(1, "ada", "repaired", &seconded), 0, &known());
+
+    assert!(told.says.starts_with(
+        "ada repaired onboarding of tenant/acme by mark done of slot 2, with the consent of bob"
+    ));
+    assert_eq!(told.reason.as_deref(), Some("done by hand; shown by: ticket 7"));
+    assert!(!serde_json::to_string(&told).unwrap().contains("hunter2"));
 }
 
 /// S26.
