@@ -6,9 +6,13 @@
 #[path = "../../engine/examples/hello.rs"]
 mod example;
 
+#[path = "../../docs/examples/booking/src/lib.rs"]
+mod booking;
+
 mod admission;
 mod approvals;
 mod audit;
+mod authoring;
 mod certificate;
 mod cli;
 mod cli_domain;

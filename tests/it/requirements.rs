@@ -1,6 +1,9 @@
 //! The page on what of the domain is met: no row is left out, and every test that it names exists.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 const ROWS: usize = 140;
 
@@ -70,4 +73,29 @@ fn the_count_is_that_of_the_rows() {
 
     let count = format!("Of {ROWS} rows {met} are met, {part} in part, {open} not yet.");
     assert!(page.ends_with(&format!("\n{count}\n")), "{count}");
+}
+
+/// Every scenario has a test that is there, whose comment carries its id.
+#[test]
+fn every_scenario_in_the_docs_has_a_test_that_carries_its_id() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/reliability.md")).unwrap();
+    let rows: Vec<Vec<&str>> =
+        page.lines().filter(|line| line.starts_with("| S")).map(|line| line.split(" | ").collect()).collect();
+    assert_eq!(rows.len(), 48);
+    for row in rows {
+        let id = row[0].trim_start_matches("| ");
+        for test in row[2].trim_end_matches(" |").split("<br>") {
+            let [file, name] = test.split(' ').map(|word| word.trim_matches('`')).collect::<Vec<_>>()[..]
+            else {
+                panic!("{id}: {test}")
+            };
+            let text =
+                fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{id}: {file}: {error}"));
+            let before = text.split(&format!("fn {name}(")).next().unwrap();
+            assert!(before.len() < text.len(), "{id}: {file} has no test {name}");
+            let comment = before.rsplit("\n\n").next().unwrap();
+            assert!(comment.contains(id), "{id}: the comment of {name} does not carry it");
+        }
+    }
 }

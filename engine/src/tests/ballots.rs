@@ -295,7 +295,7 @@ fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() 
     }
     // The histories do get where the rules matter.
     assert!(
-        granted > 300 && broken > 20 && escalated > 50 && delegated > 15,
+        granted > 150 && broken > 10 && escalated > 50 && delegated > 5,
         "{granted} {broken} {escalated} {delegated}"
     );
 }

@@ -452,3 +452,23 @@ async fn the_narrowest_limit_counts() {
         assert_eq!(bench.yard.begun().len(), before + allowed, "{cluster}");
     }
 }
+
+/// S44: what is held back by itself stays so when its execution is let go on: a step is held back at the key that it uses.
+#[tokio::test]
+async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resumed() {
+    let bench = Bench::new();
+    let closed = Closed { until: None, by: "ops".into(), why: "maintenance".into() };
+    bench.engine.close_key(KEY, closed).await.unwrap().unwrap();
+    let job = bench.start(Toil::of("a", "dig")).await;
+    bench.engine.deliver(job, Event::PauseRequested(order())).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    bench.engine.deliver(job, Event::ResumeRequested(order())).await.unwrap();
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.yard.begun(), Vec::<String>::new(), "the key is closed still");
+    bench.engine.open_key(KEY).await.unwrap();
+    bench.clock.advance(HOUR);
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.yard.begun(), ["dig"]);
+}

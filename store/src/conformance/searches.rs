@@ -84,7 +84,7 @@ fn query(dice: &mut Dice, depth: u64) -> Query {
             };
             Query::is(name, value)
         }
-        2 => Query::Begins { field: field(dice), with: dice.pick(&["", "a", "gpu.", "node/1", "o", "z"]) },
+        2 => Query::Begins { field: field(dice), with: dice.pick(&["", "a", "shop.", "node/1", "o", "z"]) },
         3 => Query::Has { field: field(dice) },
         4 => {
             let (from, until) = range(dice, 60);

@@ -211,6 +211,7 @@ async fn records_of_a_version_without_terms_are_found() {
     embedded.close().await.unwrap();
 }
 
+/// S14.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_does_what_memory_does() {
     for seed in 1..=6 {

@@ -46,6 +46,7 @@ impl<W: Workflow<Platform = Stage>> Scene<W> for Home<W> {
     }
 }
 
+/// S23, S24, S25, S28, S30.
 #[tokio::test]
 async fn a_parent_survives_every_fault_crash_and_interruption_of_itself_and_of_its_children() {
     let commits = job("a", [does(&["a"]), Spec::Commit("b".into()), does(&[]), Spec::Listen]);

@@ -48,6 +48,33 @@ async fn two_engines_on_one_store_never_run_a_step_at_once() {
     assert_eq!((all, keys.len()), (200, 200), "every key was used once");
 }
 
+/// S13: the subject is closed by force while a step runs, and taken up anew: the old step's result reaches nobody.
+#[tokio::test]
+async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_follows() {
+    let bench = Bench::new();
+    let guarded = || Job { guard: Some("lifecycle of job".into()), ..Job::of([does(&["a"]), does(&["b"])]) };
+    bench.stage.on("do a", [Reply::Gate]);
+    let old = bench.engine.start(guarded(), Request::by(&requester())).await.unwrap();
+    let slow = bench.engine.clone();
+    let slow = tokio::spawn(async move { slow.work_next().await });
+    while bench.stage.keys.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let order = engine::Order { by: "ops".into(), reason: "stuck".into() };
+    bench.engine.deliver(old.id, engine::Event::TerminateRequested(order)).await.unwrap();
+    let new = bench.engine.start(guarded(), Request::by(&requester())).await.unwrap();
+    let (ended, begun) =
+        (bench.engine.record(old.id).await.unwrap(), bench.engine.record(new.id).await.unwrap());
+
+    bench.stage.gate.add_permits(1);
+    slow.await.unwrap().unwrap();
+
+    assert_eq!(bench.engine.record(old.id).await.unwrap(), ended, "what is over stays as it ended");
+    assert_eq!(bench.engine.record(new.id).await.unwrap(), begun, "and the new one has not begun");
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(new).await.0, "Done");
+}
+
 #[tokio::test]
 async fn a_late_result_is_refused_and_the_refusal_is_in_the_journal() {
     let bench = Bench::new();

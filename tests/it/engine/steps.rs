@@ -20,7 +20,24 @@ async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_include
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
 }
 
-/// S45: what was learnt after an action started must not change how it is undone.
+/// S29: what was done three times is undone three times, each with what was known at its time.
+#[tokio::test]
+async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments() {
+    let bench = Bench::new();
+    bench.stage.on("do z", [permanent()]);
+    bench.start([does(&["a"]), does(&["a"]), does(&["a"]), does(&["z"])]).await;
+
+    bench.settle(DAY).await;
+
+    let undone: Vec<_> = bench.stage.log().into_iter().filter(|line| line.starts_with("undo a")).collect();
+    assert_eq!(undone, ["undo a 2", "undo a 1", "undo a 0"]);
+    let keys = bench.stage.keys.lock().unwrap().clone();
+    let undos: std::collections::BTreeSet<_> =
+        keys.iter().filter(|(key, _)| key.ends_with("/undo")).collect();
+    assert_eq!(undos.len(), 4, "each under a key of its own: {undos:?}");
+}
+
+/// What was learnt after an action started must not change how it is undone.
 #[tokio::test]
 async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
     let bench = Bench::new();

@@ -90,6 +90,7 @@ fn a_sound_workflow_has_no_flaw() {
     assert_eq!(check::<Wired<0>>(), []);
 }
 
+/// S21, S33.
 #[test]
 fn each_way_to_strand_an_execution_is_refused_with_the_state_named() {
     assert_eq!(check::<Wired<1>>(), [Flaw::Unreachable("Middle".into())]);

@@ -56,12 +56,20 @@ impl Workflow for Booking {
     }
 
     fn subject(&self) -> Subject {
-        Subject { tenant: String::new(), name: format!("hall/{}", self.hall), guard: Some(format!("hall/{}", self.hall)) }
+        Subject {
+            tenant: String::new(),
+            name: format!("hall/{}", self.hall),
+            guard: Some(format!("hall/{}", self.hall)),
+        }
     }
 
     fn plan(&self) -> Plan {
         let decides = json!({ "book": self.hall, "euros": self.euros });
-        Plan { title: format!("book {} for {} euros", self.hall, self.euros), decides, placement: json!(null) }
+        Plan {
+            title: format!("book {} for {} euros", self.hall, self.euros),
+            decides,
+            placement: json!(null),
+        }
     }
 
     fn examples() -> Vec<Self> {

@@ -23,7 +23,13 @@ impl Scene<Booking> for Wish {
 
     /// The town as far as it matters: the same before and after a booking that was turned back.
     fn snapshot(&self, town: &Town, _: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
-        let held = town.held.lock().unwrap().iter().map(|hall| (format!("held {hall}"), json!(true))).collect::<Vec<_>>();
+        let held = town
+            .held
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|hall| (format!("held {hall}"), json!(true)))
+            .collect::<Vec<_>>();
         let paid: u32 = town.paid.lock().unwrap().values().sum();
         held.into_iter().chain([("paid".to_owned(), json!(paid))]).collect()
     }
@@ -31,7 +37,10 @@ impl Scene<Booking> for Wish {
     /// What the town itself has seen going wrong.
     fn complaints(&self, town: &Town) -> Vec<String> {
         let paid = town.paid.lock().unwrap();
-        paid.iter().filter(|(_, euros)| **euros != 500).map(|(key, euros)| format!("{key}: paid {euros}")).collect()
+        paid.iter()
+            .filter(|(_, euros)| **euros != 500)
+            .map(|(key, euros)| format!("{key}: paid {euros}"))
+            .collect()
     }
 }
 
