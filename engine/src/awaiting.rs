@@ -31,7 +31,7 @@ enum Look {
     /// It was started, and its start committed.
     Born,
     /// The slot's attempt ends so, if the link is still as it was read.
-    Settled(Result<Value, ActionError>, Also),
+    Settled(Result<Value, ActionError>, Box<Also>),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -44,13 +44,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // As with ledger actions: what has changed since the lease is looked at anew.
-            let Directive::Run { deed, .. } = machine.directive(&record, ticket)? else {
+            let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
             let watch = Stopwatch::start();
-            let (result, also, settle) = match self.bend(&deed, call) {
+            let (result, also, settle) = match self.bend(&work.deed, call) {
                 Bend::Before(error) => (Err(error), Also::default(), Some(settle)),
-                bend => match self.look(&deed, &record, call, settle).await {
+                bend => match self.look(&work.deed, &record, call, settle).await {
                     Err(Error::Store(store::Error::Conflict { .. })) => {
                         self.inner.metrics.conflict();
                         continue;
@@ -58,16 +58,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     Err(error) => return Err(error),
                     Ok(looked) => match (looked, bend) {
                         (Look::Born, Bend::After(error)) => (Err(error), Also::default(), None),
-                        (Look::Settled(_, also), Bend::After(error)) => (Err(error), also, Some(settle)),
+                        (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
                         (Look::Born, _) => {
-                            self.count(deed.name, &Ok(Value::Null), watch.elapsed());
+                            self.count(work.deed.name, &Ok(Value::Null), watch.elapsed());
                             return Ok(());
                         }
-                        (Look::Settled(result, also), _) => (result, also, Some(settle)),
+                        (Look::Settled(result, also), _) => (result, *also, Some(settle)),
                     },
                 },
             };
-            self.count(deed.name, &result, watch.elapsed());
+            self.count(work.deed.name, &result, watch.elapsed());
             let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
@@ -131,7 +131,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
         let descent = match descent(child, parent, standing) {
             Ok(descent) => descent,
-            Err(error) => return Ok(Look::Settled(Err(error), Also::default())),
+            Err(error) => return Ok(Look::Settled(Err(error), Box::default())),
         };
         let id = ExecutionId::new(now, self.inner.clock.entropy());
         let machine = self.machine(child.workflow(), child.schema())?;
@@ -139,7 +139,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(next) => next,
             Err(error) => {
                 let error = ActionError::permanent("child.unreadable", error);
-                return Ok(Look::Settled(Err(error), Also::default()));
+                return Ok(Look::Settled(Err(error), Box::default()));
             }
         };
         let link = Child {
@@ -179,7 +179,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Err(Error::Store(store::Error::Busy { guard, holder })) => {
                 let why = format!("execution {holder} holds {guard:?}");
-                Ok(Look::Settled(Err(pending("child.guard_taken", GUARD_AGAIN, why)), Also::default()))
+                Ok(Look::Settled(Err(pending("child.guard_taken", GUARD_AGAIN, why)), Box::default()))
             }
             Err(error) => Err(error),
         }
@@ -200,7 +200,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let failed = result.is_err().then(|| Child { failed: true, ..link }.put());
                 let also =
                     Also { reads: vec![read], documents: failed.into_iter().collect(), ..Also::default() };
-                Look::Settled(result, also)
+                Look::Settled(result, Box::new(also))
             }
             None => wait_for(link, read, waiter, if record.phase == "parked" { PARKED } else { RUNNING }),
         })
@@ -236,7 +236,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 None => return Ok(wait_for(link, read, waiter, GOES_ON)),
             }
         }
-        Ok(Look::Settled(Ok(answer), Also::default()))
+        Ok(Look::Settled(Ok(answer), Box::default()))
     }
 
     async fn child(&self, link: &Child) -> Result<(Record, Option<Ended>), Error> {
@@ -291,7 +291,7 @@ fn wait_for(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)
     if link.waiter != Some(waiter) {
         also.documents.push(Child { waiter: Some(waiter), ..link }.put());
     }
-    Look::Settled(Err(pending(code, LOOK_AGAIN, why)), also)
+    Look::Settled(Err(pending(code, LOOK_AGAIN, why)), Box::new(also))
 }
 
 fn pending(code: &str, after: Duration, message: String) -> ActionError {

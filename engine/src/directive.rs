@@ -9,21 +9,8 @@ use std::time::Duration;
 /// What the shell should do with a task that has fallen due.
 #[derive(Debug)]
 pub(crate) enum Directive<P> {
-    /// Perform this; `doubt` says that an earlier attempt may have taken effect.
-    Run {
-        deed: Deed<P>,
-        state: String,
-        entered: u32,
-        slot: u32,
-        edition: u32,
-        undo: bool,
-        ways: u32,
-        failed: u32,
-        doubt: bool,
-        /// What an earlier attempt last said.
-        beat: Option<String>,
-        limits: Limits,
-    },
+    /// Perform this.
+    Run(Box<Work<P>>),
     /// Deliver this failure without performing anything.
     GiveUp(ActionError),
     /// Deliver that a deadline or a promise has passed.
@@ -32,6 +19,24 @@ pub(crate) enum Directive<P> {
     Hold,
     /// The task is of no use any more.
     Drop,
+}
+
+/// What is to be performed, and what is known of earlier attempts.
+#[derive(Debug)]
+pub(crate) struct Work<P> {
+    pub(crate) deed: Deed<P>,
+    pub(crate) state: String,
+    pub(crate) entered: u32,
+    pub(crate) slot: u32,
+    pub(crate) edition: u32,
+    pub(crate) undo: bool,
+    pub(crate) ways: u32,
+    pub(crate) failed: u32,
+    /// An earlier attempt may have taken effect.
+    pub(crate) doubt: bool,
+    /// What an earlier attempt last said.
+    pub(crate) beat: Option<String>,
+    pub(crate) limits: Limits,
 }
 
 /// The time limits of one attempt.
@@ -94,7 +99,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
     let mut deed = act.branches.swap_remove(ticket.slot as usize).deed;
     deed.keys.append(&mut act.keys);
     let (state, entered) = (exec.state_name().to_owned(), exec.entered);
-    Directive::Run {
+    Directive::Run(Box::new(Work {
         deed,
         state,
         entered,
@@ -106,5 +111,5 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         doubt: slot.doubt,
         beat: slot.beat.clone(),
         limits,
-    }
+    }))
 }

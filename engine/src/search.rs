@@ -181,7 +181,7 @@ mod tests {
             for _ in 0..n % 9 {
                 n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 text.push_str(words[(n >> 33) % words.len()]);
-                text.push_str(if n % 3 == 0 { "" } else { " " });
+                text.push_str(if n.is_multiple_of(3) { "" } else { " " });
             }
             n = n.wrapping_add(1);
             if let Err(misread) = parse(&text, NOW) {

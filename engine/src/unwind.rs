@@ -7,7 +7,7 @@ use crate::{
     Workflow,
     action::{Call, MINUTE},
     child::{CANCEL, is_kept},
-    directive::{Directive, Limits},
+    directive::{Directive, Limits, Work},
     execution::{Fate, state_named},
     step::Decoder,
     transition::Turn,
@@ -94,7 +94,7 @@ pub(crate) fn undo_directive<W: Workflow>(
     let place = unwinding.places.get(ticket.slot as usize);
     let Some(mark) = place.and_then(|place| exec.trail.get(*place)) else { return Directive::Drop };
     match undo_of::<W>(&exec.data, mark) {
-        Ok(deed) => Directive::Run {
+        Ok(deed) => Directive::Run(Box::new(Work {
             deed,
             state: mark.state.clone(),
             entered: mark.entered,
@@ -110,7 +110,7 @@ pub(crate) fn undo_directive<W: Workflow>(
                 heartbeat: None,
                 while_pending: WhilePending::FreesItsPlaces,
             },
-        },
+        })),
         Err(error) => Directive::GiveUp(error),
     }
 }

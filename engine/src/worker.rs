@@ -4,7 +4,7 @@ use crate::{
     ActionError, Call, Class, Engine, Error, Event, Refusal, Stopwatch, Ticket,
     action::{DeedKind, MINUTE, SECOND},
     attempt::Bend,
-    directive::Directive,
+    directive::{Directive, Work},
     engine::{Also, MOST_TRIES},
     ledger::{Decided, decide_knowing},
     message::Message,
@@ -179,7 +179,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.inner.metrics.redelivered();
         }
         let directive = machine.directive(&record, ticket)?;
-        if !matches!(directive, Directive::Run { .. }) {
+        if !matches!(directive, Directive::Run(_)) {
             // It waits at no key any more, and keeps no place.
             self.unwanted(&[lease.task.id]).await;
         }
@@ -195,53 +195,40 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Event::Settled { ticket, result: Err(ActionError { class: Class::Unknown, ..error }) }
             }
             Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error) },
-            Directive::Run { .. } if lease.deliveries > self.inner.options.poison_after => {
+            Directive::Run(_) if lease.deliveries > self.inner.options.poison_after => {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
                 Event::Settled { ticket, result: Err(ActionError::permanent(POISONED, error)) }
             }
-            Directive::Run {
-                deed,
-                state,
-                entered,
-                slot,
-                edition,
-                undo,
-                ways,
-                failed,
-                doubt,
-                beat,
-                limits,
-            } => {
-                let attempt = failed + lease.deliveries;
-                span.record("attempt", attempt);
-                let call = Call {
-                    execution: id,
-                    state,
-                    entered,
-                    slot,
-                    edition,
-                    undo,
-                    ways,
-                    attempt,
-                    epoch: lease.epoch,
-                    last_beat: beat,
-                    beats: None,
-                };
-                let doubt = doubt || lease.deliveries > 1;
-                match deed.kind {
-                    DeedKind::Ledger(_) => return self.settle_ledger(&lease, &call).await,
-                    DeedKind::Child(_) | DeedKind::CancelChild => {
-                        return self.settle_child(&lease, &call).await;
-                    }
-                    DeedKind::Actuator(_) => {
-                        return self
-                            .act_within_limits(&lease, &record.tenant, deed, call, doubt, limits)
-                            .await;
-                    }
-                }
-            }
+            Directive::Run(work) => return self.run_work(&lease, &record.tenant, *work).await,
         };
         self.deliver_settling(id, event, settle).await.map(|_| ())
+    }
+
+    /// Performs what a task asks for, in the way of its kind.
+    async fn run_work(&self, lease: &Lease, tenant: &str, work: Work<P>) -> Result<(), Error> {
+        let attempt = work.failed + lease.deliveries;
+        tracing::Span::current().record("attempt", attempt);
+        let call = Call {
+            execution: lease.task.id.execution,
+            state: work.state,
+            entered: work.entered,
+            slot: work.slot,
+            edition: work.edition,
+            undo: work.undo,
+            ways: work.ways,
+            attempt,
+            epoch: lease.epoch,
+            last_beat: work.beat,
+            beats: None,
+        };
+        let doubt = work.doubt || lease.deliveries > 1;
+        match work.deed.kind {
+            DeedKind::Ledger(_) => self.settle_ledger(lease, &call).await,
+            DeedKind::Child(_) | DeedKind::CancelChild => self.settle_child(lease, &call).await,
+            DeedKind::Actuator(_) => {
+                self.act_within_limits(lease, tenant, work.deed, call, doubt, work.limits).await
+            }
+        }
     }
 
     /// Decides a ledger action and commits its writes with the transition, on what it read; again on conflict.
@@ -254,13 +241,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let machine = self.machine(&record.workflow, record.schema)?;
             // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
             // it would leave its slot open for good.
-            let Directive::Run { deed, .. } = machine.directive(&record, ticket)? else {
+            let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
-            let DeedKind::Ledger(action) = &deed.kind else { return Err(Error::Contended(id)) };
+            let DeedKind::Ledger(action) = &work.deed.kind else { return Err(Error::Contended(id)) };
             let watch = Stopwatch::start();
             let now = self.inner.clock.now();
-            let Decided { result, reads, puts, tasks } = match self.bend(&deed, call) {
+            let Decided { result, reads, puts, tasks } = match self.bend(&work.deed, call) {
                 Bend::Before(error) | Bend::After(error) => {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
@@ -272,7 +259,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             };
             let also = Also { reads, documents: puts, tasks, ..Also::default() };
-            self.count(deed.name, &result, watch.elapsed());
+            self.count(work.deed.name, &result, watch.elapsed());
             let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),

@@ -56,7 +56,8 @@ fn id(n: u64) -> ExecutionId {
 /// The `n`th execution: nineteen of twenty have finished; of the open ones some wait for people, and few are parked.
 fn record(n: u64) -> Record {
     let draw = mixed(n);
-    let (open, parked, asking) = (draw % 20 == 0, draw % 1_000 == 0, draw % 20 == 0 && draw % 60 == 0);
+    let (open, parked, asking) =
+        (draw.is_multiple_of(20), draw.is_multiple_of(1_000), draw.is_multiple_of(60));
     let (phase, reason, state) = match (open, parked) {
         (_, true) => ("parked", Some(pick(REASONS, draw / 1_000)), "CarvingSlices"),
         (true, false) if asking => ("forward", None, "AwaitingApproval"),
@@ -136,13 +137,16 @@ async fn fill(store: &Arc<Embedded>, records: u64) {
     }
 }
 
+/// What is asked for the `n`th time.
+type Asked = Box<dyn Fn(u64) -> Query>;
+
 /// What is asked for, by the field; another value each time.
-fn searches(records: u64) -> Vec<(&'static str, Box<dyn Fn(u64) -> Query>)> {
+fn searches(records: u64) -> Vec<(&'static str, Asked)> {
     let span = records * EVERY_MS;
     let hour = 3_600_000;
     let at = move |n: u64| START + mixed(n) % span;
     let within = move |n: u64| (Timestamp(at(n)), Timestamp(at(n) + hour));
-    let is = |field: &'static str, value: Box<dyn Fn(u64) -> String>| -> Box<dyn Fn(u64) -> Query> {
+    let is = |field: &'static str, value: Box<dyn Fn(u64) -> String>| -> Asked {
         Box::new(move |n| Query::is(field, value(n)))
     };
     vec![

@@ -81,6 +81,7 @@ pub(crate) enum Code {
 impl Code {
     /// Name, status, title, and what to do.
     #[rustfmt::skip]
+    #[expect(clippy::too_many_lines, reason = "a table: one line a code")]
     pub(crate) fn facts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
             Self::Malformed => ("request.malformed", 400, "The request cannot be read", "read the detail, and errors where there are any"),

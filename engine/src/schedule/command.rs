@@ -173,7 +173,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             let now = view.now();
             // Expressions name full seconds: a moment that is none is nobody else's.
-            let mut nominal = Timestamp(if now.0 % 1_000 == 0 { now.0 + 1 } else { now.0 });
+            let mut nominal = Timestamp(if now.0.is_multiple_of(1_000) { now.0 + 1 } else { now.0 });
             while view.get::<Occurrence>(&Occurrence::key(&standing.name, nominal))?.is_some() {
                 nominal = Timestamp(nominal.0 + if nominal.0 % 1_000 == 999 { 2 } else { 1 });
             }

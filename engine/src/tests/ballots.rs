@@ -282,11 +282,10 @@ fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() 
         for _ in 0..60 {
             let before = history.asked.exec.ballot.clone();
             history.step();
-            if history.asked.exec.state == State::Listening && before.is_some() {
+            if let Some(before) = before.filter(|_| history.asked.exec.state == State::Listening) {
                 granted += 1;
                 let by = &history.asked.exec.authorisation.as_ref().unwrap().by;
                 broken += usize::from(matches!(by, crate::Authoriser::BreakGlass { .. }));
-                let before = before.unwrap();
                 escalated +=
                     usize::from(before.history.iter().any(|h| matches!(h.what, What::Escalated { .. })));
                 delegated += usize::from(before.votes.iter().any(|vote| vote.on_behalf_of.is_some()));

@@ -70,7 +70,7 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
             for (j, to) in begun.iter().enumerate().skip(i) {
                 let allowed = u64::from(rate.burst) * 2_000 + (to - from) * u64::from(rate.times);
                 assert!(
-                    (j - i + 1) as u64 * 2_000 <= allowed + 2_000 * 1,
+                    (j - i + 1) as u64 * 2_000 <= allowed + 2_000,
                     "{} in {} ms by {rate:?}",
                     j - i + 1,
                     to - from
