@@ -26,7 +26,7 @@ tokio::task_local! {
 }
 
 /// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
-/// under [`Behalf::NOBODY`]. Work that it spawns is not.
+/// outside of any execution. Work that it spawns is not.
 pub async fn on_behalf<F: Future>(of: Behalf, work: F) -> F::Output {
     BEHALF.scope(of, work).await
 }

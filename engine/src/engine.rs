@@ -3,7 +3,7 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Person, Undecided, View, Workflow,
+    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Request, Undecided, View, Workflow,
     attributes::bounded,
     behalf, check,
     kin::family,
@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Attributes, Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
+use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
 use tokio::sync::Notify;
 
 /// How often a call decides again before it gives up on a contended execution.
@@ -76,64 +76,6 @@ impl fmt::Display for Unsound {
 }
 
 impl std::error::Error for Unsound {}
-
-/// Who asks for an execution, and what else its start commits.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    by: String,
-    id: Option<ExecutionId>,
-    once: Option<(String, String)>,
-    documents: Vec<Put>,
-    reads: Vec<Read>,
-    attributes: Attributes,
-}
-
-impl Request {
-    /// Asked for by `person`.
-    #[must_use]
-    pub fn by(person: &Person) -> Self {
-        Self::of(person.name.clone())
-    }
-
-    pub(crate) fn of(by: String) -> Self {
-        Self { by, ..Self::default() }
-    }
-
-    /// What the execution is to be called, so that documents of the same commit can name it.
-    pub(crate) fn named(mut self, id: ExecutionId) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
-    #[must_use]
-    pub fn once(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
-        self.once = Some((key.into(), fingerprint.into()));
-        self
-    }
-
-    /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.
-    #[must_use]
-    pub fn labelled(mut self, label: impl Into<String>) -> Self {
-        self.attributes.entry("label".into()).or_default().insert(label.into());
-        self
-    }
-
-    /// Started by the schedule of this name; it is found by that.
-    #[must_use]
-    pub fn scheduled(mut self, schedule: impl Into<String>) -> Self {
-        self.attributes.entry("schedule".into()).or_default().insert(schedule.into());
-        self
-    }
-
-    /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
-    #[must_use]
-    pub fn with(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
-        self.reads.extend(reads);
-        self.documents.extend(documents);
-        self
-    }
-}
 
 /// What else a commit carries beside an execution's own.
 #[derive(Debug, Default)]

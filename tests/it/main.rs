@@ -26,6 +26,7 @@ mod http;
 mod incidents;
 mod layers;
 mod limits;
+mod notify;
 mod offboarding;
 mod onboarding;
 mod placement;

@@ -316,3 +316,18 @@ async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
     let tried = bench.stage.keys.lock().unwrap().len();
     assert_eq!((phase.as_str(), reason.as_deref(), tried), ("parked", Some("outcome_unknown"), 1));
 }
+
+/// The commit that parks an execution says so to whoever operates.
+#[tokio::test]
+async fn a_park_is_told_once_by_the_commit_that_parks() {
+    let bench = Bench::new();
+    let started = bench.parked().await;
+
+    let told = bench.store.documents("notifications", "", None, 10).await.unwrap().items;
+
+    let told: Vec<Value> = told.iter().map(|found| serde_json::from_slice(&found.body).unwrap()).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["kind"], &told[0]["to"]), (&json!("execution.parked"), &json!(["platform_ops"])));
+    assert_eq!(told[0]["about"], started.id.to_string());
+    assert!(told[0]["text"].as_str().unwrap().contains("past_pivot_failure"), "{told:?}");
+}

@@ -1,0 +1,62 @@
+//! What is asked for when an execution is to start.
+
+use crate::Person;
+use store::{Attributes, ExecutionId, Put, Read};
+
+/// Who asks for an execution, and what else its start commits.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub(crate) by: String,
+    pub(crate) id: Option<ExecutionId>,
+    pub(crate) once: Option<(String, String)>,
+    pub(crate) documents: Vec<Put>,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) attributes: Attributes,
+}
+
+impl Request {
+    /// Asked for by `person`.
+    #[must_use]
+    pub fn by(person: &Person) -> Self {
+        Self::of(person.name.clone())
+    }
+
+    pub(crate) fn of(by: String) -> Self {
+        Self { by, ..Self::default() }
+    }
+
+    /// What the execution is to be called, so that documents of the same commit can name it.
+    pub(crate) fn named(mut self, id: ExecutionId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
+    #[must_use]
+    pub fn once(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
+        self.once = Some((key.into(), fingerprint.into()));
+        self
+    }
+
+    /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.
+    #[must_use]
+    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+        self.attributes.entry("label".into()).or_default().insert(label.into());
+        self
+    }
+
+    /// Started by the schedule of this name; it is found by that.
+    #[must_use]
+    pub fn scheduled(mut self, schedule: impl Into<String>) -> Self {
+        self.attributes.entry("schedule".into()).or_default().insert(schedule.into());
+        self
+    }
+
+    /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
+    #[must_use]
+    pub fn with(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
+        self.reads.extend(reads);
+        self.documents.extend(documents);
+        self
+    }
+}

@@ -1,0 +1,97 @@
+//! Notifications leave the house: signed, again until they are taken, and never to another address.
+
+use crate::served::Running;
+use axum::{
+    Router,
+    body::Bytes,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Redirect},
+    routing::post,
+};
+use engine::{Clock as _, Notification};
+use ring::hmac;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use store::{Commit, Embedded, Key, Options, Put, Store};
+
+const SECRET: &str = "a secret of more than sixteen bytes";
+
+type Heard = Arc<Mutex<Vec<(Option<String>, Bytes)>>>;
+
+/// Somebody who listens: too busy at first, then tries to send the sender elsewhere, then takes what comes.
+async fn listener() -> (String, Heard) {
+    let heard = Heard::default();
+    let ears = heard.clone();
+    let hear = move |headers: HeaderMap, body: Bytes| async move {
+        let signature = headers.get("tenure-signature").map(|value| value.to_str().unwrap().to_owned());
+        let mut heard = ears.lock().unwrap();
+        heard.push((signature, body));
+        match heard.len() {
+            1 => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            2 => Redirect::temporary("/elsewhere").into_response(),
+            _ => StatusCode::NO_CONTENT.into_response(),
+        }
+    };
+    let app = Router::new().route("/hook", post(hear)).route("/elsewhere", post(StatusCode::IM_A_TEAPOT));
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", socket.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(socket, app).await });
+    (url, heard)
+}
+
+fn open(dir: &Path) -> Embedded {
+    let dir = dir.join("tenure-data/store");
+    std::fs::create_dir_all(&dir).unwrap();
+    Embedded::open(&dir, Options::default()).unwrap().store
+}
+
+#[tokio::test]
+async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = Notification {
+        id: "e-1.parked.3".into(),
+        kind: "execution.parked".into(),
+        about: "e-1".into(),
+        to: vec!["platform_ops".into()],
+        text: "onboarding tenant/acme waits for an operator".into(),
+        at: engine::SystemClock.now(),
+    };
+    let key = Key::new("notifications", &told.id);
+    let documents = vec![Put { key: key.clone(), body: serde_json::to_vec(&told).ok() }];
+    let store = open(dir.path());
+    store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
+    let (url, heard) = listener().await;
+
+    let variables =
+        [("TENURE_NOTIFY_URL", url.as_str()), ("TENURE_NOTIFY_SECRET_FILE", secret.to_str().unwrap())];
+    let running = Running::start(dir.path(), &variables);
+    while heard.lock().unwrap().len() < 3 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // It is taken once the answer has arrived.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(running.stop(Signal::TERM), Some(0));
+
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard.len(), 3, "no more once it was taken");
+    let (signature, body) = heard.last().unwrap();
+    assert!(heard.iter().all(|(_, other)| other == body), "the same each time");
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), body);
+    let wanted: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(signature.as_deref(), Some(format!("sha256={wanted}").as_str()));
+    let event: Value = serde_json::from_slice(body).unwrap();
+    assert_eq!((&event["specversion"], &event["type"]), (&json!("1.0"), &json!("tenure.execution.parked")));
+    assert_eq!((&event["id"], &event["data"]["to"]), (&json!("e-1.parked.3"), &json!(["platform_ops"])));
+    let store = open(dir.path());
+    assert_eq!(store.document(&key).await.unwrap(), None);
+    store.close().await.unwrap();
+}
