@@ -97,7 +97,7 @@ pub fn try_one(mutation: &Mutation, root: &Path, target: &Path, seeds: u64) -> R
         .args(["build", "--quiet", "--locked", "-p", package, "--bin", &mutation.with])
         .current_dir(root)
         .env("CARGO_TARGET_DIR", target)
-        .env("RUSTFLAGS", "-Awarnings")
+        .stderr(std::process::Stdio::null())
         .status();
     if !built.map_err(|error| error.to_string())?.success() {
         return Err(format!("{}: the broken code does not build", mutation.name));
