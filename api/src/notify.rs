@@ -6,7 +6,7 @@
 
 use crate::{app::Shared, config::Notify};
 use engine::Notification;
-use reqwest::{Client, redirect::Policy};
+use reqwest::{Client, StatusCode, redirect::Policy};
 use ring::hmac;
 use serde_json::json;
 use std::{path::Path, time::Duration};
@@ -17,6 +17,8 @@ use tokio::sync::watch;
 pub(crate) const COLLECTION: &str = "notifications";
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(2);
+/// How often it is looked where nobody is to be told: for what is old.
+const IDLE: Duration = Duration::from_secs(60);
 /// How long what nobody takes is kept.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How long an answer is waited for.
@@ -36,14 +38,15 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
         }
     };
     let clock = app.engine.clock().clone();
-    let mut pause = EVERY;
+    let every = if sender.is_some() { EVERY } else { IDLE };
+    let mut pause = every;
     loop {
         let worked = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             worked = round(&app, sender.as_ref()) => worked,
         };
         pause = match worked {
-            Ok(()) => EVERY,
+            Ok(()) => every,
             Err(why) => {
                 app.requests.notify_failed();
                 tracing::warn!(why, "a notification was not taken; trying again");
@@ -57,11 +60,13 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Sends what there is, in the order of ids, and forgets what is old.
+/// Sends what there is, in the order of ids, and forgets what is old. One that is answered and not taken keeps none of the
+/// others back; a receiver that cannot be reached ends the round.
 async fn round(app: &Shared, sender: Option<&Sender>) -> Result<(), String> {
     let store = app.engine.store();
     let mut after: Option<String> = None;
     let mut waiting = 0;
+    let mut refused = None;
     loop {
         let page =
             store.documents(COLLECTION, "", after.as_deref(), PAGE).await.map_err(|e| e.to_string())?;
@@ -73,8 +78,13 @@ async fn round(app: &Shared, sender: Option<&Sender>) -> Result<(), String> {
             let old = app.engine.clock().now().since(told.at) > KEPT;
             match sender {
                 Some(sender) if !old => {
-                    sender.send(&told).await?;
-                    forget(app, found).await;
+                    let status = sender.send(&told).await?;
+                    if status.is_success() {
+                        forget(app, found).await;
+                    } else {
+                        waiting += 1;
+                        refused = Some(format!("{} was answered with {status}", told.id));
+                    }
                 }
                 Some(_) | None if old => forget(app, found).await,
                 Some(_) | None => waiting += 1,
@@ -83,7 +93,7 @@ async fn round(app: &Shared, sender: Option<&Sender>) -> Result<(), String> {
         after = page.next;
         if after.is_none() {
             app.requests.notifications(waiting);
-            return Ok(());
+            return refused.map_or(Ok(()), Err);
         }
     }
 }
@@ -117,7 +127,7 @@ impl Sender {
     }
 
     /// Sends one as a CloudEvent; taken is what is answered with a status of success.
-    async fn send(&self, told: &Notification) -> Result<(), String> {
+    async fn send(&self, told: &Notification) -> Result<StatusCode, String> {
         let body = event(told).to_string();
         let mut request =
             self.client.post(&self.url).header("content-type", "application/cloudevents+json; charset=utf-8");
@@ -125,11 +135,7 @@ impl Sender {
             request = request.header("tenure-signature", signature(key, &body));
         }
         let answer = request.body(body).send().await.map_err(|error| error.without_url().to_string())?;
-        if answer.status().is_success() {
-            Ok(())
-        } else {
-            Err(format!("it was answered with {}", answer.status()))
-        }
+        Ok(answer.status())
     }
 }
 

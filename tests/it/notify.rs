@@ -28,6 +28,9 @@ async fn listener() -> (String, Heard) {
     let heard = Heard::default();
     let ears = heard.clone();
     let hear = move |headers: HeaderMap, body: Bytes| async move {
+        if String::from_utf8_lossy(&body).contains("never taken") {
+            return StatusCode::BAD_REQUEST.into_response();
+        }
         let signature = headers.get("tenure-signature").map(|value| value.to_str().unwrap().to_owned());
         let mut heard = ears.lock().unwrap();
         heard.push((signature, body));
@@ -61,8 +64,10 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
         text: "onboarding tenant/acme waits for an operator".into(),
         at: engine::SystemClock.now(),
     };
-    let key = Key::new("notifications", &told.id);
-    let documents = vec![Put { key: key.clone(), body: serde_json::to_vec(&told).ok() }];
+    let never = Notification { id: "a-0.parked.1".into(), text: "never taken".into(), ..told.clone() };
+    let key = |told: &Notification| Key::new("notifications", &told.id);
+    let put = |told: &Notification| Put { key: key(told), body: serde_json::to_vec(told).ok() };
+    let documents = vec![put(&never), put(&told)];
     let store = open(dir.path());
     store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
     store.close().await.unwrap();
@@ -92,6 +97,8 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
     assert_eq!((&event["specversion"], &event["type"]), (&json!("1.0"), &json!("tenure.execution.parked")));
     assert_eq!((&event["id"], &event["data"]["to"]), (&json!("e-1.parked.3"), &json!(["platform_ops"])));
     let store = open(dir.path());
-    assert_eq!(store.document(&key).await.unwrap(), None);
+    assert_eq!(store.document(&key(&told)).await.unwrap(), None);
+    let kept = store.document(&key(&never)).await.unwrap();
+    assert!(kept.is_some(), "what is never taken is kept, and keeps none of the others back");
     store.close().await.unwrap();
 }
