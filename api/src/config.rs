@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     /// Who is told when somebody has to look.
     pub(crate) notify: Notify,
+    /// Whether records are sealed.
+    pub(crate) seal: Seal,
 }
 
 /// What is logged and how.
@@ -190,6 +192,18 @@ pub(crate) struct Notify {
     pub(crate) secret_file: String,
 }
 
+/// Whether records are sealed, with what, and where the keys are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Seal {
+    /// A file with the platform's key, of 64 hexadecimal digits: it wraps the record keys. Default none: records are not sealed.
+    pub(crate) key_file: String,
+    /// The key that wrapped them before, to be wrapped anew by the other. Default none.
+    pub(crate) earlier_key_file: String,
+    /// The folder of the record keys. Default `record-keys` in the data folder.
+    pub(crate) keys: String,
+}
+
 /// A span of time, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
@@ -223,6 +237,7 @@ impl Default for Config {
             audit: Audit::default(),
             retention: Retention::default(),
             notify: Notify::default(),
+            seal: Seal::default(),
         }
     }
 }
@@ -278,6 +293,9 @@ const KEYS: &[&str] = &[
     "notify.url",
     "notify.secret_file",
     "retention.after",
+    "seal.key_file",
+    "seal.earlier_key_file",
+    "seal.keys",
 ];
 
 impl Config {
@@ -321,6 +339,13 @@ impl Config {
         let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
         if !self.notify.url.is_empty() && !is_url(&self.notify.url) {
             return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
+        }
+        if self.seal.key_file.is_empty()
+            && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
+        {
+            return Err(
+                "seal.key_file: name the file of the platform's key, or leave all of `seal` out".into()
+            );
         }
         if self.engine.concurrency == 0 {
             return Err("engine.concurrency: 0 would do nothing; use at least 1".into());

@@ -21,6 +21,7 @@ mod notify;
 mod observing;
 mod retention;
 mod schedules;
+mod sealing;
 mod server;
 
 pub use auth::{Role, Verb};

@@ -10,6 +10,7 @@ use crate::{
     housekeeping, http,
     metrics::{Audited, Requests},
     notify, observing, retention, schedules,
+    sealing::Kept,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
@@ -73,7 +74,8 @@ pub(crate) async fn serve(config: Config) -> Result<(), Failure> {
 
 async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     let world = world(&config)?;
-    let app = assemble(config, store, world)?;
+    let kept = Kept::of(&config, store).await?;
+    let app = assemble(config, kept, world)?;
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data)).await?;
     let listening = TcpListener::bind(app.config.listen).await;
     let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
@@ -159,7 +161,7 @@ fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
-fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Result<Shared, Failure> {
+fn assemble(config: Config, kept: Kept, world: Arc<dyn World>) -> Result<Shared, Failure> {
     let mut registry = Registry::with_prefix("tenure");
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
@@ -177,7 +179,8 @@ fn assemble(config: Config, store: Arc<Embedded>, world: Arc<dyn World>) -> Resu
         ..engine::Options::default()
     };
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
-    let platform = Platform::simulated(world).signed_by(signer.clone());
+    let store = kept.store.clone();
+    let platform = kept.before(Platform::simulated(world).signed_by(signer.clone()));
     let engine = registered(Engine::new(store, Arc::new(SystemClock), platform))?
         .options(options)
         .metrics(metrics)

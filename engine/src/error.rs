@@ -293,6 +293,14 @@ pub enum Error {
         /// What the decoder said.
         why: String,
     },
+    /// The execution's content was destroyed with the record key of its tenant. What it was is still listed.
+    #[error("execution {id} cannot be read any more: {what}")]
+    Destroyed {
+        /// Which one.
+        id: ExecutionId,
+        /// Whose key it was, and which.
+        what: String,
+    },
     /// The key of a request was used for a different one before.
     #[error(
         "key {key:?} was used for a different request, which became execution {execution}; use a new key"

@@ -19,7 +19,7 @@ use std::{
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
 };
-use store::{Entry, ExecutionId, Put, Record, Revision, Sequence, Task, TaskId, Timestamp};
+use store::{Entry, ExecutionId, Put, Record, Revision, Sequence, Task, TaskId, Timestamp, sealed::Unopened};
 
 /// The collections the engine keeps beside its records.
 pub(crate) mod collection {
@@ -233,6 +233,7 @@ fn sheltered<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Res
 
 fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
     let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    there(record)?;
     if record.schema == W::SCHEMA {
         return serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()));
     }
@@ -248,9 +249,20 @@ fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
     serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
 }
 
+/// Fails when a body is sealed and cannot be opened.
+fn there(record: &Record) -> Result<(), Error> {
+    let id = record.id;
+    match Unopened::of(&record.body) {
+        None => Ok(()),
+        Some(said) if said.destroyed_at.is_some() => Err(Error::Destroyed { id, what: said.to_string() }),
+        Some(said) => Err(Error::Unreadable { id, why: said.to_string() }),
+    }
+}
+
 /// The record as this version writes it: nothing but its shape is changed.
 fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Record, Error> {
     let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    there(record)?;
     // Asked for before the whole is read, so that what is in the way is named.
     let body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
     let has = |name: &str| state_named::<W::State>(name).is_some();

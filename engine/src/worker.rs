@@ -146,7 +146,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 tracing::warn!(%error, "left alone");
                 (MINUTE, deliveries.saturating_sub(1))
             }
-            Err(error @ (Error::Unreadable { .. } | Error::Store(store::Error::Corrupt { .. }))) => {
+            Err(
+                error @ (Error::Unreadable { .. }
+                | Error::Destroyed { .. }
+                | Error::Store(store::Error::Corrupt { .. })),
+            ) => {
                 self.inner.metrics.unreadable();
                 tracing::error!(%error, "an execution cannot be read; the others go on");
                 (10 * MINUTE, deliveries.saturating_sub(1))

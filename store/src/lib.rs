@@ -10,11 +10,13 @@
 pub mod conformance;
 mod embedded;
 mod error;
+mod hex;
 mod id;
 mod limits;
 mod memory;
 mod query;
 mod record;
+pub mod sealed;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! How large and how named the parts of a commit may be. Checked before anything is decided, by every store alike.
 
-use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key};
+use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key, sealed};
 use std::collections::BTreeSet;
 
 /// The longest body of a record, task, document or history entry, in bytes.
@@ -112,6 +112,11 @@ fn within(what: impl FnOnce() -> String, size: usize, limit: usize) -> Result<()
     if size > limit { Err(Error::TooLarge { what: what(), size, limit }) } else { Ok(()) }
 }
 
+/// The length of a body as limits see it, in bytes: what sealing adds does not count.
+pub(crate) fn measured(body: &[u8]) -> usize {
+    body.len().saturating_sub(sealed::overhead(body))
+}
+
 struct Sum(usize);
 
 impl Sum {
@@ -155,7 +160,8 @@ impl Sum {
     }
 
     fn body(&mut self, what: impl FnOnce() -> String, body: &[u8]) -> Result<(), Error> {
-        self.add(body.len().saturating_add(PART_BYTES));
-        within(what, body.len(), BODY_LIMIT)
+        let length = measured(body);
+        self.add(length.saturating_add(PART_BYTES));
+        within(what, length, BODY_LIMIT)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     domain_http::{SITES, items},
-    served::{NODES, Ran, Running, Served, large, small, tenure},
+    served::{NODES, Ran, Running, Served, files_with, large, small, tenure},
 };
 use serde_json::{Value, json};
 use std::{fs, path::Path};
@@ -101,7 +101,20 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
 /// S26. What opens doors is in none of the places where things are kept or told.
 #[tokio::test]
 async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
-    let served = Served::start_logged();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let planted = |name: &str, text: &str| {
+        let file = elsewhere.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (webhook, wrapping) = ("w".repeat(40), "c0ffee01".repeat(8));
+    let files = [planted("webhook", &webhook), planted("platform.key", &wrapping)];
+    // Nobody listens there: what is to be sent is signed, and what went wrong is logged.
+    let served = Served::start_logged(&[
+        ("TENURE_NOTIFY_URL", "http://127.0.0.1:1"),
+        ("TENURE_NOTIFY_SECRET_FILE", &files[0]),
+        ("TENURE_SEAL_KEY_FILE", &files[1]),
+    ]);
     served.post("/v1/fleet:import", "application/yaml", SITES).await;
     served
         .post("/v1/fleet:import?cluster=own-1&region=eu", "text/csv", &NODES.replace("8,H100", "1,H100"))
@@ -131,29 +144,19 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     let log = fs::read_to_string(served.dir.path().join("log.txt")).unwrap();
     assert!(log.contains("answered") && log.contains("started"), "the log tells all");
 
-    for whole in [&token, &key, &served.admin] {
+    let pem = fs::read_to_string(served.dir.path().join("tenure-data/certificate-key.pem")).unwrap();
+    let signing = pem.lines().nth(1).unwrap().to_owned();
+    let homes = [(&token, ""), (&key, ""), (&served.admin, "admin.token"), (&webhook, ""), (&wrapping, "")];
+    for (whole, home) in homes.into_iter().chain([(&signing, "certificate-key.pem")]) {
         let secret = whole.rsplit('_').next().unwrap();
         assert!(secret.len() >= 32, "a secret to look for");
         for (place, text) in &told {
             assert!(!text.contains(secret), "{place}");
         }
         let found = files_with(served.dir.path(), secret);
-        let only_admin = |file: &String| file.ends_with("admin.token") && *whole == served.admin;
-        assert!(found.iter().all(only_admin), "{found:?}");
+        assert!(found.iter().all(|file| !home.is_empty() && file.ends_with(home)), "{found:?}");
+        assert_eq!(found.is_empty(), home.is_empty(), "{home}");
     }
-}
-
-fn files_with(dir: &Path, secret: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files_with(&path, secret));
-        } else if fs::read(&path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(secret)) {
-            found.push(path.display().to_string());
-        }
-    }
-    found
 }
 
 /// S60. Killed without a word; what was acknowledged before is sealed after, each once.

@@ -36,6 +36,7 @@ mod quota;
 mod reclaim;
 mod requirements;
 mod schedules;
+mod sealing;
 mod search;
 mod served;
 mod shortage;

@@ -152,10 +152,10 @@ impl Served {
     }
 
     /// Starts with a log of all there is to tell, in `log.txt` of its folder.
-    pub(crate) fn start_logged() -> Self {
+    pub(crate) fn start_logged(variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(dir.path().join("log.txt")).unwrap();
-        Self::start_in(dir, &[("TENURE_LOG", "debug")], log.into())
+        Self::start_in(dir, &[variables, &[("TENURE_LOG", "debug")]].concat(), log.into())
     }
 
     fn start_in(dir: TempDir, variables: &[(&str, &str)], log: Stdio) -> Self {
@@ -286,6 +286,22 @@ impl Ran {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
+}
+
+/// The files within `dir` that hold `text`, as the bytes it is.
+pub(crate) fn files_with(dir: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if std::fs::read(&path)
+            .is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()))
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
 }
 
 /// The text of a page of the documents.

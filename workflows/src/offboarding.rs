@@ -27,8 +27,8 @@ pub use records::{FileRecords, Filed, ValidateRecords};
 
 use crate::{
     actuators::{
-        Admission, Admits, AwaitIdle, DiagnoseRemoval, Eyes, NodeDevices, ReadAdmission, SYSTEMS, Seen,
-        Shredded, SurveyTenant, Thing, codes as actuator_codes,
+        Admission, Admits, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Eyes, NodeDevices, ReadAdmission,
+        SYSTEMS, Seen, Shredded, SurveyTenant, Thing, codes as actuator_codes,
     },
     admission::Ended,
     destruction::{
@@ -181,6 +181,9 @@ pub struct Offboarding {
     pub assembled: Option<Assembled>,
     /// Its signature.
     pub signed: Option<Signed>,
+    /// The record keys that were destroyed after it, where records are sealed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub record_keys: Vec<String>,
 }
 
 /// Where an offboarding stands. Persisted by name.
@@ -234,6 +237,8 @@ pub enum State {
     CertifyingExceptions,
     SigningExceptions,
     FilingExceptions,
+    DestroyingRecords,
+    Ending,
     Closed,
     ClosedWithExceptions,
     Rejected,
@@ -425,7 +430,7 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .record(|me: &mut Self, signed: Signed| me.signed = Some(signed))
                 .then(FilingCertificate),
-            FilingCertificate => act_each(self.certificate()).forward_only().then(Closed),
+            FilingCertificate => act_each(self.certificate()).forward_only().then(DestroyingRecords),
             CertifyingExceptions => act(AssembleCertificate {
                 draft: self.draft(),
                 exceptions: Exceptions::Allow,
@@ -438,7 +443,17 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .record(|me: &mut Self, signed: Signed| me.signed = Some(signed))
                 .then(FilingExceptions),
-            FilingExceptions => act_each(self.certificate()).forward_only().then(ClosedWithExceptions),
+            FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
+
+            // Last of all what is written here about the tenant; this execution, its inventory and its evidence stay.
+            DestroyingRecords => act(DestroyRecordKey { tenant: of })
+                .nothing_to_undo()
+                .destroys()
+                .record(|me: &mut Self, keys: Vec<String>| me.record_keys = keys)
+                .within(DAY)
+                .then(Ending),
+            Ending => when(self.excepted(), "the certificate has exceptions", ClosedWithExceptions)
+                .otherwise("every asset passes", Closed),
 
             Closed | ClosedWithExceptions => end(Outcome::Completed),
             Rejected => end(Outcome::Rejected),

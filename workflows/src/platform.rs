@@ -4,8 +4,11 @@
 //! ledger; what reaches a capability is resolved text and numbers, and a tenant is an opaque label.
 
 use crate::{
-    actuators::{Estate, Gpus, Identity, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
-    backends::simulated::{LocalWorld, Simulated, World, simulated_signer},
+    actuators::{Estate, Gpus, Identity, Keys, Kubernetes, Machines, Objects, Records, Slurm, Workloads},
+    backends::{
+        records::Unsealed,
+        simulated::{LocalWorld, Simulated, World, simulated_signer},
+    },
     destruction::Signer,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -31,6 +34,8 @@ pub struct Platform {
     pub estate: Arc<dyn Estate>,
     /// Machines as hardware.
     pub machines: Arc<dyn Machines>,
+    /// The engine's own records.
+    pub records: Arc<dyn Records>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
     world: Option<Arc<dyn World>>,
@@ -51,6 +56,7 @@ impl Platform {
             workloads: all.clone(),
             estate: all.clone(),
             machines: all,
+            records: Arc::new(Unsealed),
             signer: simulated_signer(),
             world: Some(world),
         }
@@ -60,6 +66,12 @@ impl Platform {
     #[must_use]
     pub fn signed_by(self, signer: Arc<dyn Signer>) -> Self {
         Self { signer, ..self }
+    }
+
+    /// The platform with the engine's own records kept by `records`.
+    #[must_use]
+    pub fn recorded_by(self, records: Arc<dyn Records>) -> Self {
+        Self { records, ..self }
     }
 
     /// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.
@@ -88,6 +100,7 @@ impl Platform {
             ("workloads", self.workloads.backend()),
             ("estate", self.estate.backend()),
             ("machines", self.machines.backend()),
+            ("records", self.records.backend()),
         ])
     }
 }

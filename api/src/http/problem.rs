@@ -173,6 +173,7 @@ impl From<Error> for Problem {
             Error::Undecided(error) => Self::of_action(error),
             Error::NoWorker { .. } => Self::new(Code::NoWorker, error.to_string()),
             Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
+            Error::Destroyed { .. } => Self::new(Code::Destroyed, error.to_string()),
             Error::KeyReused { .. } => Self::new(Code::KeyReused, error.to_string()),
             Error::NeedsParent { .. } => Self::new(Code::NeedsParent, error.to_string()),
             Error::NeedsSecond { .. } => Self::new(Code::NeedsSecond, error.to_string()),

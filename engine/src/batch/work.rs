@@ -129,9 +129,12 @@ async fn give<P: Send + Sync + 'static>(
             let took = Turned { result: BatchResult::Done, why: None };
             let documents = count(&mut counted, &item, key.clone(), took, now);
             match command(engine, &batch, &record, reads.clone(), documents).await {
-                Err(error @ (Error::Refused(_) | Error::NoWorker { .. } | Error::Unreadable { .. })) => {
-                    Turned { result: BatchResult::Refused, why: Some(error.to_string()) }
-                }
+                Err(
+                    error @ (Error::Refused(_)
+                    | Error::NoWorker { .. }
+                    | Error::Unreadable { .. }
+                    | Error::Destroyed { .. }),
+                ) => Turned { result: BatchResult::Refused, why: Some(error.to_string()) },
                 other => {
                     other?;
                     engine.inner.metrics.batched(BatchResult::Done.into());

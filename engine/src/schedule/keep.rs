@@ -60,6 +60,7 @@ impl From<Error> for Unstarted {
             Error::Undecided(_)
             | Error::Refused(_)
             | Error::Unreadable { .. }
+            | Error::Destroyed { .. }
             | Error::KeyReused { .. }
             | Error::NeedsSecond { .. }
             | Error::NoProposal { .. }

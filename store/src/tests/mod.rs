@@ -11,4 +11,5 @@ mod killed;
 mod kit;
 mod lifecycle;
 mod random;
+mod sealing;
 mod transferring;

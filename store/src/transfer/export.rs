@@ -2,7 +2,7 @@
 
 use super::{
     Counts,
-    line::{DocumentLine, EntryLine, FORMAT, Line, RecordLine, TaskLine, VERSION, hex},
+    line::{DocumentLine, EntryLine, FORMAT, Line, RecordLine, TaskLine, VERSION},
 };
 use crate::{
     Embedded, Error, Options,
@@ -11,6 +11,7 @@ use crate::{
         key::{self, Name},
         shared::Shared,
     },
+    hex::hex,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};

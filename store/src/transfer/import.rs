@@ -2,7 +2,7 @@
 
 use super::{
     Counts,
-    line::{FORMAT, LINE_LIMIT, Line, VERSION, hex},
+    line::{FORMAT, LINE_LIMIT, Line, VERSION},
 };
 use crate::{
     BODY_LIMIT, Error, Record, Sequence, TaskId,
@@ -14,6 +14,7 @@ use crate::{
         segment,
         snapshot::{self, Extent},
     },
+    hex::hex,
     limits,
 };
 use sha2::{Digest, Sha256};
@@ -151,7 +152,7 @@ impl Import {
             Line::Record(line) => self.record(&line.record()?)?,
             Line::Entry(line) => {
                 let (entry, place) = line.entry()?;
-                fits(entry.detail.len())?;
+                fits(&entry.detail)?;
                 self.up_to(entry.sequence)?;
                 let key = key::entry(entry.execution, entry.sequence, place);
                 self.put(key, |out, key| codec::put_entry(out, key, &entry))?;
@@ -161,7 +162,7 @@ impl Import {
             }
             Line::Task(line) => {
                 let (task, since, deliveries) = line.task()?;
-                fits(task.body.len())?;
+                fits(&task.body)?;
                 self.up_to(since)?;
                 if deliveries > 0 {
                     self.deliveries.push((task.id, since, deliveries));
@@ -171,7 +172,7 @@ impl Import {
             }
             Line::Document(line) => {
                 let document = line.document()?;
-                fits(document.body.len())?;
+                fits(&document.body)?;
                 limits::check_key(&document.key).map_err(|error| error.to_string())?;
                 self.up_to(document.version)?;
                 let key = key::document(&document.key.collection, &document.key.id);
@@ -227,6 +228,7 @@ impl Import {
     }
 }
 
-fn fits(bytes: usize) -> Result<(), String> {
+fn fits(body: &[u8]) -> Result<(), String> {
+    let bytes = limits::measured(body);
     if bytes > BODY_LIMIT { Err(format!("a body of {bytes} bytes exceeds {BODY_LIMIT}")) } else { Ok(()) }
 }

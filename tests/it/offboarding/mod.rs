@@ -4,6 +4,7 @@ mod books;
 mod holds;
 mod leaving;
 mod nodes;
+mod sealed;
 mod stage;
 
 use engine::{Workflow, check, diagram};

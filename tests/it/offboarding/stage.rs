@@ -24,7 +24,7 @@ async fn ask(engine: &Engine<Platform>, tenant: &TenantId) -> ExecutionId {
 
 pub struct Stage {
     pub engine: Engine<Platform>,
-    pub store: Arc<Memory>,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<ManualClock>,
     pub tenant: TenantId,
     pub id: ExecutionId,
@@ -53,10 +53,18 @@ impl Stage {
     }
 
     pub async fn from(ready: &workflows::proof::Ready) -> Self {
-        let store = Arc::new(Memory::new());
+        Self::on(ready, Arc::new(Memory::new()), |platform, _| platform).await
+    }
+
+    /// The same on a store of one's own, with a platform that is changed before use.
+    pub async fn on(
+        ready: &workflows::proof::Ready,
+        store: Arc<dyn Store>,
+        change: impl FnOnce(Platform, Arc<ManualClock>) -> Platform,
+    ) -> Self {
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
         let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
-        let platform = Platform::simulated(Arc::new(ready.world.fork()));
+        let platform = change(Platform::simulated(Arc::new(ready.world.fork())), clock.clone());
         let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
         let id = ask(&engine, &ready.tenant).await;
         Self { engine, store, clock, tenant: ready.tenant.clone(), id }

@@ -10,6 +10,8 @@ pub const REMAINS: &str = "asset.remains";
 pub const REPLACED: &str = "asset.replaced";
 /// What was asked to go stays.
 pub const STUCK: &str = "asset.stuck";
+/// The audit has not taken over all that is about to become unreadable.
+pub const AUDIT_BEHIND: &str = "audit.behind";
 /// Versions, markers and uploads are being removed.
 pub const EMPTYING: &str = "bucket.emptying";
 /// The bucket still holds objects.
@@ -68,6 +70,8 @@ pub const OBJECT_MISSING: &str = "object.missing";
 pub const TERMINATING: &str = "object.terminating";
 /// A limit on the platform is not what it was, or not what it was set to.
 pub const QUOTA_DRIFTED: &str = "quota.drifted";
+/// The record key of a tenant cannot be destroyed.
+pub const RECORD_KEYS: &str = "records.keys";
 /// A call was sent and no answer came.
 pub const NO_ANSWER: &str = "platform.no_answer";
 /// The target refused the request.
@@ -96,6 +100,10 @@ pub const ALL: &[(&str, &str)] = &[
     (
         STUCK,
         "the message names what keeps it: see that the external resource is gone, take the finalizer off yourself, then retry",
+    ),
+    (
+        AUDIT_BEHIND,
+        "nothing: the audit takes over what is about to become unreadable; if it lasts, see why it does not go on",
     ),
     (EMPTYING, "nothing: it holds more than one call removes, and is being emptied"),
     (
@@ -160,6 +168,7 @@ pub const ALL: &[(&str, &str)] = &[
         QUOTA_DRIFTED,
         "somebody else sets this limit too: find out who by the object's field managers, let one of you do it, then retry",
     ),
+    (RECORD_KEYS, "see that the folder of record keys is there and can be written, then retry"),
     (CHECKPOINTING, "nothing: the workload saves its work, until its grace ends"),
     (
         NODE_ALIVE,

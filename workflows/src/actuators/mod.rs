@@ -21,6 +21,7 @@ mod nodes;
 mod objects;
 mod queues;
 mod quota;
+mod records;
 mod recovery;
 mod scrubbing;
 mod slurm;
@@ -60,6 +61,7 @@ pub use queues::{
     OpenQueue,
 };
 pub use quota::{ClearResourceQuota, SetResourceQuota};
+pub use records::{DestroyRecordKey, Records};
 pub use recovery::{ExamineNode, GpuHealth, InspectGpus, RebootNode, Recovery, ResetGpus, UncordonNode};
 pub use scrubbing::{
     AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,

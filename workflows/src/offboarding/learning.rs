@@ -10,7 +10,7 @@ use crate::{
     },
     destruction::{
         AssetType, Digest, Pivot,
-        certificate::{KeepCertificate, SignCertificate},
+        certificate::{KeepCertificate, Kind, SignCertificate},
     },
     policy::Gate,
     sanitisation::NodeSanitisation,
@@ -261,6 +261,11 @@ impl Offboarding {
             })
         };
         self.clean.iter().filter_map(of).collect()
+    }
+
+    /// Whether what was assembled last says that something was not destroyed.
+    pub(super) fn excepted(&self) -> bool {
+        self.assembled.as_ref().is_some_and(|assembled| assembled.kind == Kind::WithExceptions)
     }
 
     pub(super) fn signing(&self) -> SignCertificate {

@@ -54,6 +54,7 @@ impl Offboarding {
             quarantined: std::collections::BTreeMap::new(),
             assembled: None,
             signed: None,
+            record_keys: Vec::new(),
         }
     }
 

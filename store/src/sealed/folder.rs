@@ -1,0 +1,300 @@
+//! Record keys as files: one a tenant, each wrapped by the platform's key, each gone with its file.
+//!
+//! They are kept beside the store and never in it, so that no journal, snapshot or back-up of the store holds a key that was
+//! destroyed. Several processes may share a folder: a key is made once, and one that another has destroyed is not used again.
+
+use super::cipher::{KeyId, Secret};
+use crate::{
+    Error, Timestamp,
+    hex::{hex, unhex},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The file of the platform's own key; no tenant can be called so.
+const PLATFORM: &str = "-";
+
+/// The record keys of a platform, in a folder of their own.
+#[derive(Debug)]
+pub struct KeyFolder {
+    dir: PathBuf,
+    wrapping: Secret,
+    known: Mutex<HashMap<String, Arc<RecordKey>>>,
+}
+
+/// A key that seals and opens.
+#[derive(Debug)]
+pub(super) struct RecordKey {
+    pub(super) id: KeyId,
+    pub(super) secret: Secret,
+}
+
+/// What became of a key that something was sealed with.
+pub(super) enum Fate {
+    Here(Arc<RecordKey>),
+    Destroyed(Timestamp),
+    Missing,
+}
+
+/// A key as its file holds it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wrapped {
+    version: u32,
+    owner: String,
+    key: String,
+    wrapped: String,
+}
+
+/// The line that stays of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destroyed {
+    /// Which key it was.
+    pub key: String,
+    /// When it was destroyed.
+    pub at: Timestamp,
+}
+
+impl KeyFolder {
+    /// The keys in `dir`, which is made if there is none, under `wrapping`. Keys that lie under one of `earlier` are wrapped
+    /// anew. The platform's own key is made with the folder, and must be there if `used` says that something was sealed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when a key does not open, or the platform's is lost; [`Error::Unavailable`] for the disk's.
+    pub fn open(dir: &Path, wrapping: Secret, earlier: &[Secret], used: bool) -> Result<Self, Error> {
+        fs::create_dir_all(dir).map_err(|e| failed(dir, &e))?;
+        let folder = Self { dir: dir.into(), wrapping, known: Mutex::default() };
+        for found in fs::read_dir(dir).map_err(|e| failed(dir, &e))? {
+            let path = found.map_err(|e| failed(dir, &e))?.path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("key") => folder.rewrap(&path, earlier)?,
+                // Left by a process that was killed while it wrote.
+                Some("new") => fs::remove_file(&path).map_err(|e| failed(&path, &e))?,
+                Some(_) | None => {}
+            }
+        }
+        if used && folder.read("")?.is_none() {
+            let why = format!(
+                "{}: the platform's record key is not there, but the store holds what it sealed; bring the folder of record keys back",
+                folder.file("", "key").display()
+            );
+            return Err(Error::Refused { why });
+        }
+        folder.key("")?;
+        Ok(folder)
+    }
+
+    /// The key that seals for `owner` from now on, made if there is none.
+    pub(super) fn key(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
+        // It is looked for each time: another process may have destroyed it.
+        let file = self.file(owner, "key");
+        if let Some(known) = self.known(owner).filter(|_| file.exists()) {
+            return Ok(known);
+        }
+        match self.read(owner)? {
+            Some(key) if !self.destroyed(owner)?.iter().any(|gone| gone.key == key.id.to_string()) => {
+                Ok(self.keep(owner, key))
+            }
+            Some(_) => {
+                // Whoever destroyed it was killed between saying so and doing so.
+                erase(&file)?;
+                self.make(owner)
+            }
+            None => self.make(owner),
+        }
+    }
+
+    /// What became of the key `id` of `owner`.
+    pub(super) fn fate(&self, owner: &str, id: KeyId) -> Result<Fate, Error> {
+        if let Some(known) = self.known(owner)
+            && known.id == id
+            && self.file(owner, "key").exists()
+        {
+            return Ok(Fate::Here(known));
+        }
+        if let Some(gone) = self.destroyed(owner)?.into_iter().find(|gone| gone.key == id.to_string()) {
+            return Ok(Fate::Destroyed(gone.at));
+        }
+        Ok(match self.read(owner)? {
+            Some(key) if key.id == id => Fate::Here(self.keep(owner, key)),
+            Some(_) | None => Fate::Missing,
+        })
+    }
+
+    /// Destroys the key of `owner`: what it sealed opens for nobody any more. Says which keys of this owner were destroyed
+    /// so far, in order; safe to repeat, and when there is none. That it is so is written down first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for the platform's own key, [`Error::Unavailable`] for the disk's.
+    pub fn destroy(&self, owner: &str, at: Timestamp) -> Result<Vec<Destroyed>, Error> {
+        if owner.is_empty() {
+            return Err(Error::Invalid { what: "the platform's own record key is never destroyed".into() });
+        }
+        let mut destroyed = self.destroyed(owner)?;
+        let file = self.file(owner, "key");
+        if let Some(wrapped) = parsed::<Wrapped>(&file)? {
+            if destroyed.iter().all(|gone| gone.key != wrapped.key) {
+                destroyed.push(Destroyed { key: wrapped.key, at });
+                self.replace(&self.file(owner, "destroyed"), &destroyed)?;
+            }
+            erase(&file)?;
+        }
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(owner);
+        Ok(destroyed)
+    }
+
+    /// The keys of `owner` that were destroyed, in order.
+    fn destroyed(&self, owner: &str) -> Result<Vec<Destroyed>, Error> {
+        Ok(parsed(&self.file(owner, "destroyed"))?.unwrap_or_default())
+    }
+
+    fn known(&self, owner: &str) -> Option<Arc<RecordKey>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(owner).cloned()
+    }
+
+    fn keep(&self, owner: &str, key: RecordKey) -> Arc<RecordKey> {
+        let key = Arc::new(key);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.into(), key.clone());
+        key
+    }
+
+    fn file(&self, owner: &str, extension: &str) -> PathBuf {
+        let name = if owner.is_empty() { PLATFORM.into() } else { file_name(owner) };
+        self.dir.join(format!("{name}.{extension}"))
+    }
+
+    fn read(&self, owner: &str) -> Result<Option<RecordKey>, Error> {
+        let file = self.file(owner, "key");
+        let Some(wrapped) = parsed::<Wrapped>(&file)? else { return Ok(None) };
+        let key = unwrap(&wrapped, &self.wrapping).ok_or_else(|| does_not_open(&file))?;
+        if wrapped.owner == owner { Ok(Some(key)) } else { Err(does_not_open(&file)) }
+    }
+
+    fn make(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
+        let dry = |why: String| Error::Unavailable { why };
+        let mut id = [0; 8];
+        getrandom::fill(&mut id).map_err(|e| dry(format!("no randomness: {e}")))?;
+        let key = RecordKey { id: KeyId(id), secret: Secret::random().map_err(dry)? };
+        let wrapped = wrap(owner, &key, &self.wrapping).map_err(dry)?;
+        let file = self.file(owner, "key");
+        let written = self.write(&wrapped)?;
+        // A link fails where a rename would take another's key away.
+        let linked = fs::hard_link(&written, &file);
+        fs::remove_file(&written).map_err(|e| failed(&written, &e))?;
+        match linked {
+            Ok(()) => sync(&self.dir)?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(&file, &e)),
+        }
+        let made = self.read(owner)?.ok_or_else(|| failed(&file, &ErrorKind::NotFound.into()))?;
+        Ok(self.keep(owner, made))
+    }
+
+    fn rewrap(&self, file: &Path, earlier: &[Secret]) -> Result<(), Error> {
+        let Some(wrapped) = parsed::<Wrapped>(file)? else { return Ok(()) };
+        if unwrap(&wrapped, &self.wrapping).is_some() {
+            return Ok(());
+        }
+        let key = earlier.iter().find_map(|secret| unwrap(&wrapped, secret));
+        let key = key.ok_or_else(|| does_not_open(file))?;
+        let anew = wrap(&wrapped.owner, &key, &self.wrapping).map_err(|why| Error::Unavailable { why })?;
+        self.replace(file, &anew)
+    }
+
+    fn replace<T: Serialize>(&self, file: &Path, content: &T) -> Result<(), Error> {
+        let written = self.write(content)?;
+        fs::rename(&written, file).map_err(|e| failed(file, &e))?;
+        sync(&self.dir)
+    }
+
+    /// Writes a file of its own, on disk when this returns.
+    fn write<T: Serialize>(&self, content: &T) -> Result<PathBuf, Error> {
+        let path = self.dir.join(format!("{}.new", uuid::Uuid::now_v7()));
+        let body = serde_json::to_vec(content).map_err(|e| Error::Unavailable { why: e.to_string() })?;
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let synced = written.and_then(|mut file| {
+            file.write_all(&body)?;
+            file.sync_all()
+        });
+        synced.map(|()| path.clone()).map_err(|e| failed(&path, &e))
+    }
+}
+
+/// The owner's name where a file may be called so, else its digest.
+fn file_name(owner: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if owner.len() <= 100 && owner.chars().all(plain) && owner != PLATFORM {
+        owner.into()
+    } else {
+        format!("sha256.{}", hex(&Sha256::digest(owner)))
+    }
+}
+
+fn about(owner: &str, id: KeyId) -> Vec<u8> {
+    format!("record key {id} of {owner}").into_bytes()
+}
+
+fn wrap(owner: &str, key: &RecordKey, wrapping: &Secret) -> Result<Wrapped, String> {
+    let wrapped = hex(&wrapping.seal(&about(owner, key.id), key.secret.bytes())?);
+    Ok(Wrapped { version: 1, owner: owner.into(), key: key.id.to_string(), wrapped })
+}
+
+fn unwrap(wrapped: &Wrapped, wrapping: &Secret) -> Option<RecordKey> {
+    let id = KeyId::parse(&wrapped.key)?;
+    let bytes =
+        zeroize::Zeroizing::new(wrapping.open(&about(&wrapped.owner, id), &unhex(&wrapped.wrapped)?)?);
+    Some(RecordKey { id, secret: Secret::from_bytes(&bytes)? })
+}
+
+fn parsed<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, Error> {
+    match fs::read(file) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|e| Error::Refused { why: format!("{}: {e}; bring the file back", file.display()) }),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(file, &e)),
+    }
+}
+
+/// Overwrites a file before it goes. What a disk keeps elsewhere of it is still wrapped by the platform's key.
+fn erase(file: &Path) -> Result<(), Error> {
+    let overwritten = OpenOptions::new().write(true).open(file).and_then(|mut open| {
+        let length = usize::try_from(open.metadata()?.len()).unwrap_or_default();
+        let mut noise = vec![0; length];
+        getrandom::fill(&mut noise).map_err(io::Error::other)?;
+        open.write_all(&noise)?;
+        open.sync_all()?;
+        fs::remove_file(file)
+    });
+    match overwritten {
+        Ok(()) => file.parent().map_or(Ok(()), sync),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(failed(file, &e)),
+    }
+}
+
+fn sync(dir: &Path) -> Result<(), Error> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(dir, &e))
+}
+
+fn does_not_open(file: &Path) -> Error {
+    Error::Refused {
+        why: format!(
+            "{}: the platform's key does not open this record key; it was wrapped by another",
+            file.display()
+        ),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Unavailable { why: format!("{}: {error}", path.display()) }
+}

@@ -1,0 +1,56 @@
+//! What stands in the place of a body that cannot be opened any more.
+
+use crate::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a marker begins as JSON; no execution does.
+const BEGINNING: &[u8] = br#"{"sealed":"#;
+
+/// Said in the place of the body of a record, or of the detail of a history entry, as `{"sealed": ..}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unopened {
+    /// For whom it was sealed; empty for the platform.
+    pub owner: String,
+    /// The key that it was sealed with.
+    pub key: String,
+    /// When that key was destroyed; `None` if it is missing or does not fit, which is trouble.
+    pub destroyed_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Marker {
+    sealed: Unopened,
+}
+
+impl Unopened {
+    /// What is said of `body`, if it is not a body but says why there is none.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Option<Self> {
+        // Looked at first: every body that is read comes by here.
+        if !body.starts_with(BEGINNING) {
+            return None;
+        }
+        let marker: Marker = serde_json::from_slice(body).ok()?;
+        Some(marker.sealed)
+    }
+
+    pub(super) fn into_body(self) -> Vec<u8> {
+        serde_json::to_vec(&Marker { sealed: self }).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Unopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, key, destroyed_at } = self;
+        let owner = if owner.is_empty() { "the platform" } else { owner };
+        match destroyed_at {
+            Some(_) => write!(f, "its content was sealed with key {key} of {owner}, which was destroyed"),
+            None => write!(
+                f,
+                "its content is sealed with key {key} of {owner}, which is not in the folder of record keys or does not fit"
+            ),
+        }
+    }
+}
