@@ -189,7 +189,7 @@ impl Ballot {
     }
 
     /// Four eyes: neither who asked, nor who stands for them or has since this was asked, nor for who does.
-    fn check_interests(&self, vote: &Vote, requested_by: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_interests(&self, vote: &Vote, requested_by: &str) -> Result<(), Refusal> {
         for name in vote.names() {
             if name == requested_by {
                 return Err(Refusal::OwnRequest { person: name.into() });

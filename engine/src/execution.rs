@@ -63,6 +63,9 @@ pub struct Execution<W: Workflow> {
     pub cancelled: Option<String>,
     /// Who asked for it: never decides on it.
     pub requested_by: String,
+    /// Who changed its plan since: they do not decide on it either.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub shaped_by: BTreeSet<String>,
     /// What started it, if another execution did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
@@ -319,6 +322,7 @@ impl<W: Workflow> Execution<W> {
             paused: None,
             cancelled: None,
             requested_by: requested_by.into(),
+            shaped_by: BTreeSet::new(),
             parent: None,
             data,
         }

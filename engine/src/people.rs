@@ -18,7 +18,10 @@ impl<W: Workflow> Turn<W> {
         if vote.break_glass {
             self.check_glass()?;
         }
-        self.open_ballot("voted")?.cast(vote, digest, &requested_by)?;
+        let shaped_by = self.exec.shaped_by.clone();
+        let ballot = self.open_ballot("voted")?;
+        shaped_by.iter().try_for_each(|person| ballot.check_interests(&vote, person))?;
+        ballot.cast(vote, digest, &requested_by)?;
         self.follow_ruling();
         Ok(())
     }

@@ -79,7 +79,7 @@ fn wrong(field: &'static str, why: impl Into<String>) -> Refusal {
 }
 
 impl<W: Workflow> Turn<W> {
-    pub(crate) fn repaired(&mut self, repair: Repair) -> Result<(), Refusal> {
+    pub(crate) fn repaired(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
         if self.exec.paused.is_some() {
             return Err(no("it is paused: resume it first"));
         }
@@ -90,7 +90,7 @@ impl<W: Workflow> Turn<W> {
         }
         match self.exec.phase.clone() {
             Phase::Parked { unwinding: Some(unwinding), .. } => self.repair_undo(repair, unwinding),
-            Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair),
+            Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, by),
             Phase::Compensating(_) => Err(no("it is turning back: wait until it is parked, or over")),
             Phase::Finished { .. } => Err(Refusal::Finished),
         }
@@ -107,14 +107,14 @@ impl<W: Workflow> Turn<W> {
         self.take(event)
     }
 
-    fn repair_step(&mut self, repair: Repair) -> Result<(), Refusal> {
+    fn repair_step(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
         let Step::Act(act) = self.step() else { return Err(no("nothing is being done in this state")) };
         if self.exec.cancelled.is_some() {
             return Err(no("it is being cancelled"));
         }
         let parked = matches!(self.exec.phase, Phase::Parked { .. });
         match repair {
-            Repair::Edit { patch } => self.edit(&act, patch),
+            Repair::Edit { patch } => self.edit(&act, patch, by),
             Repair::Skip { slot: None } => self.skip(&act),
             Repair::Skip { slot: Some(_) } => {
                 Err(wrong("slot", "a step is skipped as a whole: leave it out"))
@@ -186,14 +186,23 @@ impl<W: Workflow> Turn<W> {
         Ok(())
     }
 
-    /// Other data, and whatever of the step is not done is begun anew with it, under keys of its own.
-    fn edit(&mut self, act: &Act<W>, patch: Value) -> Result<(), Refusal> {
+    /// Other data, and whatever of the step is not done is begun anew with it, under keys of its own. What was agreed to stays as
+    /// it was agreed to: things were made by it, and nobody has looked at another.
+    fn edit(&mut self, act: &Act<W>, patch: Value, by: &str) -> Result<(), Refusal> {
         let edited = self.edited(patch)?;
+        let replanned = edited.plan().digest(W::NAME, W::SCHEMA) != self.exec.digest();
+        if replanned && self.exec.authorisation.is_some() {
+            let why = "it changes the plan that was agreed to: cancel, which takes back what was made, and ask anew";
+            return Err(wrong("patch", why));
+        }
         let Step::Act(then) = edited.step(self.exec.state) else {
             return Err(wrong("patch", "with it, nothing would be done in this state"));
         };
         self.check_what_is_done(act, &then)?;
         let before = std::mem::replace(&mut self.exec.data, edited);
+        if replanned {
+            self.exec.shaped_by.insert(by.to_owned());
+        }
         let parked = matches!(self.exec.phase, Phase::Parked { .. });
         if let Some(asked) = self.check_authorisation(&then) {
             if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Ok(_)))) {

@@ -78,7 +78,7 @@ impl<W: Workflow> Turn<W> {
             Event::ResumeRequested(_) => self.resume()?,
             Event::RetryRequested(_) => self.retry()?,
             Event::TerminateRequested(order) => self.terminate(&order),
-            Event::Repaired { repair, .. } => self.repaired(repair)?,
+            Event::Repaired { repair, order } => self.repaired(repair, &order.by)?,
             Event::Seconded { event, by } => self.seconded(*event, &by)?,
             Event::Started => return Err(self.unexpected("started")),
         }

@@ -9,5 +9,6 @@ mod lines;
 mod notices;
 mod question;
 mod random;
+mod shaping;
 mod timeouts;
 mod toil;
