@@ -85,7 +85,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         let error = crate::settle::stopped(exec);
         let class = if slot.doubt { Class::Unknown } else { error.class };
         let timed_out = exec.overdue.then_some(TimedOut { limit: TimeLimit::State, attempt: slot.failed });
-        return Directive::GiveUp(ActionError { class, timed_out, beat: slot.beat.clone(), ..error });
+        return Directive::GiveUp(ActionError { class, timed_out, ..error });
     }
     let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
     let limits =

@@ -89,7 +89,8 @@ impl History {
     fn trial_lapsed(&self) -> bool {
         match self.breaker.state {
             BreakerState::Trying { until, .. } => until <= self.now,
-            BreakerState::Tripped { .. } | BreakerState::Sound => true,
+            // Whatever was begun since it tripped is what it tries.
+            BreakerState::Tripped { .. } | BreakerState::Sound => false,
         }
     }
 }

@@ -82,6 +82,21 @@ async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word(
     }
 }
 
+/// S16. Silence is counted from the last word.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_goes_on_saying_something_may_take_longer_than_its_silence() {
+    let bench = Bench::new();
+    let slow =
+        ["1 of 4", "2 of 4", "3 of 4", "4 of 4"].map(|said| [Reply::Take(3 * SECOND), Reply::Say(said)]);
+    bench.yard.on("dig", slow.into_iter().flatten());
+
+    let id = bench.start(Toil { heartbeat: Some(4 * SECOND), ..Toil::of("acme", "dig") }).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(id).await, "completed");
+    assert_eq!(bench.yard.begun(), ["dig"]);
+}
+
 /// S16. The limit of the state.
 #[tokio::test]
 async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() {
@@ -136,13 +151,18 @@ async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_cla
     }
 }
 
-/// Whoever is told when to come again does not come before, however short its policy's wait is.
+/// Whoever is told when to come again does not come before, however short its policy's wait is, and though a person has opened
+/// the keys that were closed by what it was told.
 #[tokio::test]
 async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
     let bench = Bench::new();
     let told = ActionError::transient("yard.crowded", "told to").retry_after(90 * SECOND);
     bench.yard.on("dig", [Reply::Fail(told)]);
     let id = bench.start(Toil::of("acme", "dig")).await;
+    bench.engine.run_until_idle().await.unwrap();
+    for key in ["cluster/eu-1", "yard/all"] {
+        assert!(bench.engine.open_key(key).await.unwrap());
+    }
 
     bench.settle(89 * SECOND).await;
     assert_eq!(bench.yard.begun().len(), 1);

@@ -99,6 +99,8 @@ pub(super) enum Reply {
     Fail(ActionError),
     /// Says this, then does the rest.
     Say(&'static str),
+    /// Takes so long, then does the rest.
+    Take(Duration),
     /// Waits until the gate lets one through.
     Gate,
     Hang,
@@ -141,6 +143,10 @@ impl Yard {
             match reply {
                 Some(Reply::Say(note)) => {
                     call.beat(note);
+                    continue;
+                }
+                Some(Reply::Take(span)) => {
+                    tokio::time::sleep(span).await;
                     continue;
                 }
                 Some(Reply::Fail(error)) => return Err(error),
@@ -213,7 +219,7 @@ impl Action for Fail {
             on.replies.lock().unwrap().get_mut(&format!("end {}", self.name)).and_then(VecDeque::pop_front);
         match reply {
             Some(Reply::Fail(error)) => Err(error),
-            Some(Reply::Say(_) | Reply::Gate | Reply::Hang) | None => Ok(()),
+            Some(Reply::Say(_) | Reply::Take(_) | Reply::Gate | Reply::Hang) | None => Ok(()),
         }
     }
 }
