@@ -121,6 +121,9 @@ mod tests {
             read("subject ~ \"node/a b\""),
             Query::Begins { field: "subject".into(), with: "node/a b".into() }
         );
+        assert_eq!(read(r#"subject = "a \"b\" \\""#), Query::is("subject", r#"a "b" \"#));
+        let has = |field: &str| Query::Has { field: field.into() };
+        assert_eq!(read("has approver"), Query::Or(vec![has("asked"), has("voted")]));
     }
 
     #[test]
@@ -155,6 +158,7 @@ mod tests {
         assert_eq!(misread("age > soon").expected, "a span such as 90s, 15m, 2h or 3d");
         assert!(misread("tenant = \"acme").problem.contains("not closed"));
         assert!(misread("(tenant = acme").expected.contains(')'));
+        assert_eq!(misread("(tenant = acme, phase = parked").at, 15);
         assert!(misread("has phase tenant").at > 1);
     }
 

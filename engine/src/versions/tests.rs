@@ -294,6 +294,9 @@ async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
     assert_eq!(told, [(1, 1, "older"), (3, 1, "current")]);
     let open = Filter { open: Some(true), ..Filter::default() };
     assert_eq!(new.list(&open, None, 10).await.unwrap().items.len(), 2);
+    new.signal(third, "taken").await.unwrap();
+    let told: Vec<_> = new.generations().await.unwrap().iter().map(|row| (row.schema, row.open)).collect();
+    assert_eq!(told, [(1, 1), (3, 0)], "what has finished is not counted");
 }
 
 /// What was begun under a state that is gone could not be taken back.

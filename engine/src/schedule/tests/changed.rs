@@ -94,6 +94,20 @@ async fn one_is_started_at_once_when_a_person_asks_also_while_the_schedule_is_pa
     assert_eq!(bench.fates().await, [Fate::Fired, Fate::Skipped]);
 }
 
+/// Expressions name full seconds, which are left to them.
+#[tokio::test]
+async fn what_a_person_asks_for_takes_no_moment_that_the_clock_could_name() {
+    let bench = Bench::with(hourly(json!({}))).await;
+    let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
+    bench.clock.advance(HOUR - MINUTE * 30 - Duration::from_millis(2));
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        asked.push(bench.engine.trigger_schedule(&schedule, "olga").await.unwrap().nominal.0);
+    }
+    let full = oclock(1).0;
+    assert_eq!(asked, [full - 2, full - 1, full + 1, full + 2]);
+}
+
 /// S48.
 #[tokio::test]
 async fn an_occurrence_that_waits_and_is_left_out_never_starts_and_frees_its_place() {
@@ -124,6 +138,8 @@ async fn a_deleted_schedule_starts_nothing_and_keeps_its_history() {
     let bench = Bench::with(Schedule { overlap: Overlap::BufferAll, ..hourly(json!({})) }).await;
     let first = bench.pass(HOUR).await.remove(0).execution;
     bench.pass(HOUR).await;
+    let stale = bench.engine.delete_schedule("hourly", "olga", Some(2)).await.unwrap_err();
+    assert!(stale.to_string().contains("schedule.changed: schedule hourly is at version 1"), "{stale}");
     bench.engine.delete_schedule("hourly", "olga", Some(1)).await.unwrap();
 
     assert_eq!(bench.pass(10 * HOUR).await, []);
@@ -150,6 +166,8 @@ async fn what_was_missed_is_made_up_for_by_a_backfill_one_after_the_other() {
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     let wrong = bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: name a moment that has passed"), "{wrong}");
+    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), "olga").await.unwrap_err();
+    assert!(wrong.to_string().contains("to: the span ends before it begins"), "{wrong}");
     bench.engine.backfill_schedule(&schedule, (oclock(2), oclock(5)), "olga").await.unwrap();
     for _ in 0..6 {
         for row in bench.rows().await.iter().filter(|row| row.outcome.is_none()) {

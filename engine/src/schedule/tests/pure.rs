@@ -401,14 +401,54 @@ fn nothing_is_started_on_an_excluded_day_and_each_occurrence_of_it_says_why() {
     assert_eq!(world.times.local(next[0].nominal), "2026-12-27T23:30:00-05:00");
 }
 
+/// What comes after it on an excluded day does not stand for it.
+#[test]
+fn the_latest_before_an_excluded_day_is_made_up_for_on_that_day() {
+    let exclude = vec![Exclusion { from: "2026-11-22".parse().unwrap(), to: None, why: "freeze".into() }];
+    let mut world = World::of(Schedule { exclude, ..nightly() }, at("2026-11-21T21:30:00Z"));
+    world.now = at("2026-11-22T03:30:00Z");
+
+    assert_eq!(world.look(), [at("2026-11-21T23:00:00Z")]);
+
+    use Fate::{Excluded, Fired, Missed};
+    assert_eq!(world.fates(), [Missed, Fired, Excluded, Excluded, Excluded, Excluded]);
+}
+
+/// One that has been promised its turn has it after the pause; one whose jitter had not ended is left out.
+#[test]
+fn a_pause_leaves_out_what_was_not_due_and_keeps_what_waits_for_its_turn() {
+    let schedule = Schedule { jitter: Duration::from_secs(1_200), overlap: Overlap::BufferOne, ..nightly() };
+    let mut world = World::of(schedule, at("2026-11-21T00:30:00Z"));
+    for now in ["2026-11-21T01:40:00Z", "2026-11-21T02:40:00Z", "2026-11-21T03:00:00Z"] {
+        world.now = at(now);
+        world.look();
+    }
+    assert_eq!(world.fates(), [Fate::Fired, Fate::Buffered, Fate::Pending]);
+    world.standing.paused = Some(Paused { by: "ada".into(), reason: String::new(), at: world.now });
+    world.advance(Duration::from_secs(1_800));
+    world.end_runs("completed");
+
+    assert_eq!(world.look(), []);
+    assert_eq!(world.fates(), [Fate::Fired, Fate::Buffered, Fate::Paused]);
+    world.standing.paused = None;
+
+    assert_eq!(world.look(), [at("2026-11-21T02:00:00Z")]);
+}
+
 #[test]
 fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() {
-    let wrong: [(&str, Schedule); 8] = [
+    let day = |text: &str| text.parse().unwrap();
+    let backwards = Exclusion { from: day("2026-12-24"), to: Some(day("2026-12-23")), why: String::new() };
+    let one = Exclusion { from: day("2026-12-24"), to: None, why: String::new() };
+    let wrong: [(&str, Schedule); 11] = [
         ("name: use 1 to 63", Schedule { name: "No Way".into(), ..nightly() }),
         ("is not a cron expression", Schedule { cron: "* * *".into(), ..nightly() }),
         ("is not a time zone", Schedule { zone: "Mars/Olympus".into(), ..nightly() }),
         ("clocks change in Europe/Berlin", Schedule { zone: "Europe/Berlin".into(), ..nightly() }),
         ("buffer: use 1 to 100", Schedule { buffer: 101, ..nightly() }),
+        ("buffer: use 1 to 100", Schedule { buffer: 0, ..nightly() }),
+        ("2026-12-24 ends before it begins", Schedule { exclude: vec![backwards], ..nightly() }),
+        ("exclude: name at most 366", Schedule { exclude: vec![one; 367], ..nightly() }),
         (
             "window: nothing is made up for",
             Schedule { catch_up: CatchUp::None, window: Some(Duration::from_secs(1)), ..nightly() },
