@@ -212,6 +212,13 @@ async fn nothing_that_is_not_sealed_is_ever_erased() {
     engine.expire(&keep(), |_, upto| upto <= last, None, 100, true).await.unwrap();
     let gone: BTreeSet<_> = due.difference(&left(&*store).await).copied().collect();
     assert_eq!(gone, [id(1), empty].into());
+
+    // Sealed from its first entry, but not to its last.
+    let late = store.journal(id(2), None, 1).await.unwrap().items.remove(0);
+    let unsealed = store.commit(Commit { journal: vec![late], ..Commit::default() }).await.unwrap().sequence;
+    engine.expire(&keep(), |_, upto| upto < unsealed, None, 100, true).await.unwrap();
+    let gone: BTreeSet<_> = due.difference(&left(&*store).await).copied().collect();
+    assert_eq!(gone, [id(1), id(5), empty].into());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ fn order() -> Order {
 #[tokio::test]
 async fn of_two_engines_one_starts_an_occurrence_once() {
     let mut bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({})) }).await;
+    use store::Store as _;
     // Each gets on while the other is between what it read and what it commits.
     let store = std::sync::Arc::new(crate::testing::Cuttable::new(bench.store.clone(), None));
     let engine =
@@ -36,6 +37,9 @@ async fn of_two_engines_one_starts_an_occurrence_once() {
     for row in rows {
         let record = bench.record(row.execution).await;
         assert_eq!((row.fate, record.requested_by.as_str()), (Fate::Fired, "ada"));
+        let key = store::Key::new("occurrences", crate::Occurrence::key("hourly", row.nominal));
+        let told = store.document(&key).await.unwrap().unwrap().version;
+        assert_eq!(bench.engine.journal(record.id).await.unwrap()[0].sequence, told, "of one commit");
     }
 }
 
