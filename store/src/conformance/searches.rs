@@ -2,10 +2,11 @@
 
 use super::{Outcome, kit::*};
 use crate::{Attributes, ExecutionId, Query, Record, Timestamp};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const CASES: &[Named] = &[
     ("a search finds what a look at every record finds", |on| boxed(as_a_look(on))),
+    ("a condition means what it says", |on| boxed(meanings(on))),
     ("a search sees a record as it stands", |on| boxed(as_it_stands(on))),
     ("attributes are kept with their record, and go with it", |on| boxed(attributes(on))),
     ("a value too long for an index is found all the same", |on| boxed(long_values(on))),
@@ -32,6 +33,7 @@ const DAY: u64 = 86_400_000;
 const TENANTS: &[&str] = &["", "acme", "ac", "zeta"];
 const STATES: &[&str] = &["Reviewing", "Carving", "Active"];
 const PHASES: &[&str] = &["forward", "parked", "finished"];
+const PEOPLE: &[&str] = &["ada", "bob", "eve"];
 const CODES: &[&str] = &["shop.busy", "shop.lost", "net.down", "outcome_unknown"];
 
 fn values(dice: &mut Dice, of: &[&str]) -> BTreeSet<String> {
@@ -54,6 +56,7 @@ fn drawn(dice: &mut Dice, n: u64) -> Record {
         open: phase != "finished",
         subject: format!("node/{}", dice.below(60)),
         updated_at: Timestamp(dice.below(80) * DAY / 2),
+        requested_by: dice.pick(PEOPLE),
         phase,
         attributes,
         ..record(n)
@@ -73,13 +76,14 @@ fn query(dice: &mut Dice, depth: u64) -> Query {
     let several = |dice: &mut Dice| (0..dice.below(4)).map(|_| query(dice, depth - 1)).collect();
     match dice.below(if depth == 0 { 6 } else { 9 }) {
         0 | 1 => {
-            let (name, value) = match dice.below(7) {
+            let (name, value) = match dice.below(8) {
                 0 => ("tenant", dice.pick(TENANTS)),
                 1 => ("state", dice.pick(STATES)),
                 2 => ("phase", dice.pick(PHASES)),
                 3 => ("reason", dice.pick(CODES)),
                 4 => ("subject", format!("node/{}", dice.below(60))),
-                5 => ("open", dice.pick(&["true", "false", "maybe"])),
+                5 => ("requested_by", dice.pick(PEOPLE)),
+                6 => ("open", dice.pick(&["true", "false", "maybe"])),
                 _ => ("error", dice.pick(CODES)),
             };
             Query::is(name, value)
@@ -131,6 +135,9 @@ async fn as_a_look(on: On) -> Outcome {
         }
         let all = must(on.search(&Query::All, None, 1_000).await)?.items;
         same("all", all.len(), revisions.len())?;
+        for record in &all {
+            same("the whole of it", must(on.load(record.id).await)?.as_ref(), Some(record))?;
+        }
         for _ in 0..60 {
             let query = query(&mut dice, 2);
             let wanted: Vec<_> =
@@ -145,6 +152,33 @@ async fn as_a_look(on: On) -> Outcome {
 fn with(n: u64, field: &str, value: &str) -> Record {
     let attributes = [(field.to_owned(), [value.to_owned()].into())].into();
     Record { attributes, ..record(n) }
+}
+
+/// By examples, since the other cases take [`Query::accepts`] at its word.
+async fn meanings(on: On) -> Outcome {
+    let made = |n| Record { requested_by: format!("ada{n}"), ..with(n, "error", "shop.busy") };
+    for n in [1, 2, 10] {
+        commit(&on, create(made(n))).await?;
+    }
+    let at = Timestamp;
+    let begins = |with: &str| Query::Begins { field: "requested_by".into(), with: with.into() };
+    for (query, wanted) in [
+        (Query::is("requested_by", "ada1"), vec![1]),
+        (begins("ada1"), vec![1, 10]),
+        (Query::Made { from: at(1), until: at(10) }, vec![1, 2]),
+        (Query::Updated { from: at(2), until: at(10) }, vec![2]),
+        (Query::Or(vec![]), vec![]),
+        (Query::And(vec![]), vec![1, 2, 10]),
+        (Query::And(vec![begins("ada1"), Query::Not(Box::new(Query::is("requested_by", "ada1")))]), vec![10]),
+        (
+            Query::Or(vec![Query::is("requested_by", "ada2"), Query::is("subject", "tenant/t-10")]),
+            vec![2, 10],
+        ),
+    ] {
+        let wanted: Vec<_> = wanted.into_iter().map(id).collect();
+        same(&format!("{query:?}"), found(&on, &query, 10).await?, wanted)?;
+    }
+    Ok(())
 }
 
 async fn as_it_stands(on: On) -> Outcome {
@@ -172,11 +206,16 @@ async fn long_values(on: On) -> Outcome {
     commit(&on, create(with(1, "error", &long))).await?;
     commit(&on, create(with(2, "error", &other))).await?;
     commit(&on, create(Record { subject: "odd\0name".into(), ..record(3) })).await?;
-    same("one", found(&on, &Query::is("error", &long), 10).await?, vec![id(1)])?;
-    let begins = Query::Begins { field: "error".into(), with: "x".repeat(300) };
-    same("both", found(&on, &begins, 10).await?, vec![id(1), id(2)])?;
-    same("odd", found(&on, &Query::is("subject", "odd\0name"), 10).await?, vec![id(3)])?;
-    same("no name", found(&on, &Query::is("tenant", "a\0b"), 10).await?, vec![])
+    // At once, and when an index has had the time to take them over.
+    for _ in 0..2 {
+        same("one", found(&on, &Query::is("error", &long), 10).await?, vec![id(1)])?;
+        let begins = Query::Begins { field: "error".into(), with: "x".repeat(300) };
+        same("both", found(&on, &begins, 10).await?, vec![id(1), id(2)])?;
+        same("odd", found(&on, &Query::is("subject", "odd\0name"), 10).await?, vec![id(3)])?;
+        same("no name", found(&on, &Query::is("tenant", "a\0b"), 10).await?, vec![])?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
 }
 
 async fn stable(on: On) -> Outcome {
