@@ -14,6 +14,7 @@ mod hex;
 mod id;
 mod limits;
 mod memory;
+pub mod postgres;
 mod query;
 mod record;
 pub mod sealed;

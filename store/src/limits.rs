@@ -136,6 +136,9 @@ impl Sum {
 
     fn text(&mut self, what: &str, text: &str) -> Result<(), Error> {
         self.add(text.len());
+        if text.contains('\0') {
+            return Err(Error::Invalid { what: format!("{what} {text:?} contains a NUL") });
+        }
         within(|| format!("{what} {:?}…", text.chars().take(32).collect::<String>()), text.len(), TEXT_LIMIT)
     }
 

@@ -1,7 +1,7 @@
 //! The reference semantics of a store: plain maps under one mutex, kept by nothing but memory.
 //!
 //! Tests and dry runs use it, and the embedded store is compared with it, so it shares no code with that one but
-//! the limits. Invariant: a commit is checked completely before anything is changed.
+//! the limits. The store on PostgreSQL decides by the same rules, on the rows that a batch touches. Invariant: a commit is checked completely before anything is changed.
 
 mod apply;
 mod turns;
@@ -24,36 +24,37 @@ pub struct Memory {
     state: Mutex<State>,
 }
 
+/// What a commit is decided on and changes. Also what other stores load a part of, to decide as this one does.
 #[derive(Default)]
-struct State {
-    sequence: Sequence,
-    epoch: Epoch,
-    records: BTreeMap<ExecutionId, Record>,
-    guards: BTreeMap<String, ExecutionId>,
-    entries: BTreeMap<(ExecutionId, Sequence, u32), Entry>,
-    order: BTreeMap<(Sequence, u32), ExecutionId>,
-    documents: BTreeMap<Key, Document>,
-    tasks: BTreeMap<TaskId, Held>,
+pub(crate) struct State {
+    pub(crate) sequence: Sequence,
+    pub(crate) epoch: Epoch,
+    pub(crate) records: BTreeMap<ExecutionId, Record>,
+    pub(crate) guards: BTreeMap<String, ExecutionId>,
+    pub(crate) entries: BTreeMap<(ExecutionId, Sequence, u32), Entry>,
+    pub(crate) order: BTreeMap<(Sequence, u32), ExecutionId>,
+    pub(crate) documents: BTreeMap<Key, Document>,
+    pub(crate) tasks: BTreeMap<TaskId, Held>,
     /// The last turn of each tenant that had one.
-    served: BTreeMap<String, u64>,
-    turns: u64,
+    pub(crate) served: BTreeMap<String, u64>,
+    pub(crate) turns: u64,
 }
 
-struct Held {
-    task: Task,
-    deliveries: u32,
-    grip: Option<Grip>,
+pub(crate) struct Held {
+    pub(crate) task: Task,
+    pub(crate) deliveries: u32,
+    pub(crate) grip: Option<Grip>,
 }
 
-struct Grip {
-    holder: String,
-    epoch: Epoch,
-    until: Timestamp,
+pub(crate) struct Grip {
+    pub(crate) holder: String,
+    pub(crate) epoch: Epoch,
+    pub(crate) until: Timestamp,
 }
 
 impl Held {
     /// When the task may be handed out (again).
-    fn available(&self) -> Timestamp {
+    pub(crate) fn available(&self) -> Timestamp {
         self.grip.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
     }
 

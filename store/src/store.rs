@@ -266,6 +266,12 @@ pub trait Store: Send + Sync + 'static {
     /// When the next task falls due or the next lease lapses; `None` when there is neither.
     async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
 
+    /// Comes back when another process may have added work, or moved it; never, where there is no other process. Some
+    /// of what others do may be missed, so [`Store::next_due`] is to be asked at intervals as well.
+    async fn rung(&self) {
+        std::future::pending().await
+    }
+
     /// How the store is.
     async fn health(&self) -> Health;
 }

@@ -32,6 +32,7 @@ mod onboarding;
 mod placement;
 mod planner;
 mod policy;
+mod postgres;
 mod quota;
 mod reclaim;
 mod requirements;

@@ -5,6 +5,7 @@ pub mod books;
 pub mod calls;
 pub mod campaign;
 pub mod pairs;
+pub mod postgres;
 pub mod preemption;
 pub mod processes;
 pub mod traces;

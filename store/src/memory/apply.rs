@@ -8,7 +8,7 @@ use crate::{
 
 impl State {
     /// The lease first: a late holder must hear that it is late, not be invited to decide again.
-    pub(super) fn check(&self, commit: &Commit) -> Result<(), Error> {
+    pub(crate) fn check(&self, commit: &Commit) -> Result<(), Error> {
         if let Some(settle) = commit.settle {
             let grip = self.tasks.get(&settle.task).and_then(|held| held.grip.as_ref());
             if grip.is_none_or(|grip| grip.epoch != settle.epoch) {
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    pub(super) fn apply(&mut self, commit: Commit) -> Receipt {
+    pub(crate) fn apply(&mut self, commit: Commit) -> Receipt {
         self.sequence = Sequence(self.sequence.0.saturating_add(1));
         let sequence = self.sequence;
         let revision = commit.record.map(|write| self.write(write));

@@ -308,6 +308,10 @@ impl<S: Store> Store for Sealed<S> {
         self.inner.next_due().await
     }
 
+    async fn rung(&self) {
+        self.inner.rung().await;
+    }
+
     async fn health(&self) -> Health {
         self.inner.health().await
     }

@@ -1,0 +1,120 @@
+//! The processes that write: who they are, when they last spoke, and what they hold.
+
+use super::{Postgres, Shared, error::unavailable, row::small};
+use crate::Error;
+use sqlx::Row as _;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const REGISTER: &str =
+    "INSERT INTO engines (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
+const BEAT: &str = "UPDATE engines SET beat_at = now() WHERE id = $1 AND ended_at IS NULL";
+const END: &str = "UPDATE engines SET ended_at = now() WHERE id = $1";
+/// Those that ended or fell silent long ago are of no interest.
+const FORGET: &str = "DELETE FROM engines WHERE coalesce(ended_at, beat_at) < now() - interval '7 days'";
+const LIST: &str = "\
+SELECT e.id, e.name, e.version, e.batch, e.ended_at IS NOT NULL AS ended,
+    (extract(epoch FROM e.started_at) * 1000)::bigint AS started_at,
+    (extract(epoch FROM now() - e.beat_at) * 1000)::bigint AS silent_ms,
+    coalesce(t.held, 0) AS held
+FROM engines e
+LEFT JOIN (SELECT holder, count(*) AS held FROM tasks WHERE epoch IS NOT NULL GROUP BY holder) t
+    ON t.holder = e.name || '/' || e.id
+ORDER BY e.started_at, e.id";
+
+/// A process that writes to the database, or did.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct EngineRow {
+    /// Names this one start of it.
+    pub id: Uuid,
+    /// What it is called; several may bear one name.
+    pub name: String,
+    /// The version of Tenure.
+    pub version: String,
+    /// When it began.
+    pub started_at: crate::Timestamp,
+    /// How long ago it last said that it lives, in milliseconds, by the database's clock.
+    pub silent_ms: u64,
+    /// Whether it has taken its leave.
+    pub ended: bool,
+    /// The number of its last batch of commits.
+    pub batch: u64,
+    /// Tasks that it has leased.
+    pub held: u64,
+}
+
+impl Postgres {
+    /// What this process is called in leases: its name and the id of this start of it, so that no two are taken for one.
+    #[must_use]
+    pub fn holder(&self) -> String {
+        format!("{}/{}", self.shared.options.name, self.shared.id)
+    }
+
+    /// All processes that write, or did within a week, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the database is away.
+    pub async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
+        self.shared.engines().await
+    }
+
+    /// Bars a process from writing for good: what it holds lapses, and what it says late is refused. Says whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the database is away.
+    pub async fn bar(&self, id: Uuid) -> Result<bool, Error> {
+        let barred = self
+            .shared
+            .retried(|| async move {
+                Ok(sqlx::query(END).bind(id).execute(&self.shared.pool).await?.rows_affected())
+            })
+            .await?;
+        Ok(barred > 0)
+    }
+}
+
+impl Shared {
+    pub(super) async fn register(&self) -> Result<(), Error> {
+        self.retried(|| async move {
+            sqlx::query(FORGET).execute(&self.pool).await?;
+            let query = sqlx::query(REGISTER).bind(self.id).bind(&self.options.name);
+            query.bind(env!("CARGO_PKG_VERSION")).execute(&self.pool).await.map(drop)
+        })
+        .await
+    }
+
+    pub(super) async fn end(&self) -> Result<(), Error> {
+        let ended = sqlx::query(END).bind(self.id).execute(&self.pool).await;
+        ended.map(drop).map_err(|error| unavailable(&error))
+    }
+
+    async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
+        self.retried(|| async move {
+            let rows = sqlx::query(LIST).fetch_all(&self.pool).await?;
+            let engine = |row: &sqlx::postgres::PgRow| {
+                Ok(EngineRow {
+                    id: row.try_get("id")?,
+                    name: row.try_get("name")?,
+                    version: row.try_get("version")?,
+                    started_at: crate::Timestamp(small(row.try_get("started_at")?)),
+                    silent_ms: small(row.try_get("silent_ms")?),
+                    ended: row.try_get("ended")?,
+                    batch: small(row.try_get("batch")?),
+                    held: small(row.try_get("held")?),
+                })
+            };
+            rows.iter().map(engine).collect()
+        })
+        .await
+    }
+}
+
+/// Says that this process lives, until it ends.
+pub(super) async fn beat(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(shared.options.beat).await;
+        if let Err(error) = sqlx::query(BEAT).bind(shared.id).execute(&shared.pool).await {
+            tracing::debug!(%error, "the database was not told that this process lives");
+        }
+    }
+}

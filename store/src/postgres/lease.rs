@@ -1,0 +1,204 @@
+//! Handing work out: by turns of tenants, to one process at a time, each time under a new epoch.
+
+use super::{
+    Shared,
+    error::unavailable,
+    row::{self, big, short, small, uuid},
+};
+use crate::{Epoch, Error, Lease, TaskId, Timestamp};
+use sqlx::{Row as _, postgres::PgRow};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::PoisonError,
+    time::Duration,
+};
+
+/// Tenants that have something due, found by one step of the index each, with their earliest tasks.
+const DUE: &str = "\
+WITH RECURSIVE tenants AS (
+    (SELECT tenant FROM tasks ORDER BY tenant LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.tenant FROM tasks t WHERE t.tenant > tenants.tenant ORDER BY t.tenant LIMIT 1)
+    FROM tenants WHERE tenants.tenant IS NOT NULL
+)
+SELECT due.tenant, due.available, due.execution, due.visit, due.slot
+FROM tenants CROSS JOIN LATERAL (
+    SELECT tenant, available, execution, visit, slot FROM tasks
+    WHERE tasks.tenant = tenants.tenant AND available <= $1
+    ORDER BY available, execution, visit, slot LIMIT $2
+) due";
+
+/// Takes those that nobody else has taken meanwhile.
+const TAKE: &str = "\
+WITH wanted AS (
+    SELECT t.execution, t.visit, t.slot
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot)
+    JOIN tasks t USING (execution, visit, slot)
+    WHERE t.available <= $4
+    FOR UPDATE OF t SKIP LOCKED
+)
+UPDATE tasks t
+SET epoch = nextval('epochs'), holder = $5, until = $6, available = greatest(t.due, $6), deliveries = t.deliveries + 1
+FROM wanted w
+WHERE (t.execution, t.visit, t.slot) = (w.execution, w.visit, w.slot)
+RETURNING t.execution, t.visit, t.slot, t.due, t.body, t.deliveries, t.epoch";
+
+const RENEW: &str = "UPDATE tasks SET until = greatest(until, $5), available = greatest(due, until, $5) \
+    WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4";
+const RELEASE: &str = "UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, due = $5, available = $5, \
+    deliveries = $6 WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4";
+const HASTEN: &str = "UPDATE tasks SET due = least(due, $4), available = least(due, $4) \
+    WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch IS NULL";
+
+/// When each tenant was last served by this process.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    served: BTreeMap<String, u64>,
+    count: u64,
+}
+
+impl Turns {
+    /// Takes up to `limit` of what is due: each time of the tenant served longest ago, or among equals of the one that has waited longest.
+    fn choose(&mut self, due: &mut BTreeMap<String, VecDeque<(i64, TaskId)>>, limit: usize) -> Vec<TaskId> {
+        let mut chosen = Vec::new();
+        while chosen.len() < limit {
+            let firsts = due.iter().filter_map(|(tenant, tasks)| {
+                let (available, id) = tasks.front()?;
+                Some((self.served.get(tenant).copied().unwrap_or(0), *available, tenant, *id))
+            });
+            let Some((_, _, tenant, id)) = firsts.min() else { break };
+            let tenant = tenant.clone();
+            due.get_mut(&tenant).map(VecDeque::pop_front);
+            self.count = self.count.saturating_add(1);
+            self.served.insert(tenant, self.count);
+            chosen.push(id);
+        }
+        chosen
+    }
+}
+
+impl Shared {
+    pub(super) async fn lease(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, Error> {
+        let until = now.after(ttl);
+        let mut leases = Vec::new();
+        while leases.len() < limit {
+            let wanted = limit.saturating_sub(leases.len());
+            let mut due = self.due(now, wanted).await?;
+            if due.is_empty() {
+                break;
+            }
+            let chosen = self.turns.lock().unwrap_or_else(PoisonError::into_inner).choose(&mut due, wanted);
+            let mut taken = self.take(&chosen, holder, now, until).await?;
+            // Another process took them all; it will be back for more before this one is.
+            if taken.is_empty() {
+                break;
+            }
+            let place = |lease: &Lease| chosen.iter().position(|id| *id == lease.task.id);
+            taken.sort_by_key(place);
+            leases.extend(taken);
+        }
+        Ok(leases)
+    }
+
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<BTreeMap<String, VecDeque<(i64, TaskId)>>, Error> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self
+            .retried(
+                || async move { sqlx::query(DUE).bind(big(now.0)).bind(most).fetch_all(&self.pool).await },
+            )
+            .await?;
+        let mut due: BTreeMap<String, VecDeque<_>> = BTreeMap::new();
+        for found in &rows {
+            let of = |found: &PgRow| {
+                Ok::<_, sqlx::Error>((
+                    found.try_get("tenant")?,
+                    found.try_get("available")?,
+                    row::task_id(found)?,
+                ))
+            };
+            let (tenant, available, id) = of(found).map_err(|error| unavailable(&error))?;
+            due.entry(tenant).or_default().push_back((available, id));
+        }
+        Ok(due)
+    }
+
+    /// Not repeated when its answer is lost: the lease is then nobody's, and lapses.
+    async fn take(
+        &self,
+        wanted: &[TaskId],
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Lease>, Error> {
+        let executions: Vec<_> = wanted.iter().map(|id| uuid(id.execution)).collect();
+        let visits: Vec<i64> = wanted.iter().map(|id| i64::from(id.visit)).collect();
+        let slots: Vec<i64> = wanted.iter().map(|id| i64::from(id.slot)).collect();
+        let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(big(now.0));
+        let rows = query.bind(holder).bind(big(until.0)).fetch_all(&self.pool).await;
+        let lease = |found: &PgRow| {
+            Ok(Lease {
+                task: row::task(found)?,
+                holder: holder.into(),
+                epoch: Epoch(small(found.try_get("epoch")?)),
+                deliveries: short(found.try_get("deliveries")?),
+                until,
+            })
+        };
+        let leases = rows.and_then(|rows| rows.iter().map(lease).collect::<Result<_, sqlx::Error>>());
+        leases.map_err(|error| unavailable(&error))
+    }
+
+    pub(super) async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
+        let renewed = self
+            .retried(|| async move {
+                let query = held(RENEW, task, epoch).bind(big(until.0));
+                Ok(query.execute(&self.pool).await?.rows_affected())
+            })
+            .await?;
+        if renewed == 0 { Err(Error::Fenced { task, epoch }) } else { Ok(()) }
+    }
+
+    pub(super) async fn release(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), Error> {
+        self.retried(|| async move {
+            let query = held(RELEASE, task, epoch).bind(big(due.0)).bind(i64::from(deliveries));
+            query.execute(&self.pool).await.map(drop)
+        })
+        .await
+    }
+
+    pub(super) async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
+        let hastened = self
+            .retried(|| async move {
+                let query = named(HASTEN, task).bind(big(due.0));
+                Ok(query.execute(&self.pool).await?.rows_affected())
+            })
+            .await?;
+        Ok(hastened > 0)
+    }
+}
+
+type Asked = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
+
+fn named(sql: &'static str, task: TaskId) -> Asked {
+    sqlx::query(sql).bind(uuid(task.execution)).bind(i64::from(task.visit)).bind(i64::from(task.slot))
+}
+
+fn held(sql: &'static str, task: TaskId, epoch: Epoch) -> Asked {
+    named(sql, task).bind(big(epoch.0))
+}

@@ -1,0 +1,184 @@
+//! Opening: the schema and its version, the place of this process, and what runs beside.
+
+use super::{
+    Counters, Postgres, PostgresOptions, Shared, engines, error::unavailable, lease::Turns, listen,
+    writer::Writer,
+};
+use crate::Error;
+use sqlx::{
+    Executor as _, PgPool, Row as _,
+    migrate::Migrator,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use std::{
+    str::FromStr as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::{Notify, mpsc};
+use uuid::Uuid;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// Requests that may wait before those who ask do.
+const INBOX: usize = 4_096;
+
+/// How a database stands to this version.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Schema {
+    /// The migrations that the database has.
+    pub has: Vec<i64>,
+    /// Those that this version would add.
+    pub lacks: Vec<i64>,
+    /// The oldest schema that a program may know and still use it.
+    pub compatible: i64,
+    /// The newest schema that this version knows.
+    pub knows: i64,
+}
+
+impl Postgres {
+    /// Opens the store, which is made or brought up to date first: one process does it, and the others wait.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the URL or schema is wrong, or the database is newer than this version understands;
+    /// [`Error::Unavailable`] when it cannot be reached.
+    pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
+        let pool = pool(&options)?;
+        migrate(&pool, &options).await?;
+        let id = Uuid::now_v7();
+        let shared = Arc::new(Shared {
+            pool,
+            id,
+            turns: Mutex::new(Turns::default()),
+            bell: Notify::new(),
+            counters: Counters::default(),
+            options,
+        });
+        shared.register().await?;
+        let (inbox, requests) = mpsc::channel(INBOX);
+        let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
+        let tasks = vec![
+            tokio::spawn(writer.run()),
+            tokio::spawn(listen::run(shared.clone())),
+            tokio::spawn(engines::beat(shared.clone())),
+        ];
+        Ok(Self { shared, inbox, tasks: Mutex::new(tasks) })
+    }
+
+    /// How the database at `options` stands to this version; nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Postgres::open`].
+    pub async fn schema(options: &PostgresOptions) -> Result<Schema, Error> {
+        let pool = pool(options)?;
+        let schema = schema(&pool).await;
+        pool.close().await;
+        schema
+    }
+
+    /// Gives back what this process holds, takes it from the list of those that write, and closes the connections.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the database is away; leases then lapse by themselves.
+    pub async fn close(&self) -> Result<(), Error> {
+        let ended = self.shared.end().await;
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+        self.shared.pool.close().await;
+        ended
+    }
+}
+
+fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
+    let named = options.schema.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if options.schema.is_empty() || options.schema.len() > 48 || !named {
+        let why = format!("schema {:?}: use up to 48 of a-z, 0-9 and _", options.schema);
+        return Err(Error::Refused { why });
+    }
+    let connect = PgConnectOptions::from_str(&options.url)
+        .map_err(|error| Error::Refused { why: format!("the database's URL: {error}") })?;
+    let millis = options.statement.as_millis().to_string();
+    let connect = connect.application_name(&format!("tenure {}", options.name)).options([
+        ("search_path", options.schema.as_str()),
+        ("statement_timeout", &millis),
+        ("lock_timeout", &millis),
+        ("idle_in_transaction_session_timeout", &millis),
+    ]);
+    Ok(PgPoolOptions::new()
+        .max_connections(options.connections.max(3))
+        .acquire_timeout(Duration::from_secs(5))
+        .test_before_acquire(false)
+        .connect_lazy_with(connect))
+}
+
+/// Brings the schema up to date, unless the database is of a version that this one does not understand.
+async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
+    let refused = |error: sqlx::migrate::MigrateError| match error {
+        sqlx::migrate::MigrateError::Execute(error) => unavailable(&error),
+        other => Error::Refused { why: format!("the database's schema {}: {other}", options.schema) },
+    };
+    let exists = format!("CREATE SCHEMA IF NOT EXISTS {}", options.schema);
+    let found: Option<i32> = sqlx::query_scalar("SELECT 1 FROM pg_namespace WHERE nspname = $1")
+        .bind(&options.schema)
+        .fetch_optional(pool)
+        .await
+        .map_err(|error| unavailable(&error))?;
+    if found.is_none() {
+        // Two that begin at once may both try.
+        let made = pool.execute(sqlx::AssertSqlSafe(exists)).await;
+        if let Err(error) = made
+            && error.as_database_error().and_then(|error| error.code()).as_deref() != Some("23505")
+        {
+            return Err(unavailable(&error));
+        }
+    }
+    let schema = schema(pool).await?;
+    if schema.compatible > schema.knows {
+        let why = format!(
+            "the database has schema {} and is for versions of Tenure that know schema {} or later; this one knows {}: run a newer version",
+            schema.has.last().copied().unwrap_or_default(),
+            schema.compatible,
+            schema.knows
+        );
+        return Err(Error::Refused { why });
+    }
+    // What a later version has added is no concern of this one, as long as it says so.
+    let mut known = Migrator { ..clone_of(&MIGRATIONS) };
+    known.set_ignore_missing(true);
+    known.run(pool).await.map_err(refused)
+}
+
+fn clone_of(migrations: &'static Migrator) -> Migrator {
+    Migrator {
+        migrations: migrations.migrations.clone(),
+        ignore_missing: migrations.ignore_missing,
+        locking: migrations.locking,
+        no_tx: migrations.no_tx,
+        ..Migrator::DEFAULT
+    }
+}
+
+async fn schema(pool: &PgPool) -> Result<Schema, Error> {
+    let failed = |error: sqlx::Error| unavailable(&error);
+    let known: Vec<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+    let knows = known.last().copied().unwrap_or_default();
+    let there: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+        .fetch_one(pool)
+        .await
+        .map_err(failed)?;
+    if !there {
+        return Ok(Schema { has: Vec::new(), lacks: known, compatible: 0, knows });
+    }
+    let rows = sqlx::query("SELECT version FROM _sqlx_migrations WHERE success ORDER BY version");
+    let rows = rows.fetch_all(pool).await.map_err(failed)?;
+    let has: Vec<i64> = rows.iter().filter_map(|row| row.try_get("version").ok()).collect();
+    let compatible = if has.is_empty() {
+        0
+    } else {
+        let found = sqlx::query_scalar::<_, i32>("SELECT compatible FROM head").fetch_optional(pool).await;
+        i64::from(found.map_err(failed)?.unwrap_or_default())
+    };
+    let lacks = known.into_iter().filter(|version| !has.contains(version)).collect();
+    Ok(Schema { has, lacks, compatible, knows })
+}

@@ -1,0 +1,250 @@
+//! What a batch has changed, written with one statement a table.
+
+use super::row::{big, uuid};
+use crate::{
+    Commit, Entry, ExecutionId, Key, Record, Sequence, TaskId,
+    memory::{Held, State},
+};
+use sqlx::{PgConnection, types::Json};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+const RECORDS: &str = "\
+INSERT INTO executions (id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, requested_by,
+    created_at, updated_at, attributes, body)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::text[], $10::text[], $11::boolean[], $12::text[], $13::bigint[], $14::bigint[], $15::jsonb[], $16::bytea[])
+ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, workflow = excluded.workflow, schema = excluded.schema,
+    tenant = excluded.tenant, subject = excluded.subject, guard = excluded.guard, state = excluded.state,
+    phase = excluded.phase, reason = excluded.reason, open = excluded.open, requested_by = excluded.requested_by,
+    created_at = excluded.created_at, updated_at = excluded.updated_at, attributes = excluded.attributes,
+    body = excluded.body";
+const FORGET_RECORDS: &str = "DELETE FROM executions WHERE id = ANY($1)";
+const DOCUMENTS: &str = "\
+INSERT INTO documents (collection, id, version, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
+ON CONFLICT (collection, id) DO UPDATE SET version = excluded.version, body = excluded.body";
+const FORGET_DOCUMENTS: &str = "DELETE FROM documents d USING unnest($1::text[], $2::text[]) k(collection, id) \
+    WHERE d.collection = k.collection AND d.id = k.id";
+const JOURNAL: &str = "\
+INSERT INTO journal (sequence, place, execution, at, actor, event, from_state, to_state, detail)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::bytea[])";
+const FORGET_JOURNAL: &str = "DELETE FROM journal j USING unnest($1::bigint[], $2::bigint[]) k(sequence, place) \
+    WHERE j.sequence = k.sequence AND j.place = k.place";
+const TASKS: &str = "\
+INSERT INTO tasks (execution, visit, slot, tenant, due, available, body, deliveries, holder, epoch, until)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[],
+    $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])
+ON CONFLICT (execution, visit, slot) DO UPDATE SET tenant = excluded.tenant, due = excluded.due,
+    available = excluded.available, body = excluded.body, deliveries = excluded.deliveries, holder = excluded.holder,
+    epoch = excluded.epoch, until = excluded.until";
+const FORGET_TASKS: &str = "DELETE FROM tasks t USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) k(execution, visit, slot) \
+    WHERE t.execution = k.execution AND t.visit = k.visit AND t.slot = k.slot";
+/// Work that was there before its execution is, or is left behind by it.
+const OWNERS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
+    WHERE t.execution = k.execution AND t.tenant <> k.tenant";
+const HEAD: &str =
+    "WITH batch AS (UPDATE engines SET batch = $2 WHERE id = $3) UPDATE head SET sequence = $1";
+
+/// What accepted commits have touched; what became of it is in the state.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    records: BTreeSet<ExecutionId>,
+    documents: BTreeSet<Key>,
+    tasks: BTreeSet<TaskId>,
+    /// Executions whose tasks may be another tenant's from here on.
+    moved: BTreeSet<ExecutionId>,
+    /// Whether work was added or moved, so that others have to look.
+    pub(super) scheduled: bool,
+}
+
+impl Touched {
+    /// Notes what `commit` is about to change in `before`.
+    pub(super) fn note(&mut self, commit: &Commit, before: &State) {
+        if let Some(write) = &commit.record {
+            let id = write.record.id;
+            if before.records.get(&id).is_none_or(|former| former.tenant != write.record.tenant) {
+                self.moved.insert(id);
+            }
+            self.records.insert(id);
+        }
+        self.documents.extend(commit.documents.iter().map(|put| put.key.clone()));
+        self.tasks.extend(commit.settle.iter().map(|settle| settle.task));
+        self.tasks.extend(commit.retire.iter().copied());
+        self.tasks.extend(commit.schedule.iter().map(|task| task.id));
+        self.scheduled |= !commit.schedule.is_empty();
+        if let Some(erase) = &commit.erase {
+            self.records.insert(erase.execution);
+            self.moved.insert(erase.execution);
+        }
+    }
+}
+
+/// Writes all that was touched as it stands in `state`. `from` is the last commit before the batch; `kept` are the entries
+/// that were loaded to be erased.
+pub(super) async fn save(
+    on: &mut PgConnection,
+    state: &State,
+    touched: &Touched,
+    from: Sequence,
+    kept: &BTreeMap<(Sequence, u32), ExecutionId>,
+) -> Result<(), sqlx::Error> {
+    save_records(on, state, touched).await?;
+    save_documents(on, state, touched).await?;
+    let added: Vec<_> = state.entries.iter().filter(|((_, sequence, _), _)| *sequence > from).collect();
+    save_journal(on, &added).await?;
+    let gone: Vec<_> = kept.keys().filter(|place| !state.order.contains_key(place)).collect();
+    if !gone.is_empty() {
+        let sequences: Vec<i64> = gone.iter().map(|(sequence, _)| big(sequence.0)).collect();
+        let places: Vec<i64> = gone.iter().map(|(_, place)| i64::from(*place)).collect();
+        sqlx::query(FORGET_JOURNAL).bind(sequences).bind(places).execute(&mut *on).await?;
+    }
+    save_tasks(on, state, touched).await?;
+    save_owners(on, state, touched).await
+}
+
+/// Says how far the history goes, and which batch of which process this was.
+pub(super) async fn save_head(
+    on: &mut PgConnection,
+    sequence: Sequence,
+    batch: i64,
+    id: Uuid,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(HEAD).bind(big(sequence.0)).bind(batch).bind(id).execute(on).await.map(drop)
+}
+
+async fn save_records(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
+    let gone = touched.records.iter().filter(|id| !state.records.contains_key(id));
+    let gone: Vec<Uuid> = gone.map(|id| uuid(*id)).collect();
+    if !gone.is_empty() {
+        sqlx::query(FORGET_RECORDS).bind(gone).execute(&mut *on).await?;
+    }
+    // An erasure that left the record has not changed it, and of what is only loaded there is no body.
+    let written = touched.records.iter().filter_map(|id| state.records.get(id));
+    let mut written: Vec<&Record> = written.filter(|record| !record.workflow.is_empty()).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    // Whoever lets a guard go comes before whoever takes it.
+    written.sort_by_key(|record| record.open);
+    fn column<'a, T>(written: &[&'a Record], of: impl Fn(&'a Record) -> T) -> Vec<T> {
+        written.iter().map(|record| of(record)).collect()
+    }
+    sqlx::query(RECORDS)
+        .bind(column(&written, |record| uuid(record.id)))
+        .bind(column(&written, |record| big(record.revision.0)))
+        .bind(column(&written, |record| record.workflow.as_str()))
+        .bind(column(&written, |record| i64::from(record.schema)))
+        .bind(column(&written, |record| record.tenant.as_str()))
+        .bind(column(&written, |record| record.subject.as_str()))
+        .bind(column(&written, |record| record.guard.as_deref()))
+        .bind(column(&written, |record| record.state.as_str()))
+        .bind(column(&written, |record| record.phase.as_str()))
+        .bind(column(&written, |record| record.reason.as_deref()))
+        .bind(column(&written, |record| record.open))
+        .bind(column(&written, |record| record.requested_by.as_str()))
+        .bind(column(&written, |record| big(record.created_at.0)))
+        .bind(column(&written, |record| big(record.updated_at.0)))
+        .bind(column(&written, |record| Json(&record.attributes)))
+        .bind(column(&written, |record| record.body.as_slice()))
+        .execute(on)
+        .await
+        .map(drop)
+}
+
+async fn save_documents(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
+    let (kept, gone): (Vec<&Key>, Vec<&Key>) =
+        touched.documents.iter().partition(|key| state.documents.contains_key(key));
+    let names = |keys: &[&Key]| -> (Vec<String>, Vec<String>) {
+        keys.iter().map(|key| (key.collection.clone(), key.id.clone())).unzip()
+    };
+    if !gone.is_empty() {
+        let (collections, ids) = names(&gone);
+        sqlx::query(FORGET_DOCUMENTS).bind(collections).bind(ids).execute(&mut *on).await?;
+    }
+    if !kept.is_empty() {
+        let (collections, ids) = names(&kept);
+        let documents = kept.iter().filter_map(|key| state.documents.get(key));
+        let (versions, bodies): (Vec<i64>, Vec<&[u8]>) =
+            documents.map(|document| (big(document.version.0), document.body.as_slice())).unzip();
+        let query = sqlx::query(DOCUMENTS).bind(collections).bind(ids).bind(versions).bind(bodies);
+        query.execute(&mut *on).await?;
+    }
+    Ok(())
+}
+
+async fn save_journal(
+    on: &mut PgConnection,
+    added: &[(&(ExecutionId, Sequence, u32), &Entry)],
+) -> Result<(), sqlx::Error> {
+    if added.is_empty() {
+        return Ok(());
+    }
+    fn column<'a, T>(
+        added: &[(&'a (ExecutionId, Sequence, u32), &'a Entry)],
+        of: impl Fn(&'a Entry) -> T,
+    ) -> Vec<T> {
+        added.iter().map(|(_, entry)| of(entry)).collect()
+    }
+    sqlx::query(JOURNAL)
+        .bind(column(added, |entry| big(entry.sequence.0)))
+        .bind(added.iter().map(|((_, _, place), _)| i64::from(*place)).collect::<Vec<_>>())
+        .bind(column(added, |entry| uuid(entry.execution)))
+        .bind(column(added, |entry| big(entry.at.0)))
+        .bind(column(added, |entry| entry.actor.as_str()))
+        .bind(column(added, |entry| entry.event.as_str()))
+        .bind(column(added, |entry| entry.from.as_str()))
+        .bind(column(added, |entry| entry.to.as_str()))
+        .bind(column(added, |entry| entry.detail.as_slice()))
+        .execute(on)
+        .await
+        .map(drop)
+}
+
+async fn save_tasks(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
+    let (kept, gone): (Vec<&TaskId>, Vec<&TaskId>) =
+        touched.tasks.iter().partition(|id| state.tasks.contains_key(id));
+    let names = |ids: &[&TaskId]| -> (Vec<Uuid>, Vec<i64>, Vec<i64>) {
+        let executions = ids.iter().map(|id| uuid(id.execution)).collect();
+        let visits = ids.iter().map(|id| i64::from(id.visit)).collect();
+        (executions, visits, ids.iter().map(|id| i64::from(id.slot)).collect())
+    };
+    if !gone.is_empty() {
+        let (executions, visits, slots) = names(&gone);
+        sqlx::query(FORGET_TASKS).bind(executions).bind(visits).bind(slots).execute(&mut *on).await?;
+    }
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let (executions, visits, slots) = names(&kept);
+    let held: Vec<&Held> = kept.iter().filter_map(|id| state.tasks.get(id)).collect();
+    let tenant =
+        |held: &&Held| state.records.get(&held.task.id.execution).map_or("", |record| record.tenant.as_str());
+    let grip = |held: &&Held| held.grip.as_ref().map(|grip| (big(grip.epoch.0), big(grip.until.0)));
+    sqlx::query(TASKS)
+        .bind(executions)
+        .bind(visits)
+        .bind(slots)
+        .bind(held.iter().map(tenant).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| big(held.task.due.0)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| big(held.available().0)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| held.task.body.as_slice()).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| i64::from(held.deliveries)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| held.grip.as_ref().map(|grip| grip.holder.as_str())).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| grip(held).map(|(epoch, _)| epoch)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| grip(held).map(|(_, until)| until)).collect::<Vec<_>>())
+        .execute(on)
+        .await
+        .map(drop)
+}
+
+async fn save_owners(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
+    if touched.moved.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = touched.moved.iter().map(|id| uuid(*id)).collect();
+    let tenant = |id: &ExecutionId| state.records.get(id).map_or("", |record| record.tenant.as_str());
+    let tenants: Vec<&str> = touched.moved.iter().map(tenant).collect();
+    sqlx::query(OWNERS).bind(ids).bind(tenants).execute(on).await.map(drop)
+}

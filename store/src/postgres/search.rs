@@ -1,0 +1,120 @@
+//! Queries as SQL. What they mean is said by [`Query::accepts`].
+
+use super::{
+    Shared,
+    row::{self, and_one, big, page, uuid},
+};
+use crate::{Error, ExecutionId, Found, Query};
+use sqlx::{Postgres, QueryBuilder, types::Json};
+use std::collections::BTreeMap;
+
+impl Shared {
+    pub(super) async fn search(
+        &self,
+        query: &Query,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Found, Error> {
+        let records = self
+            .retried(|| async move {
+                let mut sql = QueryBuilder::new("SELECT ");
+                sql.push(row::RECORD).push(" FROM executions WHERE ");
+                push(&mut sql, query);
+                if let Some(after) = after {
+                    sql.push(" AND id > ").push_bind(uuid(after));
+                }
+                sql.push(" ORDER BY id LIMIT ").push_bind(and_one(limit));
+                let rows = sql.build().fetch_all(&self.pool).await?;
+                rows.iter().map(row::record).collect::<Result<Vec<_>, _>>()
+            })
+            .await?;
+        let crate::Page { items, next } = page(records, limit, |record| record.id);
+        Ok(Found { items, next, partial: false })
+    }
+}
+
+/// The column of that name, if it is one.
+fn column(field: &str) -> Option<&'static str> {
+    ["tenant", "workflow", "state", "phase", "reason", "subject", "requested_by"]
+        .into_iter()
+        .find(|column| *column == field)
+}
+
+fn push(sql: &mut QueryBuilder<Postgres>, query: &Query) {
+    match query {
+        Query::All => _ = sql.push("true"),
+        // No text there has one.
+        Query::Is { value: text, .. } | Query::Begins { with: text, .. } if text.contains('\0') => {
+            _ = sql.push("false");
+        }
+        Query::And(all) => joined(sql, all, " AND ", "true"),
+        Query::Or(any) => joined(sql, any, " OR ", "false"),
+        Query::Not(one) => {
+            // What is unknown, such as a comparison with a reason that there is not, is not so.
+            sql.push("NOT coalesce(");
+            push(sql, one);
+            sql.push(", false)");
+        }
+        Query::Is { field, value } if field == "open" => match value.as_str() {
+            "true" => _ = sql.push("open"),
+            "false" => _ = sql.push("NOT open"),
+            _ => _ = sql.push("false"),
+        },
+        Query::Is { field, value } => match column(field) {
+            Some(column) => _ = sql.push(column).push(" = ").push_bind(value.clone()),
+            None => {
+                let wanted = BTreeMap::from([(field.clone(), vec![value.clone()])]);
+                sql.push("attributes @> ").push_bind(Json(wanted));
+            }
+        },
+        Query::Begins { field, with } if field == "open" => {
+            sql.push("starts_with(open::text, ").push_bind(with.clone()).push(")");
+        }
+        Query::Begins { field, with } => match column(field) {
+            Some(column) => {
+                sql.push("starts_with(").push(column).push(", ").push_bind(with.clone()).push(")");
+            }
+            None => {
+                values(sql, field);
+                sql.push("starts_with(v, ").push_bind(with.clone()).push("))");
+            }
+        },
+        Query::Has { field } if field == "open" => _ = sql.push("true"),
+        Query::Has { field } => match column(field) {
+            Some(column) => _ = sql.push("coalesce(").push(column).push(", '') <> ''"),
+            None => {
+                values(sql, field);
+                sql.push("v <> '')");
+            }
+        },
+        Query::Made { from, until } => {
+            sql.push("(id >= ").push_bind(uuid(ExecutionId::first_at(*from)));
+            sql.push(" AND id < ").push_bind(uuid(ExecutionId::first_at(*until))).push(")");
+        }
+        Query::Updated { from, until } => {
+            sql.push("(updated_at >= ").push_bind(big(from.0));
+            sql.push(" AND updated_at < ").push_bind(big(until.0)).push(")");
+        }
+    }
+}
+
+/// That one of the values of an attribute is as follows; to be closed with a parenthesis.
+fn values(sql: &mut QueryBuilder<Postgres>, field: &str) {
+    sql.push("EXISTS (SELECT 1 FROM jsonb_array_elements_text(coalesce(attributes->");
+    sql.push_bind(field.to_owned()).push(", '[]'::jsonb)) v WHERE ");
+}
+
+fn joined(sql: &mut QueryBuilder<Postgres>, all: &[Query], by: &'static str, none: &'static str) {
+    if all.is_empty() {
+        sql.push(none);
+        return;
+    }
+    sql.push("(");
+    for (place, query) in all.iter().enumerate() {
+        if place > 0 {
+            sql.push(by);
+        }
+        push(sql, query);
+    }
+    sql.push(")");
+}

@@ -1,0 +1,18 @@
+//! The store on PostgreSQL, against a real server. Skipped with a line that says so where none is installed.
+
+mod conforming;
+mod many;
+
+use crate::server::{Cluster, installed, schema};
+use std::sync::Arc;
+use store::postgres::{Postgres, PostgresOptions};
+
+/// How to open a store of its own on the shared server; `None` where there is none.
+pub(crate) fn options() -> Option<PostgresOptions> {
+    let cluster = Cluster::shared(installed()?).expect("the server starts");
+    Some(PostgresOptions { schema: schema(), connections: 3, ..PostgresOptions::at(cluster.url()) })
+}
+
+pub(crate) async fn opened(options: &PostgresOptions) -> Arc<Postgres> {
+    Arc::new(Postgres::open(options.clone()).await.expect("the store opens"))
+}
