@@ -3,6 +3,7 @@
 use crate::{
     config::Config,
     metrics::{Audited, Requests},
+    storage::Storage,
 };
 use engine::Engine;
 use prometheus_client::registry::Registry;
@@ -17,6 +18,8 @@ use workflows::{audit::Auditor, platform::Platform};
 pub(crate) struct App {
     /// The engine, its store and its platform.
     pub(crate) engine: Engine<Platform>,
+    /// What the engine's store lies on.
+    pub(crate) storage: Storage,
     /// The settings in force.
     pub(crate) config: Config,
     /// Names every metric.

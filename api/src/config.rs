@@ -15,6 +15,8 @@ use workflows::policy::duration;
 pub(crate) struct Config {
     /// The folder that holds everything. Default `./tenure-data`.
     pub(crate) data: PathBuf,
+    /// Where everything is kept.
+    pub(crate) store: Keep,
     /// Where HTTP is served; port 0 takes a free one. Default `127.0.0.1:7878`.
     pub(crate) listen: SocketAddr,
     /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
@@ -192,6 +194,29 @@ pub(crate) struct Notify {
     pub(crate) secret_file: String,
 }
 
+/// Where everything is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Keep {
+    /// A PostgreSQL database, as `postgres://user@host/database`, without a password. Default none: the embedded store.
+    pub(crate) url: String,
+    /// The schema of its tables. Default `tenure`.
+    pub(crate) schema: String,
+    /// What this process is called among those that share the database. Default the host's name.
+    pub(crate) name: String,
+    /// Connections at the most. Default 8.
+    pub(crate) connections: u32,
+    /// How long a commit or a read is tried again while the database is away. Default `30s`.
+    pub(crate) patience: Span,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        let (none, schema) = (String::new, "tenure".into());
+        Self { url: none(), schema, name: none(), connections: 8, patience: Span(Duration::from_secs(30)) }
+    }
+}
+
 /// Whether records are sealed, with what, and where the keys are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -227,6 +252,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: "./tenure-data".into(),
+            store: Keep::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
             platform: Self::LOCAL.into(),
             log: Log::default(),
@@ -275,6 +301,11 @@ impl Default for Waitlist {
 /// Every key that the environment can set, as `TENURE_` and the key in capitals with `_` for `.`.
 const KEYS: &[&str] = &[
     "data",
+    "store.url",
+    "store.schema",
+    "store.name",
+    "store.connections",
+    "store.patience",
     "listen",
     "platform",
     "log.format",
@@ -340,6 +371,7 @@ impl Config {
         if !self.notify.url.is_empty() && !is_url(&self.notify.url) {
             return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
         }
+        self.store.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
         {
@@ -373,6 +405,32 @@ impl Config {
             }
         }
         Ok(self)
+    }
+}
+
+impl Keep {
+    fn checked(&self) -> Result<(), String> {
+        if self.url.is_empty() {
+            return Ok(());
+        }
+        let Some(rest) =
+            self.url.strip_prefix("postgres://").or_else(|| self.url.strip_prefix("postgresql://"))
+        else {
+            return Err("store.url: expected something like `postgres://user@host/database`".into());
+        };
+        // Settings are printed and logged.
+        let user =
+            rest.split(['/', '?']).next().and_then(|place| place.rsplit_once('@')).map(|(user, _)| user);
+        if user.is_some_and(|user| user.contains(':')) || rest.contains("password=") {
+            return Err(
+                "store.url: leave the password out of it; put it into PGPASSWORD or the file of PGPASSFILE"
+                    .into(),
+            );
+        }
+        if self.connections < 3 {
+            return Err("store.connections: use at least 3: to commit, to read, and to listen".into());
+        }
+        Ok(())
     }
 }
 

@@ -23,6 +23,7 @@ mod retention;
 mod schedules;
 mod sealing;
 mod server;
+mod storage;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;

@@ -7,7 +7,7 @@ use crate::{
 use engine::SystemClock;
 use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 use store::{
-    Embedded, Store,
+    Store,
     sealed::{KeyFolder, Sealed, Secret, is_sealed},
 };
 use workflows::{
@@ -26,7 +26,7 @@ impl Kept {
     ///
     /// # Errors
     /// A setting that is wrong, by its name; a store that is sealed where the settings have no key; keys that do not open.
-    pub(crate) async fn of(config: &Config, store: Arc<Embedded>) -> Result<Self, Failure> {
+    pub(crate) async fn of(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
         let used = is_sealed(&*store).await?;
         let Some(wrapping) = secret("seal.key_file", &config.seal.key_file)? else {
             return if used { Err(keyless()) } else { Ok(Self { store, records: None }) };

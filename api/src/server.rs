@@ -11,13 +11,13 @@ use crate::{
     metrics::{Audited, Requests},
     notify, observing, retention, schedules,
     sealing::Kept,
+    storage::Storage,
 };
 use engine::{Engine, Metrics, SystemClock};
 use prometheus_client::registry::Registry;
 use std::{
-    fs, io,
+    io,
     net::SocketAddr,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -25,7 +25,6 @@ use std::{
     },
     time::Duration,
 };
-use store::Embedded;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -63,19 +62,19 @@ pub(crate) fn admin_file(data: &Path) -> PathBuf {
 /// # Errors
 /// When a part cannot be made or ends by itself.
 pub(crate) async fn serve(config: Config) -> Result<(), Failure> {
-    let store = open(&config).await?;
-    let served = serve_on(config, store.clone()).await;
-    let closed = store.close().await;
+    let storage = Storage::open(&config).await?;
+    let served = serve_on(config, storage.clone()).await;
+    let closed = storage.close().await;
     served?;
     closed?;
     tracing::info!("stopped");
     Ok(())
 }
 
-async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
+async fn serve_on(config: Config, storage: Storage) -> Result<(), Failure> {
     let world = world(&config)?;
-    let kept = Kept::of(&config, store).await?;
-    let app = assemble(config, kept, world)?;
+    let kept = Kept::of(&config, storage.store()).await?;
+    let app = assemble(config, storage, kept, world)?;
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data)).await?;
     let listening = TcpListener::bind(app.config.listen).await;
     let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
@@ -122,28 +121,6 @@ async fn serve_on(config: Config, store: Arc<Embedded>) -> Result<(), Failure> {
     worked
 }
 
-/// Opens the embedded store, and says what opening it found.
-async fn open(config: &Config) -> Result<Arc<Embedded>, Failure> {
-    let data = config.data.clone();
-    let unmade = |e| Failure::other(format!("{}: {e}", data.display()));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(unmade)?;
-    let options = store::Options {
-        on_stall: Arc::new(|why| {
-            tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");
-            std::process::exit(74)
-        }),
-        ..store::Options::default()
-    };
-    let dir = store_dir(&config.data);
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(&dir, options)).await;
-    let opened = opened.map_err(Failure::other)??;
-    let report = &opened.report;
-    if report.rebuilt_index.is_some() || !report.repaired.is_empty() || report.unreadable > 0 {
-        tracing::warn!("the store was mended: {report}");
-    }
-    Ok(Arc::new(opened.store))
-}
-
 /// The world that actions act on.
 fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     if config.platform != Config::LOCAL {
@@ -161,7 +138,7 @@ fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
-fn assemble(config: Config, kept: Kept, world: Arc<dyn World>) -> Result<Shared, Failure> {
+fn assemble(config: Config, storage: Storage, kept: Kept, world: Arc<dyn World>) -> Result<Shared, Failure> {
     let mut registry = Registry::with_prefix("tenure");
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
@@ -171,6 +148,7 @@ fn assemble(config: Config, kept: Kept, world: Arc<dyn World>) -> Result<Shared,
     let freed = Arc::new(Notify::new());
     let bell = freed.clone();
     let options = engine::Options {
+        holder: storage.holder(),
         concurrency: config.engine.concurrency,
         lease: config.engine.lease.0,
         poison_after: config.engine.poison_after,
@@ -198,6 +176,7 @@ fn assemble(config: Config, kept: Kept, world: Arc<dyn World>) -> Result<Shared,
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         engine,
+        storage,
         config,
         registry,
         requests,

@@ -152,6 +152,8 @@ pub(crate) enum Command {
     /// See commands that were given to many executions at once.
     #[command(subcommand)]
     Batch(super::batch::Batch),
+    /// List the servers that share the store: whether each is alive, and what it holds.
+    Engines,
     /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
     #[command(subcommand)]
     Limits(super::limits::Limits),
@@ -407,6 +409,12 @@ pub(crate) enum User {
 pub(crate) enum Store {
     /// Read everything in the store, and say what is wrong; repairs nothing.
     Check,
+    /// Bring the schema of the database that `store.url` names up to date.
+    Migrate {
+        /// Only say what would be done; exits with 1 if something would be.
+        #[arg(long)]
+        check: bool,
+    },
     /// Write everything in the store to a file.
     Export {
         /// The file; `-` writes to standard output.

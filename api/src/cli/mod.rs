@@ -146,6 +146,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
         Some(Command::Stuck { filter }) => ask(executions::stuck(common, filter.as_deref())),
         Some(Command::Batch(command)) => ask(batch::run(common, command)),
+        Some(Command::Engines) => ask(things::list(common, &things::ENGINES, &[])),
         Some(Command::Limits(command)) => ask(limits::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::Delegations(command)) => ask(delegation::run(common, command)),

@@ -5,10 +5,12 @@ use super::{
     offline, output,
 };
 use crate::{
+    config::Config,
     exit::{Exit, Failure},
     server,
+    storage::refused,
 };
-use ::store::transfer;
+use ::store::{postgres::Postgres, transfer};
 use serde_json::json;
 use std::{
     fs,
@@ -17,13 +19,47 @@ use std::{
 };
 
 pub(super) async fn run(common: &Common, command: Store) -> Result<Exit, Failure> {
-    let data = offline::settings(common)?.data;
-    let dir = server::store_dir(&data);
+    let config = offline::settings(common)?;
+    if let Store::Migrate { check } = command {
+        return migrate(common, &config, check).await;
+    }
+    if !config.store.url.is_empty() {
+        let why =
+            "store.url: a database is checked, exported and backed up by its own tools; see docs/store.md";
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    let dir = server::store_dir(&config.data);
     match command {
+        Store::Migrate { .. } => Ok(Exit::Done),
         Store::Check => check(common, &dir),
         Store::Export { file } => export(common, &dir, &file).await,
         Store::Import { file } => import(common, &dir, &file),
     }
+}
+
+/// Brings the schema of the database up to date, or says what it lacks.
+async fn migrate(common: &Common, config: &Config, check: bool) -> Result<Exit, Failure> {
+    let named = "store.url: name the database; the embedded store brings itself up to date";
+    let options = config.store.options().ok_or_else(|| Failure::new(Exit::Usage, named))?;
+    if !check {
+        let store = Postgres::open(options.clone()).await.map_err(refused)?;
+        store.close().await?;
+    }
+    let schema = Postgres::schema(&options).await.map_err(refused)?;
+    let told = |numbers: &[i64]| match numbers {
+        [] => "nothing".to_owned(),
+        some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    match common.output {
+        Format::Table => output::say(&format!(
+            "schema {}: has {}; lacks {}\n",
+            options.schema,
+            told(&schema.has),
+            told(&schema.lacks)
+        ))?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &json!(schema))?,
+    }
+    Ok(if schema.lacks.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 /// Reads everything, repairs nothing.

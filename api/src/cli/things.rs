@@ -188,6 +188,20 @@ pub(super) const LIMITS: Kind = Kind {
     ],
 };
 
+pub(super) const ENGINES: Kind = Kind {
+    path: "/v1/engines",
+    columns: &[
+        ("id", "/id"),
+        ("name", "/name"),
+        ("version", "/version"),
+        ("started", "/started_at"),
+        ("state", "/state"),
+        ("silent ms", "/silent_ms"),
+        ("holds", "/holds"),
+        ("here", "/here"),
+    ],
+};
+
 pub(super) const EXECUTIONS: Kind = Kind {
     path: "/v1/executions",
     columns: &[

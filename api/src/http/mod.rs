@@ -11,6 +11,7 @@ mod certificates;
 mod changes;
 mod code;
 mod delegations;
+mod engines;
 mod events;
 mod executions;
 mod facts;

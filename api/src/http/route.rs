@@ -1,10 +1,10 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, audit, batches, certificates, changes, code::Code, delegations, events, executions,
-    facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes, observe,
-    offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules, sweeps,
-    tenants, users, versions, workflows, workloads,
+    account, approvals, audit, batches, certificates, changes, code::Code, delegations, engines, events,
+    executions, facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes,
+    observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules,
+    sweeps, tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -112,6 +112,7 @@ fn table() -> Vec<Route> {
         repairs::routes(),
         batches::routes(),
         limits::routes(),
+        engines::routes(),
         approvals::routes(),
         delegations::routes(),
         groups::routes(),

@@ -43,8 +43,7 @@ pub async fn is_sealed(store: &dyn Store) -> Result<bool, Error> {
 }
 
 /// A store with sealed bodies, over one that does not know of it.
-#[derive(Debug)]
-pub struct Sealed<S> {
+pub struct Sealed<S: ?Sized> {
     inner: Arc<S>,
     keys: Arc<KeyFolder>,
     platforms: BTreeSet<&'static str>,
@@ -53,7 +52,7 @@ pub struct Sealed<S> {
     noted: AtomicBool,
 }
 
-impl<S: Store> Sealed<S> {
+impl<S: Store + ?Sized> Sealed<S> {
     /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
     /// workflows in `platforms` are the platform's own, whomever they are about: what must outlast a tenant.
     ///
@@ -178,7 +177,7 @@ fn about_document(key: &Key) -> String {
 }
 
 #[async_trait]
-impl<S: Store> Store for Sealed<S> {
+impl<S: Store + ?Sized> Store for Sealed<S> {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
         limits::check(&commit)?;
         if let Some(write) = &mut commit.record {

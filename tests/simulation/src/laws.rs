@@ -26,6 +26,8 @@ struct Book {
     broken: Vec<String>,
     /// The epoch under which each task was last handed out.
     leases: BTreeMap<TaskId, Epoch>,
+    /// What people closed by force: it leaves things behind, and lists them.
+    forced: BTreeSet<ExecutionId>,
     events: u64,
 }
 
@@ -80,6 +82,11 @@ impl Laws {
         !self.book().broken.is_empty()
     }
 
+    /// Whether people closed this execution by force.
+    pub fn was_forced(&self, id: ExecutionId) -> bool {
+        self.book().forced.contains(&id)
+    }
+
     /// A task was handed out.
     pub fn leased(&self, lease: &Lease) {
         let before = self.book().leases.insert(lease.task.id, lease.epoch);
@@ -108,6 +115,9 @@ impl Laws {
         self.tokens(commit);
         let Some(write) = &commit.record else { return };
         let after = &write.record;
+        if after.reason.as_deref() == Some("terminated") {
+            self.book().forced.insert(after.id);
+        }
         let was = before.map(|before| before.revision.0);
         self.hold(receipt.revision.map(|now| now.0) == Some(was.map_or(1, |was| was + 1)), || {
             format!("{} went from revision {was:?} to {:?}", short(after.id), receipt.revision)

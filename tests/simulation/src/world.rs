@@ -131,9 +131,14 @@ impl World {
             }
             Deed::Make if *times > 1 => {}
             Deed::Make => {
-                if let Some(other) = state.things.insert(name.to_owned(), call.execution)
-                    && other != call.execution
-                {
+                let other = state.things.get(name).copied().filter(|other| *other != call.execution);
+                // What was closed by force leaves its things, and its last call may still be under way; whoever is asked to
+                // make them again makes them its own.
+                let late = other.is_some() && self.laws.was_forced(call.execution);
+                if !late {
+                    state.things.insert(name.to_owned(), call.execution);
+                }
+                if let Some(other) = other.filter(|other| !late && !self.laws.was_forced(*other)) {
                     self.laws.broken(format!("{name} was made for two: {other} and {}", call.execution));
                 }
             }

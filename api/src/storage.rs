@@ -1,0 +1,140 @@
+//! Where everything is kept: the embedded store in the data folder, or a PostgreSQL database.
+
+use crate::{
+    config::{Config, Keep},
+    exit::{Exit, Failure},
+    server::store_dir,
+};
+use serde_json::{Value, json};
+use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc};
+use store::{
+    Embedded, Store,
+    postgres::{Postgres, PostgresOptions},
+};
+
+/// An open store.
+#[derive(Clone)]
+pub(crate) enum Storage {
+    /// In the data folder, for one process.
+    Embedded(Arc<Embedded>),
+    /// In a database, for many.
+    Postgres(Arc<Postgres>),
+}
+
+impl Storage {
+    /// Opens what the settings name, and says what opening it found.
+    pub(crate) async fn open(config: &Config) -> Result<Self, Failure> {
+        let data = config.data.clone();
+        let unmade = |e| Failure::other(format!("{}: {e}", data.display()));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(unmade)?;
+        match config.store.options() {
+            Some(options) => Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(refused)?))),
+            None => embedded(config).await.map(Self::Embedded),
+        }
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => store.clone(),
+            Self::Postgres(store) => store.clone(),
+        }
+    }
+
+    /// What this process is called in leases.
+    pub(crate) fn holder(&self) -> String {
+        match self {
+            Self::Embedded(_) => engine::Options::default().holder,
+            Self::Postgres(store) => store.holder(),
+        }
+    }
+
+    pub(crate) async fn close(&self) -> Result<(), store::Error> {
+        match self {
+            Self::Embedded(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+
+    /// The processes that share the store, as they are shown.
+    pub(crate) async fn engines(&self) -> Result<Vec<Value>, store::Error> {
+        match self {
+            Self::Embedded(_) => Ok(vec![json!({
+                "id": self.holder(),
+                "name": self.holder(),
+                "version": env!("CARGO_PKG_VERSION"),
+                "state": "alive",
+                "here": true,
+            })]),
+            Self::Postgres(store) => {
+                let here = store.holder();
+                let rows = store.engines().await?;
+                Ok(rows.iter().map(|row| shown(row, here.ends_with(&row.id.to_string()))).collect())
+            }
+        }
+    }
+}
+
+fn shown(row: &store::postgres::EngineRow, here: bool) -> Value {
+    // Three beats of silence are no accident.
+    let silent = row.silent_ms > 15_000;
+    let state = match (row.ended, silent) {
+        (true, _) => "ended",
+        (false, true) => "silent",
+        (false, false) => "alive",
+    };
+    json!({
+        "id": row.id.to_string(),
+        "name": row.name,
+        "version": row.version,
+        "started_at": crate::http::time(row.started_at),
+        "state": state,
+        "silent_ms": row.silent_ms,
+        "holds": row.held,
+        "batches": row.batch,
+        "here": here,
+    })
+}
+
+impl Keep {
+    /// How to use the database, if the settings name one.
+    pub(crate) fn options(&self) -> Option<PostgresOptions> {
+        if self.url.is_empty() {
+            return None;
+        }
+        let defaults = PostgresOptions::at(&self.url);
+        let name = if self.name.is_empty() { defaults.name.clone() } else { self.name.clone() };
+        Some(PostgresOptions {
+            schema: self.schema.clone(),
+            name,
+            connections: self.connections,
+            patience: self.patience.0,
+            ..defaults
+        })
+    }
+}
+
+async fn embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
+    let options = store::Options {
+        on_stall: Arc::new(|why| {
+            tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");
+            std::process::exit(74)
+        }),
+        ..store::Options::default()
+    };
+    let dir = store_dir(&config.data);
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(&dir, options)).await;
+    let opened = opened.map_err(Failure::other)??;
+    let report = &opened.report;
+    if report.rebuilt_index.is_some() || !report.repaired.is_empty() || report.unreadable > 0 {
+        tracing::warn!("the store was mended: {report}");
+    }
+    Ok(Arc::new(opened.store))
+}
+
+/// What is wrong with the settings is a matter of use; the rest is as it is.
+pub(crate) fn refused(error: store::Error) -> Failure {
+    match error {
+        store::Error::Refused { why } => Failure::new(Exit::Usage, format!("configuration: store: {why}")),
+        other => other.into(),
+    }
+}
