@@ -75,7 +75,7 @@ async fn serve_on(config: Config, storage: Storage) -> Result<(), Failure> {
     let world = world(&config)?;
     let kept = Kept::of(&config, storage.store()).await?;
     let app = assemble(config, storage, kept, world)?;
-    let admin = ensure_admin(&app.engine, &admin_file(&app.config.data)).await?;
+    let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
     let listening = TcpListener::bind(app.config.listen).await;
     let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
     let listener = listening.map_err(unbound)?;

@@ -40,6 +40,11 @@ impl Storage {
         }
     }
 
+    /// Whether other processes may use the same.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// What this process is called in leases.
     pub(crate) fn holder(&self) -> String {
         match self {

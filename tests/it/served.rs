@@ -162,7 +162,8 @@ impl Served {
         api::install_tls();
         let process = Running::start_telling(dir.path(), variables, log);
         let url = process.url.clone();
-        let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap();
+        // None, where the store is shared and another server has made the first admin.
+        let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();
         Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
     }
 

@@ -153,7 +153,12 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
 pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     file: &Path,
+    shared: bool,
 ) -> Result<Option<Token>, Error> {
+    // Of those that share a store one makes the admin; to the others a token that is not here is no lost one.
+    if shared && engine.ledger(false, |view| Ok(view.get::<User>(ADMIN)?.is_some())).await? {
+        return Ok(None);
+    }
     let unwritable = |error: io::Error| {
         let why = format!("{}: {error}; the admin token is kept there", file.display());
         Error::Undecided(ActionError::permanent("admin_token.unwritable", why))

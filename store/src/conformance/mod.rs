@@ -16,6 +16,9 @@ mod reading;
 mod searches;
 mod tasks;
 mod turns;
+mod twins;
+
+pub use twins::Twins;
 
 use crate::Store;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};

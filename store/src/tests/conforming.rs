@@ -30,3 +30,19 @@ async fn embedded_keeps_every_promise() {
 
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }
+
+/// The same, asked at random, gives the same answers and the same histories.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_is_memorys_twin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (embedded, _) = open(folder.path(), options());
+    let embedded = Arc::new(embedded);
+    let mut twins = conformance::Twins::new(vec![Arc::new(Memory::new()), embedded.clone()], 7);
+
+    for _ in 0..500 {
+        twins.sequence(6).await.unwrap();
+    }
+    twins.histories().await.unwrap();
+
+    embedded.close().await.unwrap();
+}

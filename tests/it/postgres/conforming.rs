@@ -2,7 +2,7 @@
 
 use super::{opened, options};
 use std::sync::{Arc, Mutex};
-use store::{Store, conformance, postgres::Postgres};
+use store::{Embedded, Memory, Options, Store, conformance, postgres::Postgres};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_keeps_every_promise() {
@@ -22,4 +22,26 @@ async fn postgres_keeps_every_promise() {
     .await;
 
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
+}
+
+/// S14. The same random sequences on all three stores give the same answers, and the same journals. `TENURE_SEQUENCES` says how many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_embedded_and_postgres_do_the_same() {
+    let Some(options) = options() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = Arc::new(Embedded::open(folder.path(), Options::default()).unwrap().store);
+    let postgres = opened(&options).await;
+    let stores: Vec<Arc<dyn Store>> = vec![Arc::new(Memory::new()), embedded.clone(), postgres.clone()];
+    let mut twins = conformance::Twins::new(stores, 20_261_122);
+    let count = std::env::var("TENURE_SEQUENCES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
+
+    for number in 0..count {
+        if let Err(why) = twins.sequence(5).await {
+            panic!("sequence {number}: {why}");
+        }
+    }
+    twins.histories().await.unwrap();
+
+    embedded.close().await.unwrap();
+    postgres.close().await.unwrap();
 }

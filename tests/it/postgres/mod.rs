@@ -2,10 +2,11 @@
 
 mod conforming;
 mod many;
+mod served;
 
-use crate::server::{Cluster, installed, schema};
 use std::sync::Arc;
 use store::postgres::{Postgres, PostgresOptions};
+use tests::postgres::{Cluster, installed, schema};
 
 /// How to open a store of its own on the shared server; `None` where there is none.
 pub(crate) fn options() -> Option<PostgresOptions> {

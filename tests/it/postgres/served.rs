@@ -1,0 +1,94 @@
+//! Two servers on one database.
+
+use super::options;
+use crate::{
+    domain_http::items,
+    served::{NODES, Ran, Served, large, small, tenure},
+};
+use serde_json::json;
+use std::path::Path;
+use tests::processes::World;
+
+fn variables(options: &store::postgres::PostgresOptions, name: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("TENURE_STORE_URL", options.url.clone()),
+        ("TENURE_STORE_SCHEMA", options.schema.clone()),
+        ("TENURE_STORE_NAME", name.to_owned()),
+        ("TENURE_STORE_CONNECTIONS", "4".to_owned()),
+        ("TENURE_ENGINE_LEASE", "1s".to_owned()),
+        ("TENURE_SIMULATED_OBSERVE", "false".to_owned()),
+    ]
+}
+
+fn start(options: &store::postgres::PostgresOptions, name: &str, more: &[(&str, &str)]) -> Served {
+    let own = variables(options, name);
+    let mut all: Vec<(&str, &str)> = own.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    all.extend_from_slice(more);
+    Served::start_with(&all)
+}
+
+/// S06, S08. Asked of one, agreed to at the other; and what one was at work on when it was killed, the other completes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_began_another_goes_on_with() {
+    let Some(options) = options() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(Path::new(env!("CARGO_BIN_EXE_world")), dir.path());
+    let platform: &[(&str, &str)] = &[("TENURE_PLATFORM", &world.url)];
+    let one = start(&options, "one", platform);
+    let mut two = start(&options, "two", platform);
+    // The first admin was made by the first, for both.
+    two.admin.clone_from(&one.admin);
+    one.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let olga = two.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
+    let id = one.onboard(&large("acme")).await;
+    one.asked(&id).await;
+
+    let approval = items(&two.get("/v1/approvals").await)[0]["id"].as_str().unwrap().to_owned();
+    let digest = two.get(&format!("/v1/approvals/{approval}")).await.body["digest"].clone();
+    let yes = json!({ "digest": digest, "reason": "order 4711" });
+    let approved = two.json_as(&olga, &format!("/v1/approvals/{approval}:approve"), yes).await;
+    assert!(approved.status.is_success(), "{}", approved.body);
+    let listed = two.run(&["--token", &one.admin, "engines", "-o", "json"]);
+    let engines = listed.json();
+    let names: Vec<_> = items_of(&engines).iter().map(|engine| engine["name"].clone()).collect();
+    assert_eq!(names, ["one", "two"], "{listed:?}");
+    let other = two.onboard(&small("zeta")).await;
+    let (_dir, admin) = one.killed();
+
+    two.admin = admin;
+    for (id, name) in [(&id, "acme"), (&other, "zeta")] {
+        let ended = two.ended(id).await;
+        assert_eq!(ended["reason"], "completed", "{name}: {ended}");
+    }
+    assert_eq!(items(&two.get("/v1/tenants").await).len(), 2);
+}
+
+fn items_of(listed: &serde_json::Value) -> Vec<serde_json::Value> {
+    listed.as_array().or_else(|| listed["items"].as_array()).cloned().unwrap_or_default()
+}
+
+/// A schema is brought up to date by a command, which also says what it lacks; what is wrong with the settings is said by name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_is_checked_and_brought_up_to_date() {
+    let Some(options) = options() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let run = |url: &str, arguments: &[&str]| {
+        let mut command = tenure(dir.path());
+        command.args(arguments).env("TENURE_STORE_URL", url).env("TENURE_STORE_SCHEMA", &options.schema);
+        Ran::of(&mut command)
+    };
+
+    let before = run(&options.url, &["store", "migrate", "--check"]);
+    assert_eq!(before.exit, 1, "{before:?}");
+    assert!(before.out.contains("has nothing; lacks 1"), "{before:?}");
+    let made = run(&options.url, &["store", "migrate"]);
+    assert_eq!(made.exit, 0, "{made:?}");
+    let after = run(&options.url, &["store", "migrate", "--check"]);
+    assert!(after.exit == 0 && after.out.contains("lacks nothing"), "{after:?}");
+
+    let secret = run("postgres://tenure:hunter2@127.0.0.1/x", &["store", "migrate", "--check"]);
+    assert_eq!(secret.exit, 2);
+    assert!(secret.err.contains("PGPASSFILE") && !secret.err.contains("hunter2"), "{secret:?}");
+    let other = run("mysql://127.0.0.1/x", &["store", "migrate", "--check"]);
+    assert!(other.exit == 2 && other.err.contains("store.url"), "{other:?}");
+}
