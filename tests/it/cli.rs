@@ -173,6 +173,23 @@ fn offline_commands_need_no_server() {
     assert_eq!((bad.exit, bad.out.contains("line 3")), (1, true), "{bad:?}");
     assert_eq!(run(&["config", "check"]).exit, 0);
     let unknown = run(&["config", "check", "--config", "tenure.toml"]);
+/// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
+#[test]
+fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();
+    for log in [Stdio::piped as fn() -> Stdio, full] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Running::start_telling(dir.path(), &[("TENURE_LOG", "debug")], log());
+        drop(server.child.stderr.take());
+        for _ in 0..3 {
+            let listed =
+                Ran::of(tenure(dir.path()).args(["--server", &server.url, "tenants", "list", "-o", "json"]));
+            assert_eq!((listed.exit, listed.out.trim()), (0, "[]"), "{listed:?}");
+        }
+        assert_eq!(server.stop(Signal::TERM), Some(0));
+    }
+}
+
     assert_eq!((unknown.exit, unknown.err.contains("leese")), (2, true), "{unknown:?}");
     let gpus = run(&["gpus"]);
     assert_eq!(gpus.exit, 0, "{gpus:?}");

@@ -78,7 +78,7 @@ impl Running {
     }
 
     /// The same, with its log going to `log`.
-    fn start_telling(dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+    pub(crate) fn start_telling(dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
         command.args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
