@@ -113,10 +113,11 @@ async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
 }
 
 async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
-    match app.engine.claim_occurrence(forgetting).await? {
-        Some(_) => forget(app).await,
-        None => Ok(()),
-    }
+    let Some(occurrence) = app.engine.claim_occurrence(forgetting).await? else { return Ok(()) };
+    let done = forget(app).await;
+    let failed = done.as_ref().err().map(ToString::to_string);
+    app.engine.end_occurrence(&occurrence, failed.as_deref()).await?;
+    done
 }
 
 /// Deletes answers that were kept for their `Idempotency-Key` long enough.

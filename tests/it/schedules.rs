@@ -138,6 +138,17 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
     assert_eq!(swept().await, 1);
     assert_eq!(post(&served, "drift:resume", json!({})).await.body["paused"], json!(null));
 }
+    let ended = async || {
+        let rows = served.get("/v1/schedules/drift/occurrences").await;
+        items(&rows).iter().any(|row| row["outcome"] == "completed")
+    };
+    for _ in 0..400 {
+        if ended().await {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(ended().await, "how it ended is on record");
 
 #[tokio::test]
 async fn schedules_are_steered_from_the_command_line() {

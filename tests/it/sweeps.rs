@@ -10,7 +10,7 @@ use workflows::{
     policy::Sweep,
     quotas,
     sweeps::{self, Swept},
-    tenancy::{Cluster, ClusterKind, Entitlement, Occupancy, TenantId},
+    tenancy::{Cluster, ClusterKind, Cohort, Entitlement, Occupancy, TenantId},
 };
 
 async fn swept(stage: &Stage, sweep: Sweep) -> Swept {
@@ -101,4 +101,18 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
     let found = swept(&stage, Sweep::Drift).await.found;
 
     assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
+}
+
+/// Rows are left of a tenant that there is not, as after a disaster: the others are seen to, and it is said who was left out.
+#[tokio::test]
+async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept() {
+    let stage = Stage::with_tenant("H100").await;
+    let acme: Cohort = stage.find("acme").await.unwrap();
+    let lost = Cohort { tenant: "aaa".parse().unwrap(), ..acme };
+    stage.engine.ledger(true, |view| view.put(&lost)).await.unwrap();
+    for sweep in [Sweep::Reclaim, Sweep::LineAgeing] {
+        let found = swept(&stage, sweep).await;
+        let wanted = "tenant aaa is left out: ledger.missing: there is no tenants/aaa";
+        assert_eq!((found.found.as_slice(), found.seen), ([wanted.to_owned()].as_slice(), 2));
+    }
 }

@@ -9,7 +9,7 @@ use super::{
     occurrence::{Fate, Occurrence, Origin, Standing},
 };
 use crate::{
-    ActionError, BoxFuture, Engine, Error, Order, Request, Started, Undecided, View,
+    ActionError, BoxFuture, Engine, Entity as _, Error, Order, Request, Started, Undecided, View,
     action::SECOND,
     ledger::{Decided, decide_knowing},
     message::Message,
@@ -308,6 +308,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(None)
     }
 
+    /// Puts on record how an occurrence of a built-in schedule has ended: `completed`, or `failed` with the reason.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn end_occurrence(&self, claimed: &Occurrence, failed: Option<&str>) -> Result<(), Error> {
+        let outcome = if failed.is_some() { "failed" } else { "completed" };
+        self.ledger(true, |view| {
+            let Some(row) = view.get::<Occurrence>(&claimed.id())? else { return Ok(()) };
+            let reason = failed.map_or_else(|| row.reason.clone(), str::to_owned);
+            view.put(&Occurrence { outcome: Some(outcome.into()), reason, ..row })
+        })
+        .await
+    }
+
     pub(super) fn fresh(&self) -> ExecutionId {
         ExecutionId::new(self.inner.clock.now(), self.inner.clock.entropy())
     }
@@ -331,7 +345,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Which of a schedule's runs are over, and how each ended.
     pub(super) async fn ended(&self, name: &str) -> Result<BTreeMap<ExecutionId, Option<String>>, Error> {
-        let key = Key::new(<Standing as crate::Entity>::COLLECTION, name);
+        let key = Key::new(Standing::COLLECTION, name);
         let Some(found) = self.inner.store.document(&key).await? else { return Ok(BTreeMap::new()) };
         let standing: Standing = crate::query::parse(&found)?;
         let mut ended = BTreeMap::new();
@@ -361,7 +375,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if version == schedule.version {
             return Ok(parts(schedule));
         }
-        let key = Key::new(<Version as crate::Entity>::COLLECTION, Version::key(&schedule.name, version));
+        let key = Key::new(Version::COLLECTION, Version::key(&schedule.name, version));
         let Some(found) = self.inner.store.document(&key).await? else { return Ok(None) };
         Ok(parts(&crate::query::parse::<Version>(&found)?.0))
     }

@@ -45,7 +45,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
     for entitlement in all::<Entitlement>(engine, swept).await? {
         let Some(to) = entitlement.to.filter(|to| *to <= today) else { continue };
         let id = entitlement.tenant;
-        let tenant = engine.ledger(false, |view| view.get::<Tenant>(id.as_str())).await?;
+        let tenant = engine.ledger(false, |view| view.get::<Tenant>(id.as_str())).await;
+        let tenant = swept.each(format!("tenant {id}"), tenant)?.flatten();
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
             continue;
         }
@@ -57,10 +58,13 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
             swept.find(format!("the contract of {id} has ended, and execution {other} is still changing it"));
             continue;
         }
-        if engine.ledger(true, |view| begin(view, &leaving, &to)).await? {
-            swept.started.push(format!("offboarding of {id}"));
-        } else {
-            swept.find(format!("the contract of {id} has ended ({to}), and it is still served"));
+        let begun = engine.ledger(true, |view| begin(view, &leaving, &to)).await;
+        match swept.each(format!("tenant {id}"), begun)? {
+            Some(true) => swept.started.push(format!("offboarding of {id}")),
+            Some(false) => {
+                swept.find(format!("the contract of {id} has ended ({to}), and it is still served"))
+            }
+            None => {}
         }
     }
     Ok(())

@@ -25,7 +25,9 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
             };
             Ok(cluster.zip(Some(bought.map_or(Gpus::ZERO, |bought| bought.gpus))))
         };
-        let Some((cluster, bought)) = engine.ledger(false, read).await? else { continue };
+        let found = engine.ledger(false, read).await;
+        let whose = format!("workspace {} of tenant {}", quota.workspace, quota.tenant);
+        let Some((cluster, bought)) = swept.each(whose, found)?.flatten() else { continue };
         check(engine, swept, &quota, &cluster, bought).await?;
     }
     for occupancy in all::<Occupancy>(engine, swept).await? {

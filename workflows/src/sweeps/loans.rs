@@ -7,31 +7,44 @@ use crate::{
     tenancy::{Cohort, Loan, LoanState, OpenLoans},
 };
 use engine::{Engine, Error, Undecided, View, Workflow as _};
+use store::Timestamp;
 
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
     let now = engine.clock().now();
     for loans in all::<OpenLoans>(engine, swept).await? {
         let due: Vec<u64> =
             loans.open.iter().filter(|loan| loan.due <= now).map(|loan| loan.number).collect();
-        if due.is_empty() || !engine.ledger(false, |view| awaited(view, &loans)).await? {
+        if due.is_empty() {
             continue;
         }
-        engine.ledger(true, |view| mark(view, &loans, &due)).await?;
-        let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), Cause::Overdue);
-        let guard = reclaim.subject().guard.unwrap_or_default();
-        if holder(engine, &guard).await?.is_some() {
-            continue;
+        let called = call_back(engine, &loans, &due, swept.at).await;
+        if swept.each(format!("{} of tenant {}", loans.resource, loans.tenant), called)? == Some(true) {
+            let (resource, tenant) = (&loans.resource, &loans.tenant);
+            swept.started.push(format!("reclaim of {} overdue loans of {resource} in {tenant}", due.len()));
         }
-        let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, swept.at.0);
-        engine.ledger(true, |view| view.start(&reclaim, ledger::BY, &key)).await?;
-        swept.started.push(format!(
-            "reclaim of {} overdue loans of {} in {}",
-            due.len(),
-            loans.resource,
-            loans.tenant
-        ));
     }
     Ok(())
+}
+
+/// Begins to call the loans `due` back, if somebody waits for them and nobody has.
+async fn call_back(
+    engine: &Engine<Platform>,
+    loans: &OpenLoans,
+    due: &[u64],
+    at: Timestamp,
+) -> Result<bool, Error> {
+    if !engine.ledger(false, |view| awaited(view, loans)).await? {
+        return Ok(false);
+    }
+    engine.ledger(true, |view| mark(view, loans, due)).await?;
+    let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), Cause::Overdue);
+    let guard = reclaim.subject().guard.unwrap_or_default();
+    if holder(engine, &guard).await?.is_some() {
+        return Ok(false);
+    }
+    let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, at.0);
+    engine.ledger(true, |view| view.start(&reclaim, ledger::BY, &key)).await?;
+    Ok(true)
 }
 
 /// Whether anybody waits for what is lent.

@@ -79,29 +79,34 @@ pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecid
 /// Wakes every line, answers every demand, and notes every broken promise.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
     for cohort in all::<Cohort>(engine, swept).await? {
-        wake(engine, &cohort.tenant).await?;
-        for missed in engine.ledger(true, |view| missed(view, &cohort.tenant)).await? {
-            tracing::error!(
-                tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
-                code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
-            );
-            let Missed { tenant, workspace, resource, workload, .. } = &missed;
-            swept.find(format!(
-                "reclaim.deadline_missed: {workload} of workspace {workspace} of {tenant} waits for {resource}"
-            ));
+        let done = look_after(engine, swept, &cohort.tenant).await;
+        swept.each(format!("tenant {}", cohort.tenant), done)?;
+    }
+    Ok(())
+}
+
+async fn look_after(engine: &Engine<Platform>, swept: &mut Swept, tenant: &TenantId) -> Result<(), Error> {
+    wake(engine, tenant).await?;
+    for missed in engine.ledger(true, |view| missed(view, tenant)).await? {
+        tracing::error!(
+            tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
+            code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
+        );
+        let Missed { tenant, workspace, resource, workload, .. } = &missed;
+        swept.find(format!(
+            "reclaim.deadline_missed: {workload} of workspace {workspace} of {tenant} waits for {resource}"
+        ));
+    }
+    for demand in engine.ledger(false, |view| admission::demands(view, tenant)).await? {
+        let cause = Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
+        let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
+        let guard = reclaim.subject().guard.unwrap_or_default();
+        if holder(engine, &guard).await?.is_some() {
+            continue;
         }
-        for demand in engine.ledger(false, |view| admission::demands(view, &cohort.tenant)).await? {
-            let cause =
-                Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
-            let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
-            let guard = reclaim.subject().guard.unwrap_or_default();
-            if holder(engine, &guard).await?.is_some() {
-                continue;
-            }
-            let asked = engine.ledger(true, |view| ask_again(view, &demand)).await?;
-            if asked {
-                swept.started.push(format!("reclaim for {} of {}", demand.workload, demand.tenant));
-            }
+        let asked = engine.ledger(true, |view| ask_again(view, &demand)).await?;
+        if asked {
+            swept.started.push(format!("reclaim for {} of {}", demand.workload, demand.tenant));
         }
     }
     Ok(())
@@ -124,7 +129,10 @@ fn ask_again(view: &mut View, demand: &admission::Demand) -> Result<bool, Undeci
 pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
     let now = engine.clock().now();
     for cohort in all::<Cohort>(engine, swept).await? {
-        wake(engine, &cohort.tenant).await?;
+        let woken = wake(engine, &cohort.tenant).await;
+        if swept.each(format!("tenant {}", cohort.tenant), woken)?.is_none() {
+            continue;
+        }
         for (name, account) in &cohort.accounts {
             let waited = account.oldest.map_or(Duration::ZERO, |since| now.since(since));
             if waited > 24 * 60 * MINUTE {

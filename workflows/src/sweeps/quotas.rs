@@ -20,8 +20,10 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
                 continue;
             }
             let key = format!("ended/{}/{}/{}", subject.name, quota.version, swept.at.0);
-            engine.ledger(true, |view| view.start(&decrease, BY, &key)).await?;
-            swept.started.push(format!("decrease of {}", subject.name));
+            let begun = engine.ledger(true, |view| view.start(&decrease, BY, &key)).await;
+            if swept.each(&subject.name, begun)?.is_some() {
+                swept.started.push(format!("decrease of {}", subject.name));
+            }
         }
     }
     Ok(())

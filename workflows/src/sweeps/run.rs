@@ -5,8 +5,9 @@ use crate::{
     platform::Platform,
     policy::{self, Sweep},
 };
-use engine::{Engine, Entity, Error, Occurrence};
+use engine::{Engine, Entity, Error};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::fmt::Display;
 use store::Timestamp;
 use strum::VariantArray as _;
 
@@ -65,6 +66,33 @@ impl Swept {
             self.more += 1;
         }
     }
+
+    /// What was done for one of many; `None` with a finding where its own documents do not allow it, so that the others
+    /// are seen to. What would fail for all of them ends the sweep.
+    pub(super) fn each<T>(
+        &mut self,
+        whose: impl Display,
+        done: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(
+                error @ (Error::Undecided(_)
+                | Error::Refused(_)
+                | Error::NotFound(_)
+                | Error::Unreadable { .. }
+                | Error::Destroyed { .. }
+                | Error::KeyReused { .. }
+                | Error::Contended(_)
+                | Error::Store(store::Error::Busy { .. } | store::Error::Corrupt { .. })),
+            ) => {
+                tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep leaves one out");
+                self.find(format!("{whose} is left out: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Entity for Swept {
@@ -100,8 +128,10 @@ pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::
 pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<Swept>, Error> {
     let mut all = Vec::new();
     for (sweep, schedule) in schedules(engine).await? {
-        if let Some(Occurrence { nominal, .. }) = engine.claim_occurrence(&schedule).await? {
-            all.push(run(engine, sweep, Some(nominal), "schedule").await?);
+        if let Some(occurrence) = engine.claim_occurrence(&schedule).await? {
+            let swept = run(engine, sweep, Some(occurrence.nominal), "schedule").await?;
+            engine.end_occurrence(&occurrence, swept.failed.as_deref()).await?;
+            all.push(swept);
         }
     }
     Ok(all)

@@ -1,7 +1,10 @@
 //! Schedules on an engine: what is started, by whom, and what if not.
 
 use super::errand::{Bench, hourly, oclock};
-use crate::{Engine, Event, HOUR, MINUTE, OccurrenceFate as Fate, Order, Overlap, Request, Schedule, Target};
+use crate::{
+    Engine, Entity as _, Event, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Order, Overlap, Request, Schedule,
+    Target,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -193,5 +196,11 @@ async fn a_built_in_schedule_is_claimed_once_and_changes_only_for_what_is_to_com
     let hourly = Schedule::built_in("minutely", "31 * * * *", "UTC");
     assert_eq!(claim(&hourly).await, None, "31 had passed when it was said");
     bench.clock.advance(HOUR);
-    assert_eq!(claim(&hourly).await, Some(oclock(4).after(31 * MINUTE)));
+    let claimed = bench.engine.claim_occurrence(&hourly).await.unwrap().unwrap();
+    assert_eq!(claimed.nominal, oclock(4).after(31 * MINUTE));
+    bench.engine.end_occurrence(&claimed, Some("the store is away")).await.unwrap();
+    let key = store::Key::new(Occurrence::COLLECTION, claimed.id());
+    let row = bench.engine.store().document(&key).await.unwrap().unwrap();
+    let row: Occurrence = serde_json::from_slice(&row.body).unwrap();
+    assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is away"));
 }
