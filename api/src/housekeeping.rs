@@ -6,7 +6,7 @@ use crate::{
 };
 use engine::{Engine, Entity, Error, Schedule};
 use std::{collections::BTreeMap, time::Duration};
-use store::{Commit, ExecutionId, Key, Put, Sequence};
+use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
 use tokio::sync::watch;
 use workflows::{
     ledger::waiting,
@@ -39,10 +39,16 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
         if let Err(error) = forget_if_due(&app, &forgetting).await {
             tracing::warn!(%error, "old answers could not be forgotten; the next hour will");
         }
+        let now = clock.now();
+        let due = next_due(&app, &forgetting, now).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "when a sweep is due next could not be looked up; trying again");
+            None
+        });
+        let next = due.map_or(now.after(every), |due| due.min(now.after(every)));
         let next_look = async {
             tokio::select! {
                 () = app.freed.notified() => clock.sleep_until(clock.now().after(PAUSE)).await,
-                () = clock.sleep_until(clock.now().after(every)) => {}
+                () = clock.sleep_until(next) => {}
             }
         };
         tokio::select! {
@@ -50,6 +56,14 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
             () = next_look => {}
         }
     }
+}
+
+/// When the first of what is built in is due after `now`, so that it does not wait for the next look.
+async fn next_due(app: &App, forgetting: &Schedule, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let sweeps = sweeps::schedules(&app.engine).await?;
+    let all = sweeps.iter().map(|(_, schedule)| schedule).chain([forgetting]);
+    let next = |schedule: &Schedule| schedule.upcoming(now, 1).ok()?.first().map(|next| next.due);
+    Ok(all.filter_map(next).min())
 }
 
 /// When old answers are forgotten.
