@@ -38,7 +38,8 @@ pub struct ApprovalCase {
     pub opened_at: Timestamp,
     /// When it expires.
     pub deadline: Option<Timestamp>,
-    /// `granted`, `refused`, `expired` or `withdrawn`, once it is closed.
+    /// `granted`, `refused`, `expired` or `withdrawn`, once it is decided. While the execution is paused it stays open with
+    /// its ruling, which takes effect when that is resumed.
     pub ruling: Option<String>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
@@ -146,7 +147,7 @@ fn case<W: Workflow>(
         requested_by: record.requested_by.clone(),
         opened_at: ballot.opened_at,
         deadline: ballot.deadline,
-        ruling: None,
+        ruling: ballot.ruling.map(|ruling| ruling.name().to_owned()),
         closed_at: None,
         procedure: ballot.procedure,
         history: ballot.history,

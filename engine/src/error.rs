@@ -216,6 +216,15 @@ pub enum Refusal {
         /// When it did.
         deadline: store::Timestamp,
     },
+    /// A ruling never changes. One that still stands open waits for a paused execution to be resumed.
+    #[error(
+        "it is decided already: {}, which takes effect when the execution is resumed: resume it, or cancel it",
+        ruling.name()
+    )]
+    Decided {
+        /// How.
+        ruling: crate::Ruling,
+    },
     /// One person, one vote.
     #[error("{person} has already voted")]
     VotedBefore {
@@ -257,6 +266,7 @@ impl Refusal {
             Self::GlassDestroys { .. } => "approval.destroys",
             Self::NoVote { .. } => "approval.no_vote",
             Self::TooLate { .. } => "approval.expired",
+            Self::Decided { .. } => "approval.decided",
             Self::VotedBefore { .. } => "approval.voted_before",
             Self::PlanChanged { .. } => "approval.plan_changed",
         }

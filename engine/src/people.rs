@@ -41,9 +41,10 @@ impl<W: Workflow> Turn<W> {
         self.catch_up();
         self.keep_ballot();
         let at = self.at;
-        let Some(ballot) = self.exec.ballot.as_mut().filter(|ballot| ballot.ruling.is_none()) else {
-            return Err(unexpected);
-        };
+        let Some(ballot) = self.exec.ballot.as_mut() else { return Err(unexpected) };
+        if let Some(ruling) = ballot.ruling {
+            return Err(Refusal::Decided { ruling });
+        }
         match ballot.deadline {
             Some(deadline) if at >= deadline => Err(Refusal::TooLate { deadline }),
             Some(_) | None => Ok(ballot),

@@ -173,6 +173,44 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     let vote = json!({ "digest": digest });
     assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
 
+/// A pause holds the consequence back, and says so: neither is more asked for, nor is a further vote taken.
+#[tokio::test]
+async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resumed() {
+    let served = Served::with_nodes().await;
+    let id = served.onboard(&large("acme")).await;
+    let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
+    let ada = served.user("ada", &["platform_ops"], None).await;
+    let eve = served.user("eve", &["platform_ops"], None).await;
+    assert_eq!(served.run(&["executions", "pause", &id, "--reason", "a look"]).exit, 0);
+
+    let voted = served.run(&["--token", &ada, "approvals", "approve", &id]);
+    let held = "granted; takes effect when it is resumed";
+    assert!(voted.exit == 0 && voted.err.contains(held), "{voted:?}");
+    let item = served.get(&format!("/v1/executions/{id}")).await.body;
+    let approval = &item["waiting_for"]["approval"];
+    assert_eq!((&item["phase"], &approval["ruling"]), (&json!("paused"), &json!("granted")), "{item}");
+    let shown = served.run(&["executions", "show", &id]);
+    assert!(shown.err.contains(held) && !shown.err.contains("another person"), "{shown:?}");
+    assert!(served.run(&["approvals", "show", &id]).out.contains(held));
+    assert!(served.run(&["approvals", "list"]).out.contains("granted"));
+    let vote = json!({ "digest": digest, "reason": "too late" });
+    for (token, verb) in [(&eve, "approve"), (&eve, "refuse"), (&ada, "withdraw")] {
+        let body = if verb == "withdraw" { json!({ "reason": "no" }) } else { vote.clone() };
+        let late = served.decide(token, &id, verb, body).await;
+        assert_eq!((late.status.as_u16(), late.code()), (409, "approval.decided"), "{verb}: {}", late.body);
+    }
+
+    assert_eq!(served.run(&["executions", "resume", &id, "--reason", "seen"]).exit, 0);
+    assert_eq!(served.ended(&id).await["reason"], "completed");
+    let closed = served.run(&["approvals", "show", &id, "-o", "json"]).json();
+    assert_eq!(
+        (&closed["ruling"], &closed["takes_effect"]),
+        (&json!("granted"), &json!(null)),
+        "by its execution"
+    );
+    assert_eq!(served.decide(&eve, &id, "approve", vote).await.code(), "approval.not_waiting");
+}
+
     assert_eq!(served.run(&["group", "add", "night-watch", "--member", "nick"]).exit, 0);
     let bound = served.json_as(&served.admin, "/v1/groups/night-watch:join", json!({ "user": "tess" })).await;
     assert_eq!(bound.code(), "group.invalid", "a tenant's own user never sits for the platform");

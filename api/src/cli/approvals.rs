@@ -40,7 +40,7 @@ pub(crate) enum Approvals {
     },
     /// Review what somebody else decided alone.
     Review {
-        /// The approval's id, as `reviews` lists it.
+        /// The approval's id, as `reviews` lists it, or that of its execution.
         id: String,
         /// What you found.
         #[arg(long)]
@@ -51,7 +51,7 @@ pub(crate) enum Approvals {
 /// One approval.
 #[derive(Debug, Args)]
 pub(crate) struct Case {
-    /// The approval's id, or that of the execution that waits for it.
+    /// The approval's id, or that of its execution, which means the last one asked for.
     pub(crate) id: String,
 }
 
@@ -140,7 +140,9 @@ pub(crate) fn page(case: &Value) -> String {
         part("digest"),
     );
     if let Some(ruling) = case.get("ruling").and_then(Value::as_str) {
-        text.push_str(&format!("ruling:       {ruling}\n"));
+        let effect = case.get("takes_effect").and_then(Value::as_str);
+        let effect = effect.map(|when| format!("; takes effect {when}")).unwrap_or_default();
+        text.push_str(&format!("ruling:       {ruling}{effect}\n"));
     }
     if let Some(name) = case.get("broken_by").and_then(Value::as_str) {
         text.push_str(&format!(
@@ -233,6 +235,7 @@ fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
         Format::Table => {
             let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{execution} {}\n", watch::progress(item)))?;
+            watch::held_back(item).iter().for_each(|held| output::note(held));
         }
     }
     Ok(Exit::Done)

@@ -253,6 +253,7 @@ pub(super) const APPROVALS: Kind = Kind {
         ("asked for", "/wanted"),
         ("requested by", "/requested_by"),
         ("deadline", "/deadline"),
+        ("ruling", "/ruling"),
     ],
 };
 

@@ -93,7 +93,16 @@ pub(crate) fn progress(item: &Value) -> String {
 pub(crate) fn why(item: &Value) -> Vec<String> {
     let limits = item.pointer("/waiting_for/limits").and_then(Value::as_array).into_iter().flatten();
     let waits = limits.filter_map(|limit| limit.get("why").and_then(Value::as_str).map(str::to_owned));
-    ran_into(item).into_iter().chain(waits).collect()
+    ran_into(item).into_iter().chain(waits).chain(held_back(item)).collect()
+}
+
+/// That people have decided, and that nothing follows from it while the execution is paused.
+pub(crate) fn held_back(item: &Value) -> Option<String> {
+    let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+    let approval = item.pointer("/waiting_for/approval")?;
+    let said = |name: &str| approval.get(name).and_then(Value::as_str);
+    let (ruling, effect) = (said("ruling")?, said("takes_effect")?);
+    Some(format!("{ruling}; takes effect {effect}: `tenure executions resume {id} --reason …`"))
 }
 
 fn ran_into(item: &Value) -> Vec<String> {
@@ -115,7 +124,8 @@ pub(crate) fn rest(item: &Value) -> Option<Exit> {
         ("finished", _) => Some(Exit::TakenBack),
         ("parked", _) => Some(Exit::Failed),
         _ => {
-            let asked = item.pointer("/waiting_for/approval").is_some_and(|case| !case.is_null());
+            let case = item.pointer("/waiting_for/approval").filter(|case| !case.is_null());
+            let asked = case.is_some_and(|case| case.get("ruling").is_none_or(Value::is_null));
             asked.then_some(Exit::AwaitsApproval)
         }
     }

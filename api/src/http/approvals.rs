@@ -69,7 +69,7 @@ async fn list(
     }
 }
 
-/// The approval that `text` names: by its own id, or by the execution that waits for it.
+/// The approval that `text` names: by its own id, or by the execution, of which it is the one that is open, or was the last.
 pub(super) async fn find(app: &App, caller: &Caller, text: &str) -> Result<ApprovalCase, Problem> {
     let missing = || Problem::not_found("approval", text);
     if let Some((execution, number)) = text.split_once('.') {
@@ -78,8 +78,12 @@ pub(super) async fn find(app: &App, caller: &Caller, text: &str) -> Result<Appro
         return case.filter(|case| caller.sees(&case.tenant)).ok_or_else(missing);
     }
     let record = resolve(app, caller, text).await?;
-    app.engine.approval(record.id).await?.ok_or_else(|| {
-        let detail = format!("execution {} waits for no approval; it is in {}", record.id, record.state);
+    if let Some(open) = app.engine.approval(record.id).await? {
+        return Ok(open);
+    }
+    app.engine.approval_cases(record.id).await?.pop().ok_or_else(|| {
+        let (id, state) = (record.id, &record.state);
+        let detail = format!("execution {id} waits for no approval and had none; it is in {state}");
         Problem::new(Code::NotWaiting, detail)
     })
 }
@@ -134,7 +138,8 @@ async fn break_glass(
 /// The approval that `id` names, if it is still open.
 async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<ApprovalCase, Problem> {
     let case = find(app, caller, id).await?;
-    if let Some(ruling) = &case.ruling {
+    // One that is decided and not closed waits for its execution to be resumed: the core says so.
+    if let Some(ruling) = case.ruling.as_ref().filter(|_| case.closed_at.is_some()) {
         let detail = format!("approval {} is closed: {ruling}", case.id);
         return Err(Problem::new(Code::NotWaiting, detail));
     }

@@ -197,6 +197,7 @@ impl From<Refusal> for Problem {
             Refusal::SamePerson { .. } => Code::SamePerson,
             Refusal::OwnRequest { .. } => Code::OwnRequest,
             Refusal::NotEntitled { .. } => Code::NotEntitled,
+            Refusal::Decided { .. } => Code::Decided,
             Refusal::VotedBefore { .. } => Code::VotedBefore,
             Refusal::PlanChanged { .. } => Code::PlanChanged,
             Refusal::ForRequester { .. } => Code::ForRequester,

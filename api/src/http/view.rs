@@ -183,13 +183,16 @@ async fn waiting(engine: &Engine<Platform>, record: &Record) -> Result<Value, en
     }
     let asked = engine.approval(record.id).await?;
     let tasks = engine.store().tasks(record.id).await?;
-    let next = tasks.iter().map(|task| task.due).min();
+    // One that is parked does nothing by itself: what is still due, such as an alarm, finds it as it stands.
+    let next = tasks.iter().map(|task| task.due).min().filter(|_| record.phase != "parked");
     Ok(json!({
         "approval": asked.as_ref().map(|case| json!({
             "id": case.id,
             "digest": case.digest,
             "wanted": wanted(&case.seats),
             "deadline": case.deadline.map(time),
+            "ruling": case.ruling,
+            "takes_effect": takes_effect(case),
         })),
         "next_action_at": next.map(time),
         "tasks": tasks.len(),
@@ -243,11 +246,17 @@ pub(super) fn approval(case: &ApprovalCase) -> Value {
         "opened_at": time(case.opened_at),
         "deadline": case.deadline.map(time),
         "ruling": case.ruling,
+        "takes_effect": takes_effect(case),
         "closed_at": case.closed_at.map(time),
         "broken_by": case.broken_by().map(|vote| &vote.person.name),
         "procedure": readable(&case.procedure, &[]),
         "history": case.history.iter().map(happened).collect::<Vec<_>>(),
     })
+}
+
+/// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.
+fn takes_effect(case: &ApprovalCase) -> Option<&'static str> {
+    (case.ruling.is_some() && case.closed_at.is_none()).then_some("when it is resumed")
 }
 
 /// Something that happened to an approval, in one word and with what belongs to it.
