@@ -159,19 +159,19 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
         assert_eq!(refused.status, 422, "{}", refused.body);
         assert!(refused.body["detail"].as_str().unwrap().contains(wanted), "{wanted}: {}", refused.body);
     }
+    let until = soon();
+    let once = json!({ "to": "dan", "until": until, "reason": "leave" });
+    assert_eq!(served.delegate(&ada, once.clone()).await.status, 201);
+    let again = served.delegate(&ada, once).await;
+    assert!(again.status == 422 && again.body.to_string().contains("just so already"), "{}", again.body);
+    assert!(
+        served.run(&["delegations", "list"]).out.contains("all that are held"),
+        "no roles are all of them"
+    );
     let others = json!({ "from": "dan", "to": "ada", "until": soon(), "reason": "leave" });
     assert_eq!(served.delegate(&ada, others.clone()).await.code(), "auth.forbidden");
     assert_eq!(served.delegate(&served.admin, others).await.status, 201, "an admin may");
 }
-
-/// A seat may be for the members of a group, and for as long as they are.
-#[tokio::test]
-async fn a_group_gives_its_members_a_seat_while_they_are_members() {
-    let (served, id, digest) = asked().await;
-    let nick = served.user("nick", &["capacity_manager"], None).await;
-    served.user("tess", &["tenant_owner"], Some("acme")).await;
-    let vote = json!({ "digest": digest });
-    assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
 
 /// A pause holds the consequence back, and says so: neither is more asked for, nor is a further vote taken.
 #[tokio::test]
@@ -210,6 +210,15 @@ async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resum
     );
     assert_eq!(served.decide(&eve, &id, "approve", vote).await.code(), "approval.not_waiting");
 }
+
+/// A seat may be for the members of a group, and for as long as they are.
+#[tokio::test]
+async fn a_group_gives_its_members_a_seat_while_they_are_members() {
+    let (served, id, digest) = asked().await;
+    let nick = served.user("nick", &["capacity_manager"], None).await;
+    served.user("tess", &["tenant_owner"], Some("acme")).await;
+    let vote = json!({ "digest": digest });
+    assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
 
     assert_eq!(served.run(&["group", "add", "night-watch", "--member", "nick"]).exit, 0);
     let bound = served.json_as(&served.admin, "/v1/groups/night-watch:join", json!({ "user": "tess" })).await;

@@ -60,6 +60,19 @@ impl Delegation {
         }
     }
 
+    /// Whether it says all that is asked for, and has not ended.
+    fn says(&self, new: &NewDelegation, now: Timestamp) -> bool {
+        let since = match new.since {
+            Some(since) if since > now => self.since == since,
+            Some(_) | None => self.since <= now,
+        };
+        let sorted = |roles: &[String]| roles.iter().cloned().collect::<std::collections::BTreeSet<_>>();
+        (&self.from, &self.to, self.until) == (&new.from, &new.to, new.until)
+            && sorted(&self.roles) == sorted(&new.roles)
+            && since
+            && now < self.until
+    }
+
     fn mandate(&self) -> Mandate {
         Mandate {
             id: self.id.clone(),
@@ -100,11 +113,17 @@ pub(crate) async fn delegate<P: Send + Sync + 'static>(
     let id = ExecutionId::new(now, engine.clock().entropy()).to_string();
     let groups = groups_of(&**engine.store(), &new.from).await?;
     let groups: Vec<String> = groups.iter().map(super::group::Group::seat).collect();
+    let before = all::<Delegation>(&**engine.store()).await?;
+    let same = before.into_iter().find(|one| one.says(&new, now));
     engine
         .ledger(true, |view| {
             let from = known(view, "from", &new.from)?;
             let to = known(view, "to", &new.to)?;
             check(&new, &from, &to, &groups, now)?;
+            if let Some(same) = &same {
+                let why = "stands in just so already, by delegation";
+                return Err(invalid(format!("to: {} {why} {}; nothing needs to be done", new.to, same.id)));
+            }
             let made = Delegation {
                 id: id.clone(),
                 from: new.from.clone(),

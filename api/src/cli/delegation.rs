@@ -2,13 +2,13 @@
 
 use super::{
     args::{Common, Format},
-    client::{Body, Client, escape},
+    client::{self, Body, Client, escape},
     output,
-    things::{self, DELEGATIONS},
+    things::DELEGATIONS,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What is done about delegations.
 #[derive(Debug, Subcommand)]
@@ -52,14 +52,18 @@ pub(crate) struct Add {
 
 pub(super) async fn run(common: &Common, command: Delegations) -> Result<Exit, Failure> {
     match command {
-        Delegations::List { filters } => return things::list(common, &DELEGATIONS, &filters).await,
+        Delegations::List { filters } => {
+            let items = Client::of(common)?.all(DELEGATIONS.path, &client::filters(&filters)?).await?;
+            let items = items.into_iter().map(|item| readable(common, item)).collect();
+            output::list(common.output, items, DELEGATIONS.columns)?;
+        }
         Delegations::Add(add) => {
             let body = json!({
                 "from": add.from, "to": add.to, "roles": add.roles, "since": add.since, "until": add.until,
                 "reason": add.reason,
             });
             let made = Client::of(common)?.post("/v1/delegations", Body::json(&body)).await?.value()?;
-            output::one(common.output, &made)?;
+            output::one(common.output, &readable(common, made))?;
         }
         Delegations::Remove { id } => {
             Client::of(common)?.delete(&format!("/v1/delegations/{}", escape(&id))).await?;
@@ -70,4 +74,14 @@ pub(super) async fn run(common: &Common, command: Delegations) -> Result<Exit, F
         }
     }
     Ok(Exit::Done)
+}
+
+/// For people: no roles named are all of them.
+fn readable(common: &Common, mut delegation: Value) -> Value {
+    if let (Format::Table, Some(Value::Array(roles))) = (common.output, delegation.get_mut("roles"))
+        && roles.is_empty()
+    {
+        roles.push("all that are held at a vote".into());
+    }
+    delegation
 }
