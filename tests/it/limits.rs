@@ -107,6 +107,20 @@ async fn limits_are_set_shown_and_taken_back() {
         served.json_as(&auditor, "/v1/limits", json!({ "key": "cluster/eu-1", "concurrency": 1 })).await;
     assert_eq!(refused.code(), "auth.forbidden");
 
+    let governed = served.run(&["limits", "show", "cluster/eu-1", "-o", "json"]).json();
+    assert_eq!((&governed["key"], &governed["limit"]), (&json!("cluster/eu-1"), &json!("cluster/eu-*")));
+    assert_eq!(served.run(&["limits", "show", "cluster/us-1"]).exit, 3);
+    let pattern = served.run(&["limits", "close", "cluster/*", "--reason", "x"]);
+    assert!(pattern.exit == 1 && pattern.err.contains("name a key, such as cluster/eu-1"), "{pattern:?}");
+    for key in ["cluster/nope", "tenant/nope", "action/Nope"] {
+        let closed = served.run(&["limits", "close", key, "--reason", "x", "--for", "1s"]);
+        let there_is_no = format!("warning: there is no {}", key.replace('/', " "));
+        assert!(closed.exit == 0 && closed.err.contains(&there_is_no), "{closed:?}");
+    }
+    for key in ["action/CreateNamespace", "licence/solver"] {
+        assert_eq!(served.run(&["limits", "close", key, "--reason", "x", "--for", "1s"]).err, "");
+    }
+
     assert_eq!(said(&served, &["limits", "delete", "cluster/eu-*"]), "cluster/eu-* deleted\n");
     assert_eq!(served.run(&["limits", "delete", "cluster/eu-*"]).exit, 3);
     assert_eq!(served.run(&["limits", "show", "cluster/eu-*"]).exit, 3);

@@ -103,8 +103,11 @@ pub(super) async fn run(common: &Common, command: Limits) -> Result<Exit, Failur
         }
         Limits::Close { key, reason, span } => {
             let body = json!({ "reason": reason, "for": span });
-            let answer = client.post(&at(&key, ":close"), Body::json(&body)).await?;
-            output::one(common.output, &answer.value()?)?;
+            let closed = client.post(&at(&key, ":close"), Body::json(&body)).await?.value()?;
+            output::one(common.output, &closed)?;
+            if let Some(warning) = closed.get("warning").and_then(Value::as_str) {
+                output::note(&format!("warning: {warning}"));
+            }
         }
         Limits::Open { key } => {
             client.post(&at(&key, ":open"), Body::json(&json!({}))).await?;

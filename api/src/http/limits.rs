@@ -2,14 +2,14 @@
 
 use super::{
     code::Code,
-    page::Listed,
+    page::{Listed, document},
     problem::{Fault, Problem},
     read::Sent,
     route::{Access, Route},
     view::time,
 };
 use crate::{
-    app::Shared,
+    app::{App, Shared},
     auth::{Caller, Verb},
 };
 use axum::{
@@ -22,7 +22,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 use store::Timestamp;
-use workflows::policy::duration;
+use workflows::{
+    policy::duration,
+    tenancy::{Cluster, Tenant},
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadLimits), Access::Staff(Verb::ManageLimits));
@@ -97,9 +100,8 @@ async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem>
 
 async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Json<Value>, Problem> {
     let now = app.engine.clock().now();
-    let rows = app.engine.limits().await?;
-    let row = rows.iter().find(|row| row.key == key);
-    row.map(|row| Json(seen(row, now))).ok_or_else(|| Problem::not_found("limit", &key))
+    let row = app.engine.limit_at(&key).await?;
+    row.map(|row| Json(seen(&row, now))).ok_or_else(|| Problem::not_found("limit", &key))
 }
 
 /// A limit to be set. What is left out is not limited.
@@ -213,7 +215,30 @@ async fn close(
     let closed = Closed { until, why: closing.reason, by: caller.name.clone() };
     app.engine.close_key(&key, closed).await?.map_err(refused)?;
     tracing::warn!(key, by = caller.name, "key closed");
-    show(State(app), Path(key)).await
+    let warning = unknown(&app, &key).await?;
+    let Json(mut closed) = show(State(app), Path(key)).await?;
+    if let (Some(warning), Some(fields)) = (warning, closed.as_object_mut()) {
+        fields.insert("warning".into(), warning.into());
+    }
+    Ok(Json(closed))
+}
+
+/// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
+async fn unknown(app: &App, key: &str) -> Result<Option<String>, Problem> {
+    let Some((kind, name)) = key.split_once('/') else { return Ok(None) };
+    let known = match kind {
+        "cluster" => document::<Cluster>(app, name).await?.is_some(),
+        "tenant" => document::<Tenant>(app, name).await?.is_some(),
+        "action" => {
+            let drawn = app.engine.diagrams();
+            let states = drawn.iter().flat_map(|drawn| &drawn.states);
+            states.flat_map(|state| state.actions.iter().chain(&state.undos)).any(|known| known == name)
+        }
+        _ => true,
+    };
+    let list = if kind == "action" { "workflow diagram WORKFLOW".into() } else { format!("{kind}s list") };
+    let warning = || format!("there is no {kind} {name}, so nothing is held back: see `tenure {list}`");
+    Ok((!known).then(warning))
 }
 
 async fn open(

@@ -78,6 +78,29 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(all.into_values().collect())
     }
 
+    /// How `key` stands: also one that has nothing to tell, if a limit of its own or of a pattern governs it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn limit_at(&self, key: &str) -> Result<Option<KeyStatus>, Error> {
+        if let Some(found) = self.limits().await?.into_iter().find(|row| row.key == key) {
+            return Ok(Some(found));
+        }
+        if check_key(key).is_err() {
+            return Ok(None);
+        }
+        let governing = self.rules().await?.of(key).cloned();
+        Ok(governing.map(|limit| KeyStatus {
+            key: key.into(),
+            limit: Some((*limit).clone()),
+            places: Vec::new(),
+            queued: 0,
+            oldest: None,
+            closed: None,
+            breaker: Breaker::default(),
+        }))
+    }
+
     /// What the attempts of an execution wait for in this process, by slot. Positions are as they are now.
     #[must_use]
     pub fn waits_at(&self, id: ExecutionId) -> Vec<Waiting> {
@@ -138,6 +161,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// [`LimitError`] in the inner result when it is no key; otherwise the store's.
     pub async fn close_key(&self, key: &str, closed: Closed) -> Result<Result<(), LimitError>, Error> {
+        if key.ends_with('*') {
+            let why =
+                "a pattern cannot be closed: name a key, such as cluster/eu-1, and close each by itself";
+            return Ok(Err(LimitError { field: "key", why: why.into() }));
+        }
         if let Err(error) = check_key(key) {
             return Ok(Err(error));
         }
