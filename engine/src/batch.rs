@@ -8,7 +8,7 @@ mod work;
 
 pub use work::Batches;
 
-use crate::{Engine, Error, Event, Misread, Order, query::parse, search::parse as parse_filter};
+use crate::{Engine, Error, Event, Misread, Order, query::parse, search::parse_knowing};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{fmt, fmt::Write as _};
@@ -237,8 +237,12 @@ impl<E: Into<Error>> From<E> for BatchError {
 }
 
 /// What `ask` wants, of its tenant alone.
-fn wanted(filter: &str, tenant: Option<&str>, at: Timestamp) -> Result<Query, Misread> {
-    let query = parse_filter(filter, at)?;
+fn wanted(
+    filter: &str,
+    tenant: Option<&str>,
+    (at, workflows): (Timestamp, Vec<String>),
+) -> Result<Query, Misread> {
+    let query = parse_knowing(filter, at, workflows)?;
     Ok(tenant.map_or(Query::All, |tenant| Query::is("tenant", tenant)).and(query))
 }
 
@@ -252,7 +256,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Err(BatchError::Everything);
         }
         let now = self.inner.clock.now();
-        let query = wanted(&ask.filter, ask.tenant.as_deref(), now).map_err(BatchError::Misread)?;
+        let query = wanted(&ask.filter, ask.tenant.as_deref(), (now, self.workflow_names()))
+            .map_err(BatchError::Misread)?;
         let cap = ask.cap.min(BATCH_LIMIT);
         let (mut ids, mut first, mut refusing, mut after) = (Vec::new(), Vec::new(), 0, None);
         loop {

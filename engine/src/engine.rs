@@ -246,6 +246,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.machines.values().map(|machine| machine.diagram()).collect()
     }
 
+    /// The names of the workflows that it runs.
+    #[must_use]
+    pub fn workflow_names(&self) -> Vec<String> {
+        self.inner.machines.keys().map(ToString::to_string).collect()
+    }
+
     pub(crate) fn machine(&self, workflow: &str, schema: u32) -> Result<&Arc<dyn Machine<P>>, Error> {
         let missing = || Error::NoWorker { workflow: workflow.into(), schema };
         self.inner.machines.get(workflow).ok_or_else(missing)

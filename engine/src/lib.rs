@@ -105,7 +105,10 @@ pub use schedule::{
     Backfill, CatchUp, Exclusion, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
     Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Unstarted,
 };
-pub use search::{CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, parse as parse_filter};
+pub use search::{
+    CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, nearest, parse as parse_filter,
+    parse_knowing as parse_filter_knowing,
+};
 pub use step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
 pub use transition::{Transition, transition};
 pub use unwind::pending_undos;

@@ -48,6 +48,15 @@ impl std::error::Error for Misread {}
 /// # Errors
 /// [`Misread`]: where it goes wrong, and what would be right there.
 pub fn parse(text: &str, now: Timestamp) -> Result<Query, Misread> {
+    parse_knowing(text, now, Vec::new())
+}
+
+/// The same, where `workflows` can run: the name of a workflow that is none of them and comes close to one is misread. One
+/// that comes close to none may be of an earlier version, whose executions are on record.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_knowing(text: &str, now: Timestamp, workflows: Vec<String>) -> Result<Query, Misread> {
     if text.len() > FILTER_LIMIT {
         return Err(Misread {
             at: FILTER_LIMIT,
@@ -56,11 +65,12 @@ pub fn parse(text: &str, now: Timestamp) -> Result<Query, Misread> {
             nearest: None,
         });
     }
-    Parser::new(lex::words(text)?, text.chars().count(), now).whole()
+    Parser::new(lex::words(text)?, text.chars().count(), now, workflows).whole()
 }
 
 /// The one of `known` that `word` is closest to, if it is close to any.
-fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let distance = |known: &'a str| (differences(word, known), known);
     let (least, known) = known.into_iter().map(distance).min()?;
     (least <= 1 + word.chars().count() / 4).then(|| known.to_owned())
@@ -160,6 +170,23 @@ mod tests {
         assert!(misread("(tenant = acme").expected.contains(')'));
         assert_eq!(misread("(tenant = acme, phase = parked").at, 15);
         assert!(misread("has phase tenant").at > 1);
+        let unquoted = misread("label = team=ml");
+        assert!(unquoted.at == 13 && unquoted.expected.contains("between quotes"), "{unquoted}");
+    }
+
+    #[test]
+    fn a_workflow_that_is_misspelt_is_named_and_one_of_an_earlier_version_is_searched() {
+        let known = || vec!["onboarding".to_owned(), "offboarding".to_owned()];
+        let wrong = parse_knowing("tenant = acme and workflow = onbording", NOW, known()).unwrap_err();
+        assert_eq!((wrong.at, wrong.nearest.as_deref()), (30, Some("onboarding")));
+        for text in [
+            "workflow = onboarding",
+            "workflow in (offboarding, legacy)",
+            "workflow ~ onb",
+            "tenant = onbording",
+        ] {
+            assert!(parse_knowing(text, NOW, known()).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -117,6 +117,8 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
     assert_eq!((&ended["state"], &ended["done"]), (&json!("done"), &json!(1)), "{ended}");
     assert_eq!(subjects(&served, &admin, "open").await, named(&["acme", "gamma"]));
 
+    let misspelt = served.run(&["executions", "list", "--filter", "workflow = onbording"]);
+    assert!(misspelt.exit == 1 && misspelt.err.contains("did you mean onboarding?"), "{misspelt:?}");
     // From the command line: shown, refused without a yes, then done.
     let dry = served.run(&["executions", "cancel", "--filter", filter, "--dry-run"]);
     assert_eq!((dry.exit, dry.out.lines().count()), (0, 3), "{dry:?}");

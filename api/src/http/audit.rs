@@ -71,8 +71,12 @@ async fn list(
 ) -> Result<Json<Listed<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let period = period(wanted.from, wanted.to)?;
-    if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
-        return Ok(Json(Listed::new(Vec::new(), None)));
+    if let Some(chain) = &wanted.tenant {
+        if !caller.sees(chain) {
+            // As in every list, there is nothing of others.
+            return Ok(Json(Listed::new(Vec::new(), None)));
+        }
+        known(&app, chain).await?;
     }
     let chain = caller.tenant.or(wanted.tenant);
     let (mut items, mut after) = (Vec::new(), page.after);

@@ -13,7 +13,7 @@ use crate::{
     auth::{Caller, Verb},
 };
 use axum::{Extension, Json, extract::State};
-use engine::{Misread, Reason, parse_filter};
+use engine::{Misread, Reason, parse_filter, parse_filter_knowing};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
@@ -72,7 +72,9 @@ fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> 
     let others = [("parent", &wanted.parent), ("requested_by", &wanted.requested_by)];
     let others = others.into_iter().filter_map(|(field, value)| Some(Query::is(field, value.as_ref()?)));
     let said = wanted.filter.as_deref().unwrap_or_default();
-    let said = parse_filter(said, app.engine.clock().now()).map_err(|error| misread(&error))?;
+    let known = app.engine.workflow_names();
+    let said =
+        parse_filter_knowing(said, app.engine.clock().now(), known).map_err(|error| misread(&error))?;
     // Whatever is asked, a tenant's token meets that tenant's alone.
     let own = caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant));
     Ok(others.fold(own.and(Query::from(&columns)), Query::and).and(said))

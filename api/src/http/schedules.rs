@@ -436,7 +436,11 @@ async fn occurrences(
     Asked(which): Asked<Which>,
 ) -> Result<Json<Listed<Value>>, Problem> {
     // What a deleted schedule did stays on record.
-    let stored = find(&app, &name).await.map_or(name, |schedule| schedule.name);
+    let stored = match find(&app, &name).await {
+        Ok(schedule) => schedule.name,
+        Err(missing) if name.len() > 128 => return Err(missing),
+        Err(missing) => app.engine.schedule_standing(&name).await?.map(|_| name).ok_or(missing)?,
+    };
     let mut page = Page::of(which.limit, which.cursor.as_deref())?;
     let from = which.from.as_deref().map(|text| moment("from", text)).transpose()?;
     let to = which.to.as_deref().map(|text| moment("to", text)).transpose()?;

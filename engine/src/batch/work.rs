@@ -118,7 +118,7 @@ async fn give<P: Send + Sync + 'static>(
         return Ok(());
     };
     batch.next = n.saturating_add(1);
-    let record = match wanted(&batch.filter, batch.tenant.as_deref(), batch.created_at) {
+    let record = match wanted(&batch.filter, batch.tenant.as_deref(), (batch.created_at, Vec::new())) {
         Ok(query) => still(engine, item.execution, &query).await?,
         Err(misread) => Err(misread.to_string()),
     };

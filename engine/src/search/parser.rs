@@ -23,13 +23,16 @@ pub(super) struct Parser {
     now: Timestamp,
     conditions: usize,
     depth: usize,
+    /// The workflows that can run, where they are known.
+    workflows: Vec<String>,
 }
 
 type Parsed<T = Query> = Result<T, Misread>;
 
 impl Parser {
-    pub(super) fn new(words: Vec<Word>, characters: usize, now: Timestamp) -> Self {
-        Self { words: words.into_iter().peekable(), end: characters + 1, now, conditions: 0, depth: 0 }
+    pub(super) fn new(words: Vec<Word>, characters: usize, now: Timestamp, workflows: Vec<String>) -> Self {
+        let words = words.into_iter().peekable();
+        Self { words, end: characters + 1, now, conditions: 0, depth: 0, workflows }
     }
 
     pub(super) fn whole(mut self) -> Parsed {
@@ -39,7 +42,7 @@ impl Parser {
         let query = self.any()?;
         match self.words.next() {
             None => Ok(query),
-            Some(word) => Err(misread(&word, "and, or, or the end", None)),
+            Some(word) => Err(misread(&word, &joined(&word, "the end"), None)),
         }
     }
 
@@ -70,7 +73,7 @@ impl Parser {
                 let inner = self.any()?;
                 let close = self.next("and, or, or )")?;
                 if close.token != Token::Close {
-                    return Err(misread(&close, "and, or, or )", None));
+                    return Err(misread(&close, &joined(&close, ")"), None));
                 }
                 inner
             }
@@ -158,6 +161,7 @@ impl Parser {
         let unfit = || misread(sign, &format!("after {}: {}", field.name(), signs(field)), None);
         let query = match (field.kind(), said) {
             (Kind::Text(columns), "=" | "!=") => {
+                self.known(field, &text, value)?;
                 either(columns.iter().map(|column| Query::is(*column, &text)).collect())
             }
             (Kind::Text(columns), "~") => {
@@ -201,6 +205,22 @@ impl Parser {
         self.counted(value, if said == "!=" { negated(query) } else { query })
     }
 
+    /// Refuses what looks like the name of a workflow and is none.
+    fn known(&self, field: Field, text: &str, value: &Word) -> Parsed<()> {
+        let known = || self.workflows.iter().map(String::as_str);
+        if field != Field::Workflow || known().any(|name| name == text) {
+            return Ok(());
+        }
+        let Some(near) = nearest(text, known()) else { return Ok(()) };
+        let expected = format!("one of {}", self.workflows.join(", "));
+        Err(Misread {
+            at: value.at,
+            problem: format!("no workflow is named {text}"),
+            expected,
+            nearest: Some(near),
+        })
+    }
+
     fn counted(&mut self, word: &Word, query: Query) -> Parsed {
         self.conditions += 1;
         if self.conditions > CONDITIONS_LIMIT {
@@ -230,6 +250,12 @@ impl Parser {
     fn take(&mut self, word: &str) -> bool {
         self.words.next_if(|next| is(next, word)).is_some()
     }
+}
+
+/// What may follow a condition. A sign there was meant to be a part of the value.
+fn joined(word: &Word, end: &str) -> String {
+    let hint = "; a value with a sign in it stands between quotes, like label = \"team=ml\"";
+    format!("and, or, or {end}{}", if matches!(word.token, Token::Sign(_)) { hint } else { "" })
 }
 
 fn is(word: &Word, name: &str) -> bool {
