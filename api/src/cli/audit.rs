@@ -45,7 +45,7 @@ pub(crate) struct Part {
     /// Whose; `-` is the platform's own [default: all of them in a list, the platform's own in a file].
     #[arg(long)]
     tenant: Option<String>,
-    /// From this moment on, like 2026-11-21T13:00:00.000Z.
+    /// From this moment on, like 2026-11-21T13:00:00Z.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Up to before this moment.

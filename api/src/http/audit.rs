@@ -47,7 +47,7 @@ struct Wanted {
 fn period(from: Option<String>, to: Option<String>) -> Result<Period, Problem> {
     let moment = |name: &str, text: Option<String>| {
         let wrong = |why: String| Problem::new(Code::QueryInvalid, format!("{name}: {why}"));
-        text.map(|text| Moment::try_from(text).map_err(wrong)).transpose()
+        text.map(|text| text.parse::<Moment>().map_err(wrong)).transpose()
     };
     Ok(Period { from: moment("from", from)?, to: moment("to", to)? })
 }

@@ -170,7 +170,7 @@ struct NewHold {
     workspace: Option<WorkspaceName>,
     asset: Option<AssetId>,
     reason: String,
-    review_at: Option<Moment>,
+    review_at: Option<String>,
 }
 
 async fn place(
@@ -181,6 +181,10 @@ async fn place(
     if new.id.contains('/') {
         return Err(Problem::new(Code::DocumentInvalid, "id: a hold's name has no '/'"));
     }
+    let moment = |text: String| text.parse::<Moment>();
+    let review_at = new.review_at.map(moment).transpose();
+    let review_at =
+        review_at.map_err(|why| Problem::new(Code::DocumentInvalid, format!("review_at: {why}")))?;
     let scope = match (new.asset, new.workspace) {
         (Some(asset), workspace) => Scope::Asset { asset, workspace },
         (None, Some(workspace)) => Scope::Workspace(workspace),
@@ -193,7 +197,7 @@ async fn place(
         scope,
         reason: new.reason,
         placed_by: caller.name.clone(),
-        review_at: new.review_at,
+        review_at,
     };
     let placed = app
         .engine

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, str::FromStr};
 use store::Timestamp;
 
 /// A point in time, written like `2026-11-21T13:08:11.000Z` and in no other way.
@@ -56,6 +56,17 @@ impl TryFrom<String> for Moment {
     }
 }
 
+/// As people write one: any RFC 3339, with or without parts of a second, in any zone.
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no moment: write it like 2026-11-21T13:08:11Z");
+        let read = DateTime::parse_from_rfc3339(text).map_err(|_| wrong())?;
+        u64::try_from(read.timestamp_millis()).map(Self).map_err(|_| wrong())
+    }
+}
+
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = i64::try_from(self.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
@@ -81,6 +92,17 @@ mod tests {
             "1960-01-01T00:00:00.000Z",
         ] {
             assert!(Moment::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_that_people_write_is_read_in_every_spelling() {
+        let same = ["2026-11-21T13:08:11Z", "2026-11-21T14:08:11.000+01:00", "2026-11-21t13:08:11.0004z"];
+        for text in same {
+            assert_eq!(text.parse(), Ok(Moment(1_795_266_491_000)), "{text}");
+        }
+        for text in ["", "2026-11-21", "tomorrow", "1960-01-01T00:00:00Z"] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
         }
     }
 }
