@@ -50,19 +50,19 @@ pub struct Times {
 pub enum ScheduleError {
     /// The expression is none.
     #[error(
-        "schedule {name}: {expression:?} is not a cron expression ({why}); write `minute hour day month weekday`, seconds first if wanted"
+        "schedule {name}: cron: {expression:?} is not a cron expression: {why}; write `minute hour day month weekday`, such as `30 2 * * *`, seconds first if wanted"
     )]
     Expression {
         /// Which schedule.
         name: String,
         /// What was written.
         expression: String,
-        /// What the parser said.
+        /// Which part of it is none, and what it takes.
         why: String,
     },
     /// The zone is none.
     #[error(
-        "schedule {name}: {zone:?} is not a time zone; write one of the IANA database, such as Europe/Berlin, or UTC"
+        "schedule {name}: zone: {zone:?} is not a time zone; write one of the IANA database, such as Europe/Berlin, or UTC"
     )]
     Zone {
         /// Which schedule.
@@ -72,7 +72,7 @@ pub enum ScheduleError {
     },
     /// The zone changes its clocks and the schedule does not say what to do then.
     #[error(
-        "schedule {name}: clocks change in {zone}; say what to do with hours that are skipped or repeated"
+        "schedule {name}: skipped_hour, repeated_hour: clocks change in {zone}; say what becomes of a time that is skipped, by `skipped_hour: shift` or `skip`, and of one that is repeated, by `repeated_hour: first`, `last` or `both`"
     )]
     Shifts {
         /// Which schedule.
@@ -106,9 +106,12 @@ impl Times {
     ) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Zone { name: name.into(), zone: zone.into() };
         let tz = Tz::from_str(zone).map_err(|_| unknown())?;
-        let wrong =
-            |why: String| ScheduleError::Expression { name: name.into(), expression: expression.into(), why };
-        let walls = cron::Schedule::from_str(&with_seconds(expression)).map_err(|e| wrong(e.to_string()))?;
+        let wrong = || ScheduleError::Expression {
+            name: name.into(),
+            expression: expression.into(),
+            why: fault(expression),
+        };
+        let walls = cron::Schedule::from_str(&with_seconds(expression)).map_err(|_| wrong())?;
         if shifts.is_none() && changes_clocks(tz) {
             return Err(ScheduleError::Shifts { name: name.into(), zone: zone.into() });
         }
@@ -210,6 +213,36 @@ fn instant(at: Timestamp) -> Option<DateTime<Utc>> {
 /// `at` in UTC, for reasons that people read: RFC 3339, to the second.
 pub(crate) fn utc(at: Timestamp) -> String {
     instant(at).map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
+}
+
+/// The fields of an expression with seconds and a year, and what each takes.
+const FIELDS: [(&str, &str); 7] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("weekday", "0 to 7, or SUN to SAT"),
+    ("year", "1970 to 2100"),
+];
+
+/// What is wrong with an expression that the parser does not take: the first field that it would not take alone. Its own
+/// words count from another expression than the one that was written.
+fn fault(expression: &str) -> String {
+    let parts: Vec<&str> = expression.split_whitespace().collect();
+    let named = match parts.len() {
+        5 => FIELDS.get(1..6),
+        6 => FIELDS.get(..6),
+        7 => FIELDS.get(..),
+        count => return format!("it has {count} fields, and takes 5, 6 or 7"),
+    };
+    for (place, ((field, takes), part)) in named.into_iter().flatten().zip(&parts).enumerate() {
+        let alone: Vec<&str> = (0..parts.len()).map(|at| if at == place { *part } else { "*" }).collect();
+        if cron::Schedule::from_str(&with_seconds(&alone.join(" "))).is_err() {
+            return format!("{field} {part:?} is none: it takes {takes}, `*`, lists, spans and steps");
+        }
+    }
+    "its fields do not fit together".into()
 }
 
 /// Seconds in front if there are none, and weekdays by name: the `cron` crate counts Sunday as 1, everyone else as 0 or 7.
@@ -314,7 +347,25 @@ mod tests {
         let missing = Times::new("nightly", "30 2 * * *", "Europe/Berlin", None).unwrap_err().to_string();
         assert_eq!(
             missing,
-            "schedule nightly: clocks change in Europe/Berlin; say what to do with hours that are skipped or repeated"
+            "schedule nightly: skipped_hour, repeated_hour: clocks change in Europe/Berlin; say what becomes of a time that is \
+             skipped, by `skipped_hour: shift` or `skip`, and of one that is repeated, by `repeated_hour: first`, `last` or `both`"
         );
+    }
+
+    #[test]
+    fn an_expression_that_is_none_is_told_by_the_field_at_fault_as_it_was_written() {
+        for (expression, said) in [
+            ("30 25 * * *", "hour \"25\" is none: it takes 0 to 23"),
+            ("30 2 * * 8", "weekday \"8\" is none: it takes 0 to 7"),
+            ("0 61 2 * * *", "minute \"61\" is none: it takes 0 to 59"),
+            ("0 2 * FOO *", "month \"FOO\" is none"),
+            ("every day", "it has 2 fields"),
+        ] {
+            let error = Times::new("nightly", expression, "UTC", None).unwrap_err().to_string();
+            let all = format!("cron: {expression:?} is not a cron expression: {said}");
+            assert!(error.contains(&all), "{error}");
+        }
+        let zone = Times::new("nightly", "30 2 * * *", "Berlin", None).unwrap_err().to_string();
+        assert!(zone.contains("zone: \"Berlin\" is not a time zone"), "{zone}");
     }
 }
