@@ -18,7 +18,7 @@ pub(crate) enum Repair {
     Edit {
         #[command(flatten)]
         own: Own,
-        /// A field and its new value, like `spec.nodes=4`; the value is JSON, or text. May be repeated.
+        /// A field and its new value, like `request.entitlement.gpus=8`; the value is JSON, or text. May be repeated.
         #[arg(long, value_name = "FIELD=VALUE")]
         set: Vec<String>,
         /// A JSON merge patch in a file; `-` reads standard input.
@@ -132,10 +132,33 @@ pub(super) async fn run(common: &Common, command: Repair) -> Result<Exit, Failur
     let path = format!("/v1/executions/{}:repair{how}", escape(&own.id));
     let item = Client::of(common)?.post(&path, Body::json(&body)).await?.value()?;
     if own.dry_run {
+        return foreseen(common, item);
+    }
+    taken(common, &item)
+}
+
+/// What a repair would lead to; for people without the data, of which they read what changes.
+fn foreseen(common: &Common, mut item: Value) -> Result<Exit, Failure> {
+    if common.output != Format::Table {
         output::one(common.output, &item)?;
         return Ok(Exit::Done);
     }
-    taken(common, &item)
+    let changes = item.as_object_mut().and_then(|fields| {
+        fields.remove("data");
+        fields.remove("changes")
+    });
+    let mut text = output::outline(&item);
+    let changes = changes.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    text.push_str(if changes.is_empty() { "data: no field changes\n" } else { "data:\n" });
+    for change in changes {
+        let part = |name: &str| change.get(name).map(ToString::to_string).unwrap_or_default();
+        let field = change.get("field").and_then(Value::as_str).unwrap_or_default();
+        let line = format!("  {field}: {} becomes {}", part("from"), part("to"));
+        text.push_str(&format!("{}\n", output::harmless(&line)));
+    }
+    text.push_str("nothing was changed\n");
+    output::say(&text)?;
+    Ok(Exit::Done)
 }
 
 /// Shows what became of a command: where the execution stands, or that a second person is waited for.
@@ -162,9 +185,9 @@ fn edits(set: &[String], patch: Option<&Path>) -> Result<Value, Failure> {
         None => Value::Object(Map::new()),
     };
     for one in set {
-        let (path, value) = one
-            .split_once('=')
-            .ok_or_else(|| Failure::new(Exit::Usage, format!("--set {one}: write it like `spec.nodes=4`")))?;
+        let (path, value) = one.split_once('=').ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("--set {one}: write it like `request.entitlement.gpus=8`"))
+        })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         let names: Vec<&str> = path.split('.').collect();
         put(&mut edits, &names, value);

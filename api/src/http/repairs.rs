@@ -68,9 +68,35 @@ async fn mend(
     let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
     let bound = if_match(&headers, record.revision)?.then_some(record.revision);
     if how.dry_run {
-        return Ok(Json(json!(app.engine.preview(record.id, event).await?)).into_response());
+        let (_, before) = app.engine.show(record.id).await?;
+        let preview = app.engine.preview(record.id, event).await?;
+        let mut changes = Vec::new();
+        let stands = before.body.get("data").cloned().unwrap_or_default();
+        differences("", &stands, &preview.data, &mut changes);
+        let mut body = json!(preview);
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("changes".into(), Value::Array(changes));
+        }
+        return Ok(Json(body).into_response());
     }
     command(&app, record.id, event, bound).await
+}
+
+/// Which fields of the data change, from what to what. A list is one field.
+fn differences(path: &str, from: &Value, to: &Value, changes: &mut Vec<Value>) {
+    if from == to {
+        return;
+    }
+    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else {
+        changes.push(json!({ "field": path, "from": from, "to": to }));
+        return;
+    };
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+        differences(&inner, &of(old), &of(new), changes);
+    }
 }
 
 /// Gives a command; what needs a second person is answered with what waits for one.
@@ -155,4 +181,23 @@ async fn withdraw(
     let proposal = find(&app, &caller, &id).await?;
     app.engine.drop_proposal(&proposal.id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_is_told_by_field_from_what_to_what() {
+        let from = json!({ "request": { "gpus": 16, "name": "acme" }, "nodes": ["a"], "gone": 1 });
+        let to = json!({ "request": { "gpus": 8, "name": "acme" }, "nodes": ["a", "b"] });
+        let mut changes = Vec::new();
+        differences("", &from, &to, &mut changes);
+        let wanted = [
+            json!({ "field": "gone", "from": 1, "to": null }),
+            json!({ "field": "nodes", "from": ["a"], "to": ["a", "b"] }),
+            json!({ "field": "request.gpus", "from": 16, "to": 8 }),
+        ];
+        assert_eq!(changes, wanted);
+    }
 }
