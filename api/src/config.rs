@@ -434,6 +434,28 @@ impl Keep {
     }
 }
 
+/// Variables that other parts of the program read.
+const OTHERS: [&str; 5] = ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
+/// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
+const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
+
+/// What is to be said of variables that look like settings and are none. They are warned of, not refused: the environment is
+/// not always one's own.
+pub(crate) fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let known: Vec<String> = KEYS.iter().map(|key| variable(key)).collect();
+    let is_known = |name: &String| known.contains(name) || OTHERS.contains(&name.as_str());
+    let is_linked = |name: &String| LINKS.iter().any(|link| name.starts_with(link));
+    let strange = names.into_iter().filter(|name| name.starts_with("TENURE_"));
+    let mut strange: Vec<String> = strange.filter(|name| !is_known(name) && !is_linked(name)).collect();
+    strange.sort();
+    let told = |name: String| {
+        let near = engine::nearest(&name, known.iter().map(String::as_str).chain(OTHERS));
+        let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("{name} sets nothing: there is no such setting{meant}")
+    };
+    strange.into_iter().map(told).collect()
+}
+
 /// The variable that sets `key`.
 fn variable(key: &str) -> String {
     format!("TENURE_{}", key.replace('.', "_").to_uppercase())
@@ -497,6 +519,15 @@ mod tests {
         leaves.sort();
         keys.sort();
         assert_eq!(leaves, keys);
+    }
+
+    #[test]
+    fn a_variable_that_sets_nothing_is_named_and_those_of_other_parts_pass() {
+        let names = ["TENURE_ENGINE_LEASSE", "TENURE_TOKEN", "TENURE_DATA", "TENURE_PORT_7878_TCP", "HOME"];
+        let told = unknown_variables(names.map(str::to_owned));
+        let wanted =
+            "TENURE_ENGINE_LEASSE sets nothing: there is no such setting; did you mean TENURE_ENGINE_LEASE?";
+        assert_eq!(told, [wanted]);
     }
 
     #[test]

@@ -207,6 +207,17 @@ async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
     assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
 }
 
+    fs::write(dir.path().join("tenure.toml"), "[retention.workflows]\nonbording = \"1d\"\n").unwrap();
+    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
+    assert_eq!(
+        (unknown.exit, unknown.err.contains("retention.workflows.onbording")),
+        (2, true),
+        "{unknown:?}"
+    );
+    let mut told = tenure(dir.path());
+    let told = Ran::of(told.args(["config", "check"]).env("TENURE_ENGINE_LEASSE", "30s"));
+    let warned = told.err.contains("TENURE_ENGINE_LEASSE") && told.err.contains("TENURE_ENGINE_LEASE?");
+    assert!(told.exit == 0 && warned && !told.err.contains("TENURE_LOG"), "{told:?}");
 #[test]
 fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
     let dir = tempfile::tempdir().unwrap();

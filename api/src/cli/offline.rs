@@ -5,7 +5,7 @@ use super::{
     output,
 };
 use crate::{
-    config::Config,
+    config::{Config, unknown_variables},
     exit::{Exit, Failure},
 };
 use serde_json::json;
@@ -16,6 +16,8 @@ pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut config = Config::load(common.config.as_deref(), environment)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unknown_variables(names).iter().for_each(|strange| output::note(&format!("warning: {strange}")));
     if let Some(data) = &common.data {
         config.data.clone_from(data);
     }
@@ -24,6 +26,9 @@ pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
 
 pub(super) fn config_check(common: &Common) -> Result<Exit, Failure> {
     let config = settings(common)?;
+    let known: Vec<String> = super::workflow::diagrams()?.into_iter().map(|drawn| drawn.workflow).collect();
+    let checked = config.retention.check(&known);
+    checked.map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &json!(config))?,
         Format::Table => output::say(&toml::to_string(&config).map_err(Failure::other)?)?,

@@ -164,7 +164,8 @@ fn shown(report: &Report) -> Value {
 }
 
 /// Every workflow of the product. One with a flaw does not register, so each drawn here has passed the static check.
-fn diagrams() -> Result<Vec<Diagram>, Failure> {
+/// The pictures of all that there are.
+pub(super) fn diagrams() -> Result<Vec<Diagram>, Failure> {
     let platform = Platform::simulated(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
     Ok(server::registered(engine)?.diagrams())
