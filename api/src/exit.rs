@@ -68,6 +68,41 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The status that a server would answer with where it ends so.
+    fn status(self) -> u16 {
+        match self {
+            Self::Usage => 400,
+            Self::Denied => 403,
+            Self::NotFound => 404,
+            Self::Conflict | Self::TakenBack | Self::AwaitsApproval => 409,
+            Self::Refused => 422,
+            Self::Unreachable => 503,
+            Self::TimedOut => 504,
+            Self::Store => 507,
+            Self::Done | Self::Failed | Self::Interrupted => 500,
+        }
+    }
+
+    /// What to do about a failure that does not say so itself.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Usage => "read the detail; `--help` behind the command lists what it takes",
+            Self::Unreachable => "see whether the server runs, and ask again",
+            Self::TimedOut | Self::Interrupted => "what was begun goes on: `tenure executions wait ID`",
+            Self::Store => "read the detail, and docs/store.md",
+            Self::Done
+            | Self::Failed
+            | Self::NotFound
+            | Self::Denied
+            | Self::Conflict
+            | Self::Refused
+            | Self::TakenBack
+            | Self::AwaitsApproval => "read the detail",
+        }
+    }
+}
+
 /// Every exit code, for documents and tests.
 #[must_use]
 pub fn exits() -> Vec<u8> {
@@ -102,12 +137,14 @@ impl Failure {
         Self::new(Exit::Failed, message)
     }
 
-    /// The failure as a problem, for `-o json`.
+    /// The failure as a problem, for `-o json`. One of the command line itself has the members of any other.
     pub(crate) fn body(&self) -> Value {
         let own = || {
+            let said = self.message.split_once('\n');
+            let (detail, remedy) = said.unwrap_or((&self.message, self.exit.remedy()));
             serde_json::json!({
-                "type": "urn:tenure:problem:cli", "title": "The command failed", "code": "cli.failed",
-                "detail": self.message,
+                "type": "urn:tenure:problem:cli.failed", "title": "The command failed", "code": "cli.failed",
+                "status": self.exit.status(), "detail": detail, "remedy": remedy,
             })
         };
         self.problem.clone().unwrap_or_else(own)

@@ -82,14 +82,18 @@ async fn a_command_ends_with_the_code_that_scripts_rely_on() {
     assert_eq!(served.run(&["executions", "show"]).exit, 2);
     assert_eq!(served.run(&["--help"]).exit, 0);
     assert_eq!(served.run(&["executions", "show", "00000000"]).exit, 3);
+    assert!(served.run(&["executions", "show", "01a"]).err.contains("at least four digits"));
+    let ghost = served.run(&["user", "add", "gus", "--role", "tenant_owner", "--tenant", "ghosty"]);
+    assert!(ghost.exit == 0 && ghost.err.contains("there is no tenant ghosty yet"), "{ghost:?}");
     assert_eq!(served.run(&["--token", "tn_x", "tenants", "list"]).exit, 4);
     assert_eq!(
         Ran::of(tenure(served.dir.path()).args(["--server", "127.0.0.1:1", "tenants", "list"])).exit,
         9
     );
     assert_eq!(served.run(&["tenant", "onboard", "-f", &wrong]).exit, 1);
-    assert_eq!(served.run(&["tenant", "onboard", "-f", "nowhere.yaml"]).exit, 1);
-    assert_eq!(served.run(&["tenant", "onboard", "-f", &never, "--wait"]).exit, 6, "policy says no");
+    assert_eq!(served.run(&["tenant", "onboard", "-f", "nowhere.yaml"]).exit, 2);
+    let no = served.run(&["tenant", "onboard", "-f", &never, "--wait"]);
+    assert_eq!((no.exit, no.err.contains("refused by ")), (6, true), "policy says no, and why: {no:?}");
     assert_eq!(served.run(&["tenant", "onboard", "-f", &never, "--dry-run"]).exit, 6);
     assert_eq!(served.run(&["tenant", "onboard", "-f", &large_file, "--dry-run"]).exit, 0);
 
@@ -123,6 +127,18 @@ async fn an_error_as_json_is_the_problem_on_standard_error() {
     let problem: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
     assert_eq!(problem["code"], "resource.not_found");
     assert_eq!(problem["status"], 404);
+    let own = served.run(&["-o", "json", "tenant", "onboard", "-f", "nowhere.yaml"]);
+    assert_eq!((own.exit, own.out.as_str()), (2, ""));
+    let own: serde_json::Value = serde_json::from_str(&own.err).unwrap();
+    assert_eq!((&own["code"], &own["status"]), (&json!("cli.failed"), &json!(400)), "{own}");
+    assert_eq!(own["type"], "urn:tenure:problem:cli.failed");
+    let usage = served.run(&["-o", "json", "executions", "show"]);
+    let problem: serde_json::Value = serde_json::from_str(&usage.err).unwrap();
+    assert_eq!((usage.exit, &problem["code"], &problem["status"]), (2, &json!("cli.failed"), &json!(400)));
+    assert!(
+        own["remedy"].is_string() && own["detail"].as_str().unwrap().starts_with("nowhere.yaml"),
+        "{own}"
+    );
 }
 
 #[tokio::test]

@@ -100,7 +100,8 @@ pub(super) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure
             let client = Client::of(common)?;
             let path = format!("/v1/batches/{}:stop", escape(&id));
             let batch = client.post(&path, Body::json(&json!({}))).await?.value()?;
-            ended(common, &client, &batch, false).await
+            // It is stopped, whatever was refused before.
+            ended(common, &client, &batch, false).await.map(|_| Exit::Done)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     args::{Certificate, Common, Format},
     client::{Client, escape},
-    offline, output,
+    files, offline, output,
 };
 use crate::exit::{Exit, Failure};
 use serde_json::json;
@@ -139,10 +139,7 @@ pub(super) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKe
 
 /// The bytes of `file`; `-` is standard input.
 pub(super) fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
-    let named = |error: io::Error| {
-        let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-        Failure::new(exit, format!("{}: {error}", file.display()))
-    };
+    let named = |error: io::Error| files::unread(file, &error);
     if file == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map_err(named)?;

@@ -109,6 +109,9 @@ pub(super) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit,
             output::say(&format!("{id} {}\n", watch::progress(item)))?;
         }
     }
+    if exit == Exit::Refused {
+        watch::refusals(item).iter().for_each(|why| output::note(&format!("refused by {why}")));
+    }
     if let Some(hint) = watch::hint(item, exit) {
         output::note(&hint);
     }

@@ -86,6 +86,12 @@ pub(crate) fn run() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() && asks_for_json(std::env::args()) {
+                let text = error.to_string();
+                let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                output::note(&Failure::new(Exit::Usage, first).body().to_string());
+                return Exit::Usage;
+            }
             // Help goes to standard output and is no failure; a closed pipe is none either.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
@@ -104,6 +110,21 @@ pub(crate) fn run() -> Exit {
             failure.exit
         }
     }
+}
+
+/// Whether a command line that could not be understood wants its answer for a program.
+fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
+    let mut before = String::new();
+    for argument in arguments {
+        let value = argument.strip_prefix("--output=").or_else(|| argument.strip_prefix("-o"));
+        let value =
+            if matches!(before.as_str(), "-o" | "--output") { Some(argument.as_str()) } else { value };
+        if value.is_some_and(|value| matches!(value.trim_start_matches('='), "json" | "yaml")) {
+            return true;
+        }
+        before = argument;
+    }
+    false
 }
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {

@@ -115,6 +115,17 @@ fn ran_into(item: &Value) -> Vec<String> {
     errors.map(|error| format!("{place}: {}: {}", text(error, "code"), text(error, "message"))).collect()
 }
 
+/// Why an execution was rejected: the rules that refused, and what an action refused with.
+pub(crate) fn refusals(item: &Value) -> Vec<String> {
+    let said = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |path: &str| item.pointer(path).and_then(Value::as_array).into_iter().flatten();
+    let rules = list("/data/reasons").filter(|reason| said(reason, "verdict") == "failed");
+    let rules = rules.map(|reason| format!("{}: {}", said(reason, "rule"), said(reason, "detail")));
+    let errors = list("/last_failure/errors");
+    let errors = errors.map(|error| format!("{}: {}", said(error, "code"), said(error, "message")));
+    rules.chain(errors).collect()
+}
+
 /// What it means to a script that an execution stands where it does; `None` while it moves.
 pub(crate) fn rest(item: &Value) -> Option<Exit> {
     let part = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -47,8 +47,12 @@ pub(super) async fn resolve(app: &App, caller: &Caller, text: &str) -> Result<Re
         return Some(record).filter(|record| caller.sees(&record.tenant)).ok_or_else(missing);
     }
     let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| (4..32).contains(&digits.len()));
-    let number = number.ok_or_else(missing)?;
+    let number = u128::from_str_radix(&digits, 16).ok();
+    if number.is_some() && digits.len() < 4 {
+        let detail = format!("there is no execution {text}: a shortened id has at least four digits");
+        return Err(Problem::new(Code::NotFound, detail));
+    }
+    let number = number.filter(|_| digits.len() < 32).ok_or_else(missing)?;
     let shift = 4 * u32::try_from(32 - digits.len()).unwrap_or(0);
     let first = number.checked_shl(shift).unwrap_or(0);
     let after = first.checked_sub(1).map(|before| ExecutionId::from_bytes(before.to_be_bytes()));
