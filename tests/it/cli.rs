@@ -173,22 +173,6 @@ async fn a_reader_that_goes_away_is_no_reason_to_panic() {
     }
 }
 
-#[test]
-fn offline_commands_need_no_server() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| Ran::of(tenure(dir.path()).args(arguments));
-    fs::write(dir.path().join("good.yaml"), small("acme")).unwrap();
-    fs::write(dir.path().join("bad.yaml"), small("acme").replace("tier:", "teir:")).unwrap();
-    fs::write(dir.path().join("tenure.toml"), "[engine]\nleese = \"3s\"\n").unwrap();
-
-    assert!(run(&["workflow", "list"]).out.contains("onboarding"));
-    assert!(run(&["workflow", "diagram", "onboarding"]).out.starts_with("stateDiagram-v2"));
-    assert_eq!(run(&["workflow", "diagram", "nothing"]).exit, 3);
-    assert_eq!(run(&["policy", "check", "good.yaml"]).exit, 0);
-    let bad = run(&["policy", "check", "bad.yaml"]);
-    assert_eq!((bad.exit, bad.out.contains("line 3")), (1, true), "{bad:?}");
-    assert_eq!(run(&["config", "check"]).exit, 0);
-    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
 /// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
 #[test]
 fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
@@ -206,7 +190,34 @@ fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
     }
 }
 
+#[test]
+fn offline_commands_need_no_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| Ran::of(tenure(dir.path()).args(arguments));
+    fs::write(dir.path().join("good.yaml"), small("acme")).unwrap();
+    fs::write(dir.path().join("bad.yaml"), small("acme").replace("tier:", "teir:")).unwrap();
+    fs::write(dir.path().join("tenure.toml"), "[engine]\nleese = \"3s\"\n").unwrap();
+
+    assert!(run(&["workflow", "list"]).out.contains("onboarding"));
+    assert!(run(&["workflow", "diagram", "onboarding"]).out.starts_with("stateDiagram-v2"));
+    assert_eq!(run(&["workflow", "diagram", "nothing"]).exit, 3);
+    assert_eq!(run(&["policy", "check", "good.yaml"]).exit, 0);
+    let bad = run(&["policy", "check", "bad.yaml"]);
+    assert_eq!((bad.exit, bad.out.contains("line 3")), (1, true), "{bad:?}");
+    assert_eq!(run(&["config", "check"]).exit, 0);
+    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
     assert_eq!((unknown.exit, unknown.err.contains("leese")), (2, true), "{unknown:?}");
+    fs::write(dir.path().join("tenure.toml"), "[retention.workflows]\nonbording = \"1d\"\n").unwrap();
+    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
+    assert_eq!(
+        (unknown.exit, unknown.err.contains("retention.workflows.onbording")),
+        (2, true),
+        "{unknown:?}"
+    );
+    let mut told = tenure(dir.path());
+    let told = Ran::of(told.args(["config", "check"]).env("TENURE_ENGINE_LEASSE", "30s"));
+    let warned = told.err.contains("TENURE_ENGINE_LEASSE") && told.err.contains("TENURE_ENGINE_LEASE?");
+    assert!(told.exit == 0 && warned && !told.err.contains("TENURE_LOG"), "{told:?}");
     let gpus = run(&["gpus"]);
     assert_eq!(gpus.exit, 0, "{gpus:?}");
     assert!(!dir.path().join("tenure-data").exists(), "none of them makes a data folder");
@@ -223,17 +234,6 @@ async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
     assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
 }
 
-    fs::write(dir.path().join("tenure.toml"), "[retention.workflows]\nonbording = \"1d\"\n").unwrap();
-    let unknown = run(&["config", "check", "--config", "tenure.toml"]);
-    assert_eq!(
-        (unknown.exit, unknown.err.contains("retention.workflows.onbording")),
-        (2, true),
-        "{unknown:?}"
-    );
-    let mut told = tenure(dir.path());
-    let told = Ran::of(told.args(["config", "check"]).env("TENURE_ENGINE_LEASSE", "30s"));
-    let warned = told.err.contains("TENURE_ENGINE_LEASSE") && told.err.contains("TENURE_ENGINE_LEASE?");
-    assert!(told.exit == 0 && warned && !told.err.contains("TENURE_LOG"), "{told:?}");
 #[test]
 fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
     let dir = tempfile::tempdir().unwrap();

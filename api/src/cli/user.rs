@@ -15,6 +15,9 @@ pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
         User::Add { name, roles, tenant } => {
             let body = json!({ "name": name, "roles": roles, "tenant": tenant });
             let added = Client::of(common)?.post("/v1/users", Body::json(&body)).await?.value()?;
+            if let Some(warning) = added.get("warning").and_then(Value::as_str) {
+                output::note(&format!("warning: {warning}"));
+            }
             match common.output {
                 format @ (Format::Json | Format::Yaml) => output::one(format, &added)?,
                 // The token alone on standard output, so that it can be taken into a variable.

@@ -20,6 +20,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use workflows::tenancy::Tenant;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
@@ -69,8 +70,17 @@ async fn add(
     let (user, token) = add_user(&app.engine, new, &caller.name).await?;
     tracing::info!(user = user.name, by = caller.name, "user added");
     let mut body = seen(&user);
+    let unknown = match &user.tenant {
+        Some(tenant) => document::<Tenant>(&app, tenant).await?.is_none().then_some(tenant),
+        None => None,
+    };
     if let Some(fields) = body.as_object_mut() {
         fields.insert("token".into(), Value::String(token.reveal()));
+        if let Some(tenant) = unknown {
+            let warning =
+                format!("there is no tenant {tenant} yet: until there is, {} sees nothing", user.name);
+            fields.insert("warning".into(), Value::String(warning));
+        }
     }
     let location = [(header::LOCATION, format!("/v1/users/{}", user.name))];
     let mut answer = (StatusCode::CREATED, location, Json(body)).into_response();

@@ -54,6 +54,11 @@ impl Verification {
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut walk = Walk { keys, line: 0, ..Walk::default() };
+    if file.split(|byte| *byte == b'\n').next().is_some_and(|first| first.ends_with(b"\r")) {
+        let why = "its line endings were changed, from LF to CRLF, as by a transfer as text: fetch it again, byte by byte";
+        walk.at(1, "the whole file".into(), why.into());
+        return walk.found;
+    }
     let whole = file.ends_with(b"\n");
     let body = file.strip_suffix(b"\n").unwrap_or(file);
     for line in body.split(|byte| *byte == b'\n') {

@@ -43,6 +43,14 @@ async fn one_changed_byte_is_refused_and_its_line_named() {
 }
 
 #[tokio::test]
+async fn a_file_whose_line_endings_were_changed_is_told_so_once() {
+    let found = found(&exported().await.replace('\n', "\r\n"));
+
+    assert_eq!(found.problems.len(), 1);
+    assert!(found.problems[0].problem.contains("from LF to CRLF"), "{:?}", found.problems);
+}
+
+#[tokio::test]
 async fn a_changed_record_is_named_by_its_number() {
     let file = exported().await;
 
