@@ -239,3 +239,17 @@ fn happened(
     }
     Ok(Happened { id, source, kind, data })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_event_stands_in_the_docs() {
+        let page = include_str!("../../../docs/http-api.md");
+        for kind in Kind::VARIANTS {
+            let name: &str = (*kind).into();
+            assert!(page.contains(&format!("| `{name}` |")), "docs/http-api.md lacks the event type {name}");
+        }
+    }
+}
