@@ -331,6 +331,7 @@ const LEAVING: &[&str] = &[
     "AwaitDrained",
     "AwaitIdle",
     "BeginSanitise",
+    "DestroyRecordKey",
     "DiagnoseRemoval",
     "EnterScrub",
     "ReadAdmission",

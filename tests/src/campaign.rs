@@ -95,7 +95,7 @@ pub async fn run(tenure: &Path, world: &Path, dir: &Path, size: Size) -> Outcome
     outcome
 }
 
-async fn import(admin: &Caller, server: &Server, nodes: usize) {
+pub(crate) async fn import(admin: &Caller, server: &Server, nodes: usize) {
     let rows = (0..nodes).map(|n| format!("gpu-{n:04},128000,2097152,8,H100\n"));
     let csv: String = std::iter::once("sn,cpu_milli,memory_mib,gpu,model\n".to_owned()).chain(rows).collect();
     let url = format!("{}/v1/fleet:import?cluster=eu-1&region=eu", server.url());
@@ -110,7 +110,7 @@ async fn import(admin: &Caller, server: &Server, nodes: usize) {
 }
 
 /// Everyone asks at once for 4 to 64 GPUs; answers with the sum.
-async fn ask(requester: Caller, tenants: usize) -> usize {
+pub(crate) async fn ask(requester: Caller, tenants: usize) -> usize {
     let gpus = |n: usize| 4 + (n * 37) % 61;
     let asking = (0..tenants).map(|n| {
         let requester = requester.clone();
@@ -136,7 +136,7 @@ async fn ask(requester: Caller, tenants: usize) -> usize {
 }
 
 /// Both voters agree to everything that is asked, for ever.
-async fn vote(voters: &[Caller]) {
+pub(crate) async fn vote(voters: &[Caller]) {
     loop {
         for voter in voters {
             for case in voter.all("/v1/approvals").await {
@@ -151,7 +151,7 @@ async fn vote(voters: &[Caller]) {
 
 const WAITING: [&str; 2] = ["Waitlisted", "JoiningWaitlist"];
 
-async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> bool {
+pub(crate) async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> bool {
     while began.elapsed() < size.killing + size.rest {
         let open = admin.all("/v1/executions?open=true").await;
         let moving = |e: &&Value| e["phase"] != "parked" && !WAITING.iter().any(|state| e["state"] == *state);
@@ -164,7 +164,7 @@ async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> bool {
 }
 
 /// What the world has seen going wrong up to this moment.
-async fn watch(world: &World, outcome: &mut Outcome) {
+pub(crate) async fn watch(world: &World, outcome: &mut Outcome) {
     for violation in world.look("violations").await.as_array().into_iter().flatten() {
         let violation = violation.to_string();
         if !outcome.wrong.contains(&violation) {
@@ -173,7 +173,7 @@ async fn watch(world: &World, outcome: &mut Outcome) {
     }
 }
 
-async fn judge(admin: &Caller, world: &World, size: Size, asked: usize, outcome: &mut Outcome) {
+pub(crate) async fn judge(admin: &Caller, world: &World, size: Size, asked: usize, outcome: &mut Outcome) {
     let executions = admin.all("/v1/executions").await;
     if executions.len() != size.tenants {
         outcome.wrong.push(format!("{} executions for {} requests", executions.len(), size.tenants));

@@ -4,10 +4,12 @@ pub mod account;
 pub mod books;
 pub mod calls;
 pub mod campaign;
+pub mod chaos;
 pub mod pairs;
 pub mod postgres;
 pub mod preemption;
 pub mod processes;
+pub mod proxy;
 pub mod traces;
 pub mod world;
 

@@ -103,6 +103,7 @@ pub struct Server {
     program: PathBuf,
     dir: PathBuf,
     platform: Option<String>,
+    environment: Vec<(String, String)>,
     port: u16,
     process: Option<Process>,
     client: Client,
@@ -112,12 +113,24 @@ impl Server {
     /// Starts `program` on `dir`, acting on the world at `platform` or on one of its own.
     #[must_use]
     pub fn start(program: &Path, dir: &Path, platform: Option<&str>) -> Self {
+        Self::start_with(program, dir, platform, Vec::new())
+    }
+
+    /// The same, with settings in its environment.
+    #[must_use]
+    pub fn start_with(
+        program: &Path,
+        dir: &Path,
+        platform: Option<&str>,
+        environment: Vec<(String, String)>,
+    ) -> Self {
         with_crypto();
         let client = Client::builder().timeout(Duration::from_secs(20)).build().expect("a client");
         let mut server = Self {
             program: program.to_owned(),
             dir: dir.to_owned(),
             platform: platform.map(str::to_owned),
+            environment,
             port: free_port(),
             process: None,
             client,
@@ -138,7 +151,7 @@ impl Server {
         if let Some(platform) = &self.platform {
             command.args(["--platform", platform]);
         }
-        command.env("TENURE_LOG", "error");
+        command.env("TENURE_LOG", "error").envs(self.environment.iter().cloned());
         let (process, _) = Process::start(&mut command, "listens on");
         self.process = Some(process);
         began.elapsed()
@@ -147,6 +160,15 @@ impl Server {
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// SIGSTOP, or SIGCONT.
+    pub fn stand_still(&self, still: bool) {
+        let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+        let pid = self.process.as_ref().map(|process| rustix::process::Pid::from_child(&process.child));
+        if let Some(pid) = pid {
+            _ = rustix::process::kill_process(pid, signal);
+        }
     }
 
     /// Resident memory, in bytes.

@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
+/// How long a transaction may stand still between two of its statements, in milliseconds.
+const STANDSTILL_MS: &str = "3000";
 /// Requests that may wait before those who ask do.
 const INBOX: usize = 4_096;
 
@@ -103,7 +105,8 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         ("search_path", options.schema.as_str()),
         ("statement_timeout", &millis),
         ("lock_timeout", &millis),
-        ("idle_in_transaction_session_timeout", &millis),
+        // Whoever stands still with the lock of commits in hand bars all others.
+        ("idle_in_transaction_session_timeout", STANDSTILL_MS),
     ]);
     Ok(PgPoolOptions::new()
         .max_connections(options.connections.max(3))

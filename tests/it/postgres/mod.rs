@@ -1,5 +1,6 @@
 //! The store on PostgreSQL, against a real server. Skipped with a line that says so where none is installed.
 
+mod chaos;
 mod conforming;
 mod many;
 mod served;

@@ -2,8 +2,8 @@
 
 use super::errand::{Bench, hourly, oclock};
 use crate::{
-    Engine, Entity as _, Event, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Order, Overlap, Request, Schedule,
-    Target,
+    Engine, Entity as _, Event, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Order, Overlap, Request,
+    Schedule, Target,
 };
 use serde_json::json;
 use std::time::Duration;

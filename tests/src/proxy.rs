@@ -1,0 +1,75 @@
+//! A wire that can be cut: a TCP proxy between one process and what it speaks to.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// A wire to a port of this machine.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    cut: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Proxy {
+    /// A wire to `target`, on a port of its own.
+    ///
+    /// # Errors
+    /// When no port is to be had.
+    pub fn to(target: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let (cut, open) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<TcpStream>>>::default());
+        let (is_cut, ends) = (cut.clone(), open.clone());
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if is_cut.load(Ordering::Acquire) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else { continue };
+                _ = carry(near, far, &ends);
+            }
+        });
+        Ok(Self { port, cut, open })
+    }
+
+    /// Where it begins.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Cuts the wire, or mends it: what goes through it breaks off, and nothing new comes through.
+    pub fn cut(&self, cut: bool) {
+        self.cut.store(cut, Ordering::Release);
+        for end in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn carry(near: TcpStream, far: TcpStream, ends: &Mutex<Vec<TcpStream>>) -> io::Result<()> {
+    for (from, to) in [(near.try_clone()?, far.try_clone()?), (far.try_clone()?, near.try_clone()?)] {
+        thread::spawn(move || pour(from, to));
+    }
+    ends.lock().unwrap_or_else(PoisonError::into_inner).extend([near, far]);
+    Ok(())
+}
+
+fn pour(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if buffer.get(..count).is_none_or(|bytes| to.write_all(bytes).is_err()) {
+            break;
+        }
+    }
+    _ = from.shutdown(Shutdown::Both);
+    _ = to.shutdown(Shutdown::Both);
+}
