@@ -58,6 +58,25 @@ pub fn installed() -> Option<&'static Path> {
         .as_deref()
 }
 
+/// A program of PostgreSQL, wherever it is installed.
+fn tool(bin: &Path, name: &str) -> PathBuf {
+    let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let packaged = packaged.map(|entry| entry.path().join("bin"));
+    let found =
+        std::iter::once(bin.to_owned()).chain(packaged).map(|dir| dir.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| name.into())
+}
+
+/// What a program said, if it ended well.
+fn said(command: &mut Command) -> io::Result<String> {
+    let output = command.output()?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+}
+
 /// The user that runs servers: they refuse to run as root.
 fn unprivileged(command: &mut Command) -> &mut Command {
     if rustix::process::geteuid().is_root() { command.uid(65_534).gid(65_534) } else { command }
@@ -169,6 +188,44 @@ impl Cluster {
             _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         self.gone();
+    }
+
+    /// Runs SQL as its owner.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub fn sql(&self, sql: &str) -> io::Result<String> {
+        let mut command = Command::new(tool(&self.bin, "psql"));
+        let port = self.port.to_string();
+        command.args(["-qAtX", "-h", "127.0.0.1", "-p", &port, "-U", "tenure", "-d", "postgres", "-c", sql]);
+        said(&mut command)
+    }
+
+    /// A second server that follows this one, which from here on acknowledges nothing before the other has it on disk.
+    ///
+    /// # Errors
+    /// What a program said, or the system.
+    pub fn standby(&self) -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("tenure-standby-").tempdir()?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))?;
+        let mut command = Command::new(tool(&self.bin, "pg_basebackup"));
+        unprivileged(&mut command).current_dir(dir.path()).arg("-D").arg(dir.path().join("data"));
+        let port = self.port.to_string();
+        command.args(["-R", "-X", "stream", "-c", "fast", "-h", "127.0.0.1", "-p", &port, "-U", "tenure"]);
+        said(&mut command)?;
+        let mut standby = Self { dir, port: free_port()?, bin: self.bin.clone(), keeper: None };
+        standby.up()?;
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")?;
+        self.sql("SELECT pg_reload_conf()")?;
+        Ok(standby)
+    }
+
+    /// Makes a standby the primary.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub fn promote(&self) -> io::Result<()> {
+        self.sql("SELECT pg_promote(true, 30)").map(drop)
     }
 
     fn gone(&mut self) {

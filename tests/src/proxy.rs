@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU16, Ordering},
     },
     thread,
 };
@@ -15,6 +15,7 @@ use std::{
 pub struct Proxy {
     port: u16,
     cut: Arc<AtomicBool>,
+    target: Arc<AtomicU16>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -27,23 +28,30 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         let (cut, open) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<TcpStream>>>::default());
-        let (is_cut, ends) = (cut.clone(), open.clone());
+        let target = Arc::new(AtomicU16::new(target));
+        let (is_cut, ends, to) = (cut.clone(), open.clone(), target.clone());
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 if is_cut.load(Ordering::Acquire) {
                     continue;
                 }
-                let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else { continue };
+                let Ok(far) = TcpStream::connect(("127.0.0.1", to.load(Ordering::Acquire))) else { continue };
                 _ = carry(near, far, &ends);
             }
         });
-        Ok(Self { port, cut, open })
+        Ok(Self { port, cut, target, open })
     }
 
     /// Where it begins.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Lets it end at another port from here on; what goes through it breaks off.
+    pub fn lead_to(&self, target: u16) {
+        self.target.store(target, Ordering::Release);
+        self.cut(false);
     }
 
     /// Cuts the wire, or mends it: what goes through it breaks off, and nothing new comes through.

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod conforming;
+mod failover;
 mod many;
 mod served;
 

@@ -1,0 +1,70 @@
+//! The primary dies, and the standby takes its place.
+
+use super::opened;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use store::{Commit, Key, Put, Store, postgres::PostgresOptions};
+use tests::{
+    postgres::{Cluster, Disk, installed},
+    proxy::Proxy,
+};
+
+/// S13. With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
+    let Some(bin) = installed() else { return };
+    let mut primary = Cluster::start(bin, Disk::Synced).unwrap();
+    let standby = primary.standby().unwrap();
+    let wire = Proxy::to(primary.port()).unwrap();
+    let url = format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", wire.port());
+    let store = opened(&PostgresOptions::at(url)).await;
+    let written = Arc::new(AtomicU64::new(0));
+    let put = |writer: u64, n: u64| Commit {
+        documents: vec![Put { key: Key::new("things", format!("{writer}-{n}")), body: Some(vec![1]) }],
+        ..Commit::default()
+    };
+    let stop = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let (store, written, stop) = (store.clone(), written.clone(), stop.clone());
+            tokio::spawn(async move {
+                let mut acknowledged = 0;
+                while stop.load(Ordering::Acquire) == 0 {
+                    store.commit(put(writer, acknowledged)).await.unwrap();
+                    acknowledged += 1;
+                    written.fetch_add(1, Ordering::Release);
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    let reached = async |count: u64| {
+        while written.load(Ordering::Acquire) < count {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    reached(400).await;
+
+    let died = Instant::now();
+    primary.kill();
+    let before = written.load(Ordering::Acquire);
+    standby.promote().unwrap();
+    wire.lead_to(standby.port());
+    reached(before + 9).await;
+    println!("writing again {:?} after the primary was killed, promotion included", died.elapsed());
+    reached(before + 200).await;
+    stop.store(1, Ordering::Release);
+
+    for (writer, ended) in writers.into_iter().enumerate() {
+        for n in 0..ended.await.unwrap() {
+            let found = store.document(&Key::new("things", format!("{writer}-{n}"))).await.unwrap();
+            assert!(found.is_some(), "{writer}-{n} was acknowledged and is lost");
+        }
+    }
+    store.close().await.unwrap();
+}
