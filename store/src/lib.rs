@@ -16,6 +16,7 @@ mod limits;
 mod memory;
 pub mod postgres;
 mod query;
+mod random;
 mod record;
 pub mod sealed;
 mod store;

@@ -2,11 +2,8 @@
 
 use super::Shared;
 use crate::Error;
-use std::{
-    future::Future,
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{future::Future, sync::atomic::Ordering, time::Duration};
+use tokio::time::Instant;
 
 /// The first pause between two tries; each is twice the one before, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

@@ -4,7 +4,7 @@ use super::{
     Counters, Postgres, PostgresOptions, Shared, engines, error::unavailable, lease::Turns, listen,
     writer::Writer,
 };
-use crate::Error;
+use crate::{Error, random};
 use sqlx::{
     Executor as _, PgPool, Row as _,
     migrate::Migrator,
@@ -16,7 +16,6 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
-use uuid::Uuid;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
@@ -47,7 +46,7 @@ impl Postgres {
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let pool = pool(&options)?;
         migrate(&pool, &options).await?;
-        let id = Uuid::now_v7();
+        let id = random::name().map_err(|why| Error::Unavailable { why })?;
         let shared = Arc::new(Shared {
             pool,
             id,

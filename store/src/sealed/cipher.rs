@@ -1,6 +1,6 @@
 //! Sealed bytes: what they look like, and the keys that seal and open them.
 
-use crate::hex::unhex;
+use crate::{hex::unhex, random};
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
@@ -61,7 +61,7 @@ impl Secret {
 
     pub(super) fn random() -> Result<Self, String> {
         let mut bytes = Zeroizing::new([0; 32]);
-        getrandom::fill(bytes.as_mut_slice()).map_err(|e| format!("no randomness: {e}"))?;
+        random::fill(bytes.as_mut_slice())?;
         Ok(Self(bytes))
     }
 
@@ -76,7 +76,7 @@ impl Secret {
     /// `plain` under a fresh nonce: the nonce, then the ciphertext and its tag. `about` must be said again to open it.
     pub(super) fn seal(&self, about: &[u8], plain: &[u8]) -> Result<Vec<u8>, String> {
         let mut nonce = [0; NONCE];
-        getrandom::fill(&mut nonce).map_err(|e| format!("no randomness: {e}"))?;
+        random::fill(&mut nonce)?;
         let payload = Payload { msg: plain, aad: about };
         let sealed = self.cipher().encrypt(&XNonce::from(nonce), payload);
         let sealed = sealed.map_err(|_| "it is too long to be sealed".to_owned())?;

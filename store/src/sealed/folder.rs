@@ -7,6 +7,7 @@ use super::cipher::{KeyId, Secret};
 use crate::{
     Error, Timestamp,
     hex::{hex, unhex},
+    random,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
@@ -182,7 +183,7 @@ impl KeyFolder {
     fn make(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
         let dry = |why: String| Error::Unavailable { why };
         let mut id = [0; 8];
-        getrandom::fill(&mut id).map_err(|e| dry(format!("no randomness: {e}")))?;
+        random::fill(&mut id).map_err(dry)?;
         let key = RecordKey { id: KeyId(id), secret: Secret::random().map_err(dry)? };
         let wrapped = wrap(owner, &key, &self.wrapping).map_err(dry)?;
         let file = self.file(owner, "key");
@@ -218,7 +219,8 @@ impl KeyFolder {
 
     /// Writes a file of its own, on disk when this returns.
     fn write<T: Serialize>(&self, content: &T) -> Result<PathBuf, Error> {
-        let path = self.dir.join(format!("{}.new", uuid::Uuid::now_v7()));
+        let name = random::name().map_err(|why| Error::Unavailable { why })?;
+        let path = self.dir.join(format!("{name}.new"));
         let body = serde_json::to_vec(content).map_err(|e| Error::Unavailable { why: e.to_string() })?;
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let synced = written.and_then(|mut file| {
@@ -270,7 +272,7 @@ fn erase(file: &Path) -> Result<(), Error> {
     let overwritten = OpenOptions::new().write(true).open(file).and_then(|mut open| {
         let length = usize::try_from(open.metadata()?.len()).unwrap_or_default();
         let mut noise = vec![0; length];
-        getrandom::fill(&mut noise).map_err(io::Error::other)?;
+        random::fill(&mut noise).map_err(io::Error::other)?;
         open.write_all(&noise)?;
         open.sync_all()?;
         fs::remove_file(file)
