@@ -424,6 +424,9 @@ pub(crate) enum Store {
     Import {
         /// The file; `-` reads standard input.
         file: PathBuf,
+        /// Only read it to its end, and say what it holds.
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 

@@ -75,16 +75,15 @@ impl Shared {
     }
 }
 
-/// Makes the next part of the history when half of the last is filled.
-async fn divide(on: &mut PgConnection, from: Sequence, to: Sequence) -> Result<(), sqlx::Error> {
-    let half = |sequence: Sequence| (big(sequence.0).saturating_add(PART / 2)) / PART;
-    if half(from) == half(to) {
-        return Ok(());
+/// Makes the next part of the history when half of the last is filled, so that there is always one to write to.
+pub(super) async fn divide(on: &mut PgConnection, from: Sequence, to: Sequence) -> Result<(), sqlx::Error> {
+    let part = |sequence: Sequence| big(sequence.0).saturating_add(PART / 2) / PART;
+    for part in part(from).saturating_add(1)..=part(to) {
+        let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
+        let sql = format!(
+            "CREATE TABLE IF NOT EXISTS journal_{part} PARTITION OF journal FOR VALUES FROM ({first}) TO ({last})"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut *on).await?;
     }
-    let (first, last) = (half(to).saturating_mul(PART), half(to).saturating_add(1).saturating_mul(PART));
-    let part = half(to);
-    let sql = format!(
-        "CREATE TABLE IF NOT EXISTS journal_{part} PARTITION OF journal FOR VALUES FROM ({first}) TO ({last})"
-    );
-    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(on).await.map(drop)
+    Ok(())
 }

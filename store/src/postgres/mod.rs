@@ -11,6 +11,7 @@ mod error;
 mod lease;
 mod listen;
 mod load;
+mod moving;
 mod open;
 mod options;
 mod read;

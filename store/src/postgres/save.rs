@@ -60,6 +60,18 @@ pub(super) struct Touched {
 }
 
 impl Touched {
+    pub(super) fn record(&mut self, id: ExecutionId) {
+        self.records.insert(id);
+    }
+
+    pub(super) fn document(&mut self, key: Key) {
+        self.documents.insert(key);
+    }
+
+    pub(super) fn task(&mut self, id: TaskId) {
+        self.tasks.insert(id);
+    }
+
     /// Notes what `commit` is about to change in `before`.
     pub(super) fn note(&mut self, commit: &Commit, before: &State) {
         if let Some(write) = &commit.record {

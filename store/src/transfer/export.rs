@@ -5,7 +5,7 @@ use super::{
     line::{DocumentLine, EntryLine, FORMAT, Line, RecordLine, TaskLine, VERSION},
 };
 use crate::{
-    Embedded, Error, Options,
+    Embedded, Error, Options, Sequence,
     embedded::{
         codec,
         key::{self, Name},
@@ -41,14 +41,30 @@ pub async fn export_folder(dir: &Path, out: impl Write + Send + 'static) -> Resu
 }
 
 /// A writer of lines that keeps the digest of all it wrote.
-struct Lines<W> {
-    out: W,
+pub(crate) struct Lines<W: Write> {
+    out: io::BufWriter<W>,
     sha: Sha256,
     line: Vec<u8>,
 }
 
 impl<W: Write> Lines<W> {
-    fn write(&mut self, line: &impl Serialize) -> Result<(), Error> {
+    /// Begins an export as of a commit.
+    pub(crate) fn begin(out: W, sequence: Sequence) -> Result<Self, Error> {
+        let mut lines = Self { out: io::BufWriter::new(out), sha: Sha256::new(), line: Vec::new() };
+        let format = FORMAT.into();
+        lines.write(&Line::Header { format, version: VERSION, sequence: sequence.0 })?;
+        Ok(lines)
+    }
+
+    /// Ends it; without this it is no export.
+    pub(crate) fn end(mut self, counts: Counts) -> Result<Counts, Error> {
+        let sha256 = hex(&self.sha.clone().finalize());
+        self.write(&Line::Trailer { counts, sha256 })?;
+        self.out.flush().map_err(|error| failed(&error))?;
+        Ok(counts)
+    }
+
+    pub(crate) fn write(&mut self, line: &impl Serialize) -> Result<(), Error> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line).map_err(|error| failed(&error.into()))?;
         self.line.push(b'\n');
@@ -62,9 +78,7 @@ fn failed(error: &io::Error) -> Error {
 }
 
 fn write_all(shared: &Shared, out: impl Write) -> Result<Counts, Error> {
-    let mut lines = Lines { out: io::BufWriter::new(out), sha: Sha256::new(), line: Vec::new() };
-    let sequence = shared.overlay().last().0;
-    lines.write(&Line::Header { format: FORMAT.into(), version: VERSION, sequence })?;
+    let mut lines = Lines::begin(out, shared.overlay().last())?;
     let mut counts = Counts::default();
     shared.scan(Bound::Unbounded, &[key::CHUNK], |key, value| {
         let corrupt = |why| Error::Corrupt { what: codec::describe(key), why };
@@ -73,10 +87,7 @@ fn write_all(shared: &Shared, out: impl Write) -> Result<Counts, Error> {
         }
         Ok(true)
     })?;
-    let sha256 = hex(&lines.sha.clone().finalize());
-    lines.write(&Line::Trailer { counts, sha256 })?;
-    lines.out.flush().map_err(|error| failed(&error))?;
-    Ok(counts)
+    lines.end(counts)
 }
 
 /// The line of a row; `None` for rows by which others are found, which an import makes anew.

@@ -61,6 +61,41 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
     imported
 }
 
+/// Reads an export to its end and says what it holds; nothing is written.
+///
+/// # Errors
+/// As those of [`import`], of the export.
+pub fn verify(from: impl Read) -> Result<Counts, Error> {
+    let (mut lines, mut counts) = (Reader::new(from), Counts::default());
+    while let Some((number, line)) = lines.next(&counts)? {
+        counted(line, &mut counts).map_err(|why| refused(number, &why))?;
+    }
+    Ok(counts)
+}
+
+fn counted(line: Line, counts: &mut Counts) -> Result<(), String> {
+    match line {
+        Line::Record(line) => {
+            fits(&line.record()?.body)?;
+            counts.records += 1;
+        }
+        Line::Entry(line) => {
+            fits(&line.entry()?.0.detail)?;
+            counts.entries += 1;
+        }
+        Line::Task(line) => {
+            fits(&line.task()?.0.body)?;
+            counts.tasks += 1;
+        }
+        Line::Document(line) => {
+            fits(&line.document()?.body)?;
+            counts.documents += 1;
+        }
+        Line::Header { .. } | Line::Trailer { .. } => {}
+    }
+    Ok(())
+}
+
 /// Takes away what an import has made, the marker last.
 fn clear(dir: &Path) -> io::Result<()> {
     for folder in [segment::folder(dir), snapshot::folder(dir)] {
@@ -69,6 +104,72 @@ fn clear(dir: &Path) -> io::Result<()> {
         }
     }
     fs::remove_file(dir.join(IMPORTING))
+}
+
+/// The lines of an export, one after the other.
+pub(crate) struct Reader<R> {
+    from: BufReader<R>,
+    sha: Sha256,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: Read> Reader<R> {
+    pub(crate) fn new(from: R) -> Self {
+        Self { from: BufReader::new(from), sha: Sha256::new(), line: Vec::new(), number: 0 }
+    }
+
+    /// The next line with its number, the header first; `None` at the end, where the digest was right, and `counts` what
+    /// the export says that it holds.
+    pub(crate) fn next(&mut self, counts: &Counts) -> Result<Option<(u64, Line)>, Error> {
+        self.number += 1;
+        let number = self.number;
+        self.line.clear();
+        let read = self.from.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut self.line);
+        let read = read.map_err(|error| refused(number, &format!("it cannot be read: {error}")))?;
+        if read == 0 || self.line.last() != Some(&b'\n') {
+            return Err(refused(number, "the export ends here, without its trailer"));
+        }
+        let found: Line =
+            serde_json::from_slice(&self.line).map_err(|error| refused(number, &error.to_string()))?;
+        match &found {
+            Line::Header { format, version, .. } if number == 1 => {
+                if format != FORMAT || *version > VERSION {
+                    let why = format!("{format} {version} is no export, or one of a newer version of Tenure");
+                    return Err(refused(number, &why));
+                }
+            }
+            Line::Trailer { counts: wanted, sha256 } if number > 1 => {
+                self.trailer(wanted, sha256, counts).map_err(|why| refused(number, &why))?;
+                return Ok(None);
+            }
+            Line::Record(_) | Line::Entry(_) | Line::Task(_) | Line::Document(_) if number > 1 => {}
+            Line::Header { .. }
+            | Line::Trailer { .. }
+            | Line::Record(_)
+            | Line::Entry(_)
+            | Line::Task(_)
+            | Line::Document(_) => {
+                return Err(refused(number, "an export has one header, and begins with it"));
+            }
+        }
+        self.sha.update(&self.line);
+        Ok(Some((number, found)))
+    }
+
+    fn trailer(&mut self, wanted: &Counts, sha256: &str, counts: &Counts) -> Result<(), String> {
+        if hex(&self.sha.clone().finalize()) != sha256 {
+            return Err("the digest does not match: the export was changed".into());
+        }
+        if wanted != counts {
+            return Err(format!("it should hold {wanted} and holds {counts}"));
+        }
+        match self.from.fill_buf() {
+            Ok([]) => Ok(()),
+            Ok(_) => Err("something follows the trailer".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
 }
 
 struct Import {
@@ -80,7 +181,7 @@ struct Import {
     row: Vec<u8>,
 }
 
-fn refused(line: u64, why: &str) -> Error {
+pub(crate) fn refused(line: u64, why: &str) -> Error {
     Error::Refused { why: format!("line {line} of the export: {why}; nothing was imported") }
 }
 
@@ -97,56 +198,15 @@ impl Import {
     }
 
     fn read(&mut self, from: impl Read) -> Result<(), Error> {
-        let mut from = BufReader::new(from);
-        let mut sha = Sha256::new();
-        let mut line = Vec::new();
-        let mut number = 0;
-        loop {
-            number += 1;
-            line.clear();
-            let read = from.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line);
-            let read = read.map_err(|error| refused(number, &format!("it cannot be read: {error}")))?;
-            if read == 0 || line.last() != Some(&b'\n') {
-                return Err(refused(number, "the export ends here, without its trailer"));
-            }
-            let found: Line =
-                serde_json::from_slice(&line).map_err(|error| refused(number, &error.to_string()))?;
-            if let Line::Trailer { counts, sha256 } = found {
-                return self.trailer(counts, &sha256, sha, &mut from).map_err(|why| refused(number, &why));
-            }
-            self.line(number, found).map_err(|why| refused(number, &why))?;
-            sha.update(&line);
+        let mut lines = Reader::new(from);
+        while let Some((number, line)) = lines.next(&self.counts)? {
+            self.line(line).map_err(|why| refused(number, &why))?;
         }
+        Ok(())
     }
 
-    fn trailer(
-        &self,
-        counts: Counts,
-        sha256: &str,
-        sha: Sha256,
-        rest: &mut impl BufRead,
-    ) -> Result<(), String> {
-        if hex(&sha.finalize()) != sha256 {
-            return Err("the digest does not match: the export was changed".into());
-        }
-        if counts != self.counts {
-            return Err(format!("it should hold {counts} and holds {}", self.counts));
-        }
-        match rest.fill_buf() {
-            Ok([]) => Ok(()),
-            Ok(_) => Err("something follows the trailer".into()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn line(&mut self, number: u64, line: Line) -> Result<(), String> {
-        if (number == 1) != matches!(line, Line::Header { .. }) {
-            return Err("an export has one header, and begins with it".into());
-        }
+    fn line(&mut self, line: Line) -> Result<(), String> {
         match line {
-            Line::Header { format, version, .. } if format != FORMAT || version > VERSION => {
-                return Err(format!("{format} {version} is no export, or one of a newer version of Tenure"));
-            }
             Line::Header { sequence, .. } => self.sequence = Sequence(sequence),
             Line::Trailer { .. } => return Err("the trailer comes last".into()),
             Line::Record(line) => self.record(&line.record()?)?,
@@ -228,7 +288,7 @@ impl Import {
     }
 }
 
-fn fits(body: &[u8]) -> Result<(), String> {
+pub(crate) fn fits(body: &[u8]) -> Result<(), String> {
     let bytes = limits::measured(body);
     if bytes > BODY_LIMIT { Err(format!("a body of {bytes} bytes exceeds {BODY_LIMIT}")) } else { Ok(()) }
 }

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// What the header calls the format.
-pub(super) const FORMAT: &str = "tenure-store";
+pub(crate) const FORMAT: &str = "tenure-store";
 /// The version written today; an import reads this and earlier ones.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// The longest line an import takes, in bytes: a body at its limit in hexadecimal, with texts at their limits.
-pub(super) const LINE_LIMIT: u64 = 2 << 20;
+pub(crate) const LINE_LIMIT: u64 = 2 << 20;
 
 /// One line: an object with one field, named for its kind.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The first.
     Header {
         format: String,
@@ -36,7 +36,7 @@ pub(super) enum Line {
 
 /// A body: as the JSON it is, or else as text or in hexadecimal.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Body {
+pub(crate) struct Body {
     #[serde(skip_serializing_if = "Option::is_none")]
     json: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub(super) struct Body {
 
 impl Body {
     /// The form that gives back the same bytes: JSON only if it stands on one line and begins and ends without space.
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let none = Self { json: None, text: None, hex: None };
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Self { hex: Some(hex(bytes)), ..none };
@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    pub(super) fn into_bytes(self) -> Result<Vec<u8>, String> {
+    pub(crate) fn into_bytes(self) -> Result<Vec<u8>, String> {
         match (self.json, self.text, self.hex) {
             (Some(json), None, None) => Ok(String::from(Box::<str>::from(json)).into_bytes()),
             (None, Some(text), None) => Ok(text.into_bytes()),
@@ -70,7 +70,7 @@ impl Body {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct RecordLine {
+pub(crate) struct RecordLine {
     id: String,
     revision: u64,
     workflow: String,
@@ -91,7 +91,7 @@ pub(super) struct RecordLine {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct EntryLine {
+pub(crate) struct EntryLine {
     execution: String,
     sequence: u64,
     place: u32,
@@ -104,7 +104,7 @@ pub(super) struct EntryLine {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct TaskLine {
+pub(crate) struct TaskLine {
     execution: String,
     visit: u32,
     slot: u32,
@@ -115,7 +115,7 @@ pub(super) struct TaskLine {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct DocumentLine {
+pub(crate) struct DocumentLine {
     collection: String,
     id: String,
     version: u64,
@@ -127,7 +127,7 @@ fn id(text: &str) -> Result<ExecutionId, String> {
 }
 
 impl RecordLine {
-    pub(super) fn of(record: Record) -> Self {
+    pub(crate) fn of(record: Record) -> Self {
         Self {
             id: record.id.to_string(),
             revision: record.revision.0,
@@ -148,7 +148,7 @@ impl RecordLine {
         }
     }
 
-    pub(super) fn record(self) -> Result<Record, String> {
+    pub(crate) fn record(self) -> Result<Record, String> {
         Ok(Record {
             id: id(&self.id)?,
             revision: Revision(self.revision),
@@ -171,7 +171,7 @@ impl RecordLine {
 }
 
 impl EntryLine {
-    pub(super) fn of(entry: Entry, place: u32) -> Self {
+    pub(crate) fn of(entry: Entry, place: u32) -> Self {
         Self {
             execution: entry.execution.to_string(),
             sequence: entry.sequence.0,
@@ -185,7 +185,7 @@ impl EntryLine {
         }
     }
 
-    pub(super) fn entry(self) -> Result<(Entry, u32), String> {
+    pub(crate) fn entry(self) -> Result<(Entry, u32), String> {
         let entry = Entry {
             sequence: Sequence(self.sequence),
             execution: id(&self.execution)?,
@@ -201,7 +201,7 @@ impl EntryLine {
 }
 
 impl TaskLine {
-    pub(super) fn of(task: &Task, since: Sequence, deliveries: u32) -> Self {
+    pub(crate) fn of(task: &Task, since: Sequence, deliveries: u32) -> Self {
         Self {
             execution: task.id.execution.to_string(),
             visit: task.id.visit,
@@ -213,7 +213,7 @@ impl TaskLine {
         }
     }
 
-    pub(super) fn task(self) -> Result<(Task, Sequence, u32), String> {
+    pub(crate) fn task(self) -> Result<(Task, Sequence, u32), String> {
         let id = TaskId { execution: id(&self.execution)?, visit: self.visit, slot: self.slot };
         let task = Task { id, due: Timestamp(self.due), body: self.body.into_bytes()? };
         Ok((task, Sequence(self.since), self.deliveries))
@@ -221,12 +221,12 @@ impl TaskLine {
 }
 
 impl DocumentLine {
-    pub(super) fn of(document: Document) -> Self {
+    pub(crate) fn of(document: Document) -> Self {
         let Key { collection, id } = document.key;
         Self { collection, id, version: document.version.0, body: Body::of(&document.body) }
     }
 
-    pub(super) fn document(self) -> Result<Document, String> {
+    pub(crate) fn document(self) -> Result<Document, String> {
         let body = self.body.into_bytes()?;
         Ok(Document { key: Key::new(self.collection, self.id), version: Sequence(self.version), body })
     }

@@ -6,13 +6,13 @@
 //! flight arrive as due, with their deliveries. The format is told in `docs/store.md`.
 
 mod check;
-mod export;
-mod import;
-mod line;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod line;
 
 pub use check::{CheckReport, check};
 pub use export::{export, export_folder};
-pub use import::import;
+pub use import::{import, verify};
 
 use std::fmt;
 

@@ -4,6 +4,7 @@ mod chaos;
 mod conforming;
 mod failover;
 mod many;
+mod moving;
 mod served;
 
 use std::sync::Arc;

@@ -1,0 +1,105 @@
+//! From the embedded store into a database, and back.
+
+use super::{opened, options};
+use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use store::{
+    Commit, Embedded, Entry, Error, ExecutionId, Filter, Options, Record, Store, Task, TaskId, Timestamp,
+    conformance::Twins,
+    postgres::{Postgres, PostgresOptions},
+    transfer,
+};
+use tests::postgres::schema;
+
+fn embedded(dir: &Path) -> Arc<Embedded> {
+    Arc::new(Embedded::open(dir, Options::default()).unwrap().store)
+}
+
+/// Everything, by every way of reading: records, histories, work, and the whole history in order.
+async fn all(
+    store: &dyn Store,
+) -> (Vec<Record>, Vec<Vec<Entry>>, Vec<Task>, Vec<(u32, Entry)>, Vec<store::Document>) {
+    let records = store.list(&Filter::default(), None, 100_000).await.unwrap().items;
+    let (mut journals, mut tasks) = (Vec::new(), Vec::new());
+    for record in &records {
+        journals.push(store.journal(record.id, None, 100_000).await.unwrap().items);
+        tasks.extend(store.tasks(record.id).await.unwrap());
+    }
+    let history = store.history(None, 1_000_000).await.unwrap().items;
+    let documents = store.documents("nodes", "", None, 1_000_000).await.unwrap().items;
+    (records, journals, tasks, history, documents)
+}
+
+/// What has been delivered before is delivered as such, wherever it is by then.
+async fn delivered(store: &dyn Store, id: TaskId) -> u32 {
+    let leases = store.lease("w", Timestamp(u64::MAX / 4), Duration::from_millis(1), 1_000).await.unwrap();
+    leases.iter().find(|lease| lease.task.id == id).unwrap().deliveries
+}
+
+/// S14. Versions, revisions and sequences are kept, so what was read before is still as it was read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
+    let Some(options) = options() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (embedded(&dir.path().join("a")), dir.path().join("b"));
+    let mut twins = Twins::new(vec![first.clone()], 5);
+    for _ in 0..200 {
+        twins.sequence(6).await.unwrap();
+    }
+    let waiting = TaskId { execution: ExecutionId::new(Timestamp(5), [9; 10]), visit: 1, slot: 0 };
+    let schedule = vec![Task { id: waiting, due: Timestamp(7), body: b"{}".to_vec() }];
+    first.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
+    assert_eq!(delivered(&*first, waiting).await, 1);
+    let before = all(&*first).await;
+    let (out, back) = (dir.path().join("out.jsonl"), dir.path().join("back.jsonl"));
+    let counts = transfer::export(&first, File::create(&out).unwrap()).await.unwrap();
+    first.close().await.unwrap();
+    assert_eq!(transfer::verify(File::open(&out).unwrap()).unwrap(), counts);
+
+    let postgres = opened(&options).await;
+    assert_eq!(postgres.import(File::open(&out).unwrap()).await.unwrap(), counts);
+    assert_eq!(all(&*postgres).await, before);
+    assert_eq!(delivered(&*postgres, waiting).await, 2, "the delivery before counts");
+    let again = postgres.import(File::open(&out).unwrap()).await;
+    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("empty one")), "{again:?}");
+    let sequence = postgres.health().await.sequence;
+    assert_eq!(postgres.export(File::create(&back).unwrap()).await.unwrap(), counts);
+    let next = postgres.commit(Commit { retire: vec![waiting], ..Commit::default() }).await.unwrap();
+    assert_eq!(next.sequence.0, sequence.0 + 1, "it goes on where it was");
+    postgres.close().await.unwrap();
+
+    assert_eq!(transfer::import(File::open(&back).unwrap(), &second).unwrap(), counts);
+    let second = embedded(&second);
+    assert_eq!(all(&*second).await, before);
+    second.close().await.unwrap();
+}
+
+/// All of it, or nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_that_was_cut_or_changed_leaves_the_database_empty() {
+    let Some(options) = options() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store = embedded(&dir.path().join("a"));
+    let mut twins = Twins::new(vec![store.clone()], 6);
+    for _ in 0..400 {
+        twins.sequence(6).await.unwrap();
+    }
+    let file = dir.path().join("out.jsonl");
+    transfer::export(&store, File::create(&file).unwrap()).await.unwrap();
+    store.close().await.unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let mut changed = whole.clone();
+    let place = changed.len() * 3 / 4;
+    changed[place] ^= 1;
+    let cut = whole[..whole.len() - 10].to_vec();
+
+    for wrong in [changed, cut] {
+        let own = PostgresOptions { schema: schema(), ..options.clone() };
+        let postgres: Arc<Postgres> = opened(&own).await;
+        let refused = postgres.import(&wrong[..]).await;
+        assert!(matches!(&refused, Err(Error::Refused { why }) if why.contains("line")), "{refused:?}");
+        assert!(all(&*postgres).await.0.is_empty());
+        assert_eq!(postgres.health().await.sequence.0, 0);
+        postgres.import(&whole[..]).await.unwrap();
+        postgres.close().await.unwrap();
+    }
+}
