@@ -112,6 +112,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let renew_every = self.inner.options.lease / 3;
         let mut renew = tokio::time::interval(renew_every);
         renew.tick().await;
+        // Whoever cannot prolong a lease stops before another may have it.
+        let left = held.lease.until.since(self.inner.clock.now());
+        let lapse = tokio::time::sleep(ours(left));
+        tokio::pin!(lapse);
         let silence = limits.heartbeat.unwrap_or(limits.attempt);
         // Begins anew with every beat, and with nothing else.
         let silent = tokio::time::sleep(silence);
@@ -128,22 +132,35 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 () = &mut silent, if limits.heartbeat.is_some() => {
                     return Ok(Err(no_answer(TimeLimit::Heartbeat, silence, number)));
                 }
-                () = held.pass.revoked.notified() => self.stay_leased(held).await?,
-                _ = renew.tick() => self.stay_leased(held).await?,
+                () = &mut lapse => {
+                    tracing::warn!("the lease could not be prolonged; the attempt is given up before it lapses");
+                    return Err(Lost::Lease);
+                }
+                () = held.pass.revoked.notified() => {
+                    self.stay_leased(held).await?;
+                }
+                _ = renew.tick() => if self.stay_leased(held).await? {
+                    lapse.as_mut().reset(tokio::time::Instant::now() + ours(self.inner.options.lease));
+                },
             }
         }
     }
 
-    /// Prolongs the lease of an attempt, and with it what it holds at its keys.
-    async fn stay_leased(&self, held: &Held<'_>) -> Result<(), Lost> {
-        let until = self.inner.clock.now().after(self.inner.options.lease);
-        match self.inner.store.renew(held.lease.task.id, held.lease.epoch, until).await {
-            Err(store::Error::Fenced { .. }) => Err(Lost::Lease),
-            Ok(()) | Err(_) => {
-                self.stay(held.pass, until).await;
-                Ok(())
-            }
+    /// Prolongs the lease of an attempt, and with it what it holds at its keys. Says whether the store has heard of it.
+    async fn stay_leased(&self, held: &Held<'_>) -> Result<bool, Lost> {
+        let lease = self.inner.options.lease;
+        let until = self.inner.clock.now().after(lease);
+        let renewed = self.inner.store.renew(held.lease.task.id, held.lease.epoch, until);
+        // A store that is away may keep its callers waiting.
+        let renewed = tokio::time::timeout(lease / 4, renewed).await;
+        if let Ok(Err(store::Error::Fenced { .. })) = renewed {
+            return Err(Lost::Lease);
         }
+        let heard = matches!(renewed, Ok(Ok(())));
+        if heard {
+            _ = tokio::time::timeout(lease / 4, self.stay(held.pass, until)).await;
+        }
+        Ok(heard)
     }
 
     pub(crate) fn bend(&self, deed: &Deed<P>, call: &Call) -> Bend {
@@ -162,6 +179,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         self.inner.metrics.attempted(name, result, took);
     }
+}
+
+/// How much of a lease is used: the rest is for clocks that go differently, and for stopping.
+fn ours(lease: Duration) -> Duration {
+    lease / 10 * 9
 }
 
 /// What an attempt has to keep while it runs.

@@ -157,6 +157,8 @@ pub struct Health {
     pub syncs: u64,
     /// Commits since the store was opened, so that `commits / syncs` is the mean group.
     pub commits: u64,
+    /// How often something was tried again since the store was opened, because a database did not take it.
+    pub retries: u64,
     /// Commits that the index has not taken over yet.
     pub index_lag: u64,
     /// Tasks waiting or leased.

@@ -23,3 +23,9 @@ pub fn cases(count: u32) -> Config {
     let rng_seed = if times.is_some() { RngSeed::Random } else { RngSeed::Fixed(20_261_121) };
     Config { cases: count.saturating_mul(times.unwrap_or(1)), rng_seed, ..Config::default() }
 }
+
+/// Held by tests that start several processes and count what happens in a span of time, so that only one of them is at work.
+pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    HEAVY.lock().await
+}

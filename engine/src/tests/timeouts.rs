@@ -1,8 +1,16 @@
 //! Retries end where their policy says, and a failure says which limit of time was reached.
 
-use super::toil::{Bench, Reply, Toil};
-use crate::{ActionError, HOUR, MINUTE, RetryPolicy, SECOND, TimeLimit, TimedOut};
-use std::time::Duration;
+use super::toil::{Bench, Reply, Toil, Yard};
+use crate::{
+    ActionError, Engine, HOUR, MINUTE, ManualClock, Options, Person, Request, RetryPolicy, SECOND, TimeLimit,
+    TimedOut,
+    testing::{Cut, Cuttable},
+};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use store::{Memory, Timestamp};
 
 fn busy() -> Reply {
     Reply::Fail(ActionError::transient("yard.busy", "told to"))
@@ -170,4 +178,39 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
 
     assert_eq!(bench.yard.begun().len(), 2);
     assert_eq!(bench.stands(id).await, "completed");
+}
+
+/// Cut off from its store, an engine gives up what it is at before another may take it.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses() {
+    let hanging = async |store: Arc<Cuttable>| {
+        let (clock, yard) = (Arc::new(ManualClock::at(Timestamp(1_000_000))), Arc::new(Yard::default()));
+        yard.on("dig", [Reply::Hang]);
+        let engine = Engine::new(store.clone(), clock, yard.clone()).with::<Toil>().unwrap();
+        let request = Request::by(&Person::new("ada", ["ops"]));
+        engine.start(Toil::of("acme", "dig"), request).await.unwrap();
+        let working = engine.clone();
+        tokio::spawn(async move { working.work_next().await.unwrap() });
+        while yard.inside.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        (engine, yard)
+    };
+    let tried = Arc::new(Cuttable::new(Arc::new(Memory::new()), None));
+    hanging(tried.clone()).await;
+    let next = Cut::Before(tried.commits() + 1);
+    let store = Arc::new(Cuttable::new(Arc::new(Memory::new()), Some(next)));
+    let (engine, yard) = hanging(store.clone()).await;
+
+    tokio::time::sleep(2 * MINUTE).await;
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "as long as the store hears, it goes on");
+    let request = Request::by(&Person::new("ada", ["ops"]));
+    engine.start(Toil::of("acme", "other"), request).await.unwrap_err();
+    assert!(store.is_dead());
+
+    let lease = Options::default().lease;
+    tokio::time::sleep(lease / 2).await;
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "it may hear again");
+    tokio::time::sleep(lease / 2 - SECOND).await;
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 0, "nobody else has the lease yet, and it has stopped");
 }

@@ -347,6 +347,7 @@ impl Store for Embedded {
             live_bytes: account.bytes.saturating_add(waiting),
             disk_bytes,
             written_bytes: shared.counters.written.load(Ordering::Relaxed),
+            retries: 0,
             syncs: shared.counters.syncs.load(Ordering::Relaxed),
             commits: shared.counters.commits.load(Ordering::Relaxed),
             index_lag: sequence.0.saturating_sub(account.applied.0),

@@ -6,7 +6,7 @@ use super::{
     save::{self, Touched},
 };
 use crate::{Commit, Error, Receipt, Sequence};
-use sqlx::{Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 
 /// The answer to each commit of a batch, in order.
 pub(super) type Answers = Vec<Result<Receipt, Error>>;
@@ -22,7 +22,10 @@ pub(super) enum Written {
 }
 
 /// Whoever has this row commits; all others wait.
-const LOCK: &str = "SELECT h.sequence, e.batch FROM head h, engines e WHERE e.id = $1 AND e.ended_at IS NULL FOR UPDATE OF h";
+const LOCK: &str = "SELECT sequence FROM head FOR UPDATE";
+/// Asked with the lock in hand and not together with it: a statement that waited for the lock sees of other tables what
+/// was there before it waited.
+const BATCH: &str = "SELECT batch FROM engines WHERE id = $1 AND ended_at IS NULL";
 const NOTIFY: &str = "SELECT pg_notify($1, '')";
 /// History is divided by its order; the next part is made well before it is needed.
 const PART: i64 = 10_000_000;
@@ -37,13 +40,13 @@ impl Shared {
     ) -> Result<Written, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         let mut transaction = connection.begin().await?;
-        let Some(head) = sqlx::query(LOCK).bind(self.id).fetch_optional(&mut *transaction).await? else {
-            return Ok(Written::Unregistered);
-        };
-        if head.try_get::<i64, _>("batch")? == number {
-            return Ok(Written::Before);
+        let from: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *transaction).await?;
+        match sqlx::query_scalar::<_, i64>(BATCH).bind(self.id).fetch_optional(&mut *transaction).await? {
+            None => return released(transaction, Written::Unregistered).await,
+            Some(last) if last == number => return released(transaction, Written::Before).await,
+            Some(_) => {}
         }
-        let from = Sequence(small(head.try_get("sequence")?));
+        let from = Sequence(small(from));
         let mut state = load::load(&mut transaction, from, commits.iter().copied()).await?;
         let kept = state.order.clone();
         let mut touched = Touched::default();
@@ -55,7 +58,7 @@ impl Shared {
             }));
         }
         if state.sequence == from {
-            return Ok(Written::Now(answers));
+            return released(transaction, Written::Now(answers)).await;
         }
         save::save(&mut transaction, &state, &touched, from, &kept).await?;
         divide(&mut transaction, from, state.sequence).await?;
@@ -73,6 +76,11 @@ impl Shared {
     pub(super) fn channel(&self) -> String {
         format!("tenure_{}", self.options.schema)
     }
+}
+
+/// Ends a transaction that has changed nothing, before anybody is answered: what it has locked would be passed over by leases.
+async fn released(transaction: Transaction<'_, Postgres>, written: Written) -> Result<Written, sqlx::Error> {
+    transaction.rollback().await.map(|()| written)
 }
 
 /// Makes the next part of the history when half of the last is filled, so that there is always one to write to.

@@ -31,10 +31,7 @@ use crate::{
 use async_trait::async_trait;
 use sqlx::PgPool;
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
 use tokio::{
@@ -69,14 +66,6 @@ struct Counters {
     commits: AtomicU64,
     batches: AtomicU64,
     retries: AtomicU64,
-}
-
-impl Postgres {
-    /// How often something was tried again because the database did not take it, since this process opened the store.
-    #[must_use]
-    pub fn retries(&self) -> u64 {
-        self.shared.counters.retries.load(Ordering::Relaxed)
-    }
 }
 
 #[async_trait]

@@ -129,8 +129,12 @@ impl Shared {
 
     pub(super) async fn health(&self) -> Health {
         let commits = self.counters.commits.load(Ordering::Relaxed);
-        let counted =
-            Health { commits, syncs: self.counters.batches.load(Ordering::Relaxed), ..Health::default() };
+        let counted = Health {
+            commits,
+            syncs: self.counters.batches.load(Ordering::Relaxed),
+            retries: self.counters.retries.load(Ordering::Relaxed),
+            ..Health::default()
+        };
         match sqlx::query(HEALTH).fetch_one(&self.pool).await {
             Ok(found) => {
                 let number = |name: &str| found.try_get::<i64, _>(name).map(small).unwrap_or_default();

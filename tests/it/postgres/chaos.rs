@@ -7,10 +7,11 @@ use tests::{
     postgres::{Cluster, Disk, installed},
 };
 
-/// S06, S07, S08, S09. The bench `chaos` does the same for ten minutes.
+/// S07, S08, S09, S10, S11. The bench `chaos` does the same for ten minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_done_twice_while_servers_and_their_database_fail() {
     let Some(bin) = installed() else { return };
+    let _alone = tests::alone().await;
     let dir = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(bin, Disk::Synced).unwrap();
     let size = Size {

@@ -14,10 +14,11 @@ use tests::{
     proxy::Proxy,
 };
 
-/// S13. With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.
+/// With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
     let Some(bin) = installed() else { return };
+    let _alone = tests::alone().await;
     let mut primary = Cluster::start(bin, Disk::Synced).unwrap();
     let standby = primary.standby().unwrap();
     let wire = Proxy::to(primary.port()).unwrap();

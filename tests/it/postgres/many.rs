@@ -1,7 +1,17 @@
 //! Several processes on one database, each as a store of its own.
 
 use super::{opened, options};
-use store::{Commit, Error, Key, Put, Read, Store};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use store::{
+    Commit, Entry, Error, ExecutionId, Key, Put, Read, Sequence, Store, Timestamp, postgres::PostgresOptions,
+};
+use tests::proxy::Proxy;
 
 /// Of two that have read the same, one commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,4 +56,63 @@ async fn a_process_that_is_barred_writes_nothing_more() {
     assert!(matches!(&late, Err(Error::Unavailable { why }) if why.contains("start it again")), "{late:?}");
     two.commit(put(3)).await.unwrap();
     assert!(two.document(&Key::new("things", "2")).await.unwrap().is_none());
+}
+
+/// S09. The wire is cut again and again, also between a commit and its answer: each is made once, and acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_was_lost_is_made_once() {
+    let Some(options) = options() else { return };
+    let port = options.url.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap();
+    let wire = Proxy::to(port).unwrap();
+    let url = options.url.replace(&port.to_string(), &wire.port().to_string());
+    let store = opened(&PostgresOptions { url, ..options }).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..8_u64)
+        .map(|writer| {
+            let (store, stop) = (store.clone(), stop.clone());
+            tokio::spawn(async move {
+                let mut made = Vec::new();
+                while !stop.load(Ordering::Acquire) {
+                    let word = format!("{writer}-{}", made.len());
+                    let journal = vec![entry(writer, &word)];
+                    store.commit(Commit { journal, ..Commit::default() }).await.unwrap();
+                    made.push(word);
+                }
+                made
+            })
+        })
+        .collect();
+    for cut in 0..60_u64 {
+        tokio::time::sleep(Duration::from_millis(15 + cut * 7 % 40)).await;
+        wire.cut(true);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        wire.cut(false);
+    }
+    stop.store(true, Ordering::Release);
+    let mut made = Vec::new();
+    for writer in writers {
+        made.extend(writer.await.unwrap());
+    }
+
+    assert!(store.health().await.retries > 10);
+    let history = store.history(None, 1_000_000).await.unwrap().items;
+    let mut found: Vec<String> = history.into_iter().map(|(_, entry)| entry.event).collect();
+    assert!(found.len() > 100);
+    made.sort();
+    found.sort();
+    assert_eq!(found, made);
+    store.close().await.unwrap();
+}
+
+fn entry(writer: u64, event: &str) -> Entry {
+    Entry {
+        sequence: Sequence(0),
+        execution: ExecutionId::new(Timestamp(writer), [1; 10]),
+        at: Timestamp(1),
+        actor: "ada".into(),
+        event: event.into(),
+        from: String::new(),
+        to: String::new(),
+        detail: Vec::new(),
+    }
 }

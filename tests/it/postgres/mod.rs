@@ -6,6 +6,7 @@ mod failover;
 mod many;
 mod moving;
 mod served;
+mod versions;
 
 use std::sync::Arc;
 use store::postgres::{Postgres, PostgresOptions};

@@ -35,7 +35,7 @@ async fn delivered(store: &dyn Store, id: TaskId) -> u32 {
     leases.iter().find(|lease| lease.task.id == id).unwrap().deliveries
 }
 
-/// S14. Versions, revisions and sequences are kept, so what was read before is still as it was read.
+/// Versions, revisions and sequences are kept, so what was read before is still as it was read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let Some(options) = options() else { return };

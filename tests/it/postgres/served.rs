@@ -27,7 +27,7 @@ fn start(options: &store::postgres::PostgresOptions, name: &str, more: &[(&str, 
     Served::start_with(&all)
 }
 
-/// S06, S08. Asked of one, agreed to at the other; and what one was at work on when it was killed, the other completes.
+/// S08. Asked of one, agreed to at the other; and what one was at work on when it was killed, the other completes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_began_another_goes_on_with() {
     let Some(options) = options() else { return };
