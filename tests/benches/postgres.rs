@@ -133,7 +133,7 @@ async fn main() {
     }
     let mut from = 0;
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); 4];
-    let mut log = vec![0.0; 4];
+    let mut log = [0.0; 4];
     for _ in 0..ROUNDS {
         for clients in ["16", "64"] {
             let before = log_bytes(&cluster);
