@@ -135,7 +135,7 @@ async fn main() {
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); 4];
     let mut log = [0.0; 4];
     for _ in 0..ROUNDS {
-        for clients in ["16", "64"] {
+        for clients in ["16", "32"] {
             let before = log_bytes(&cluster);
             let tps = pgbench(&cluster, clients);
             println!("pgbench, one row a commit, {clients} clients: {tps:.0}/s");
