@@ -6,9 +6,7 @@ CREATE TABLE head (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
     sequence   bigint NOT NULL DEFAULT 0,
     -- The oldest schema that a program may know and still use this database.
-    compatible integer NOT NULL,
-    -- Why nothing is performed for now; null when everything is.
-    held       text
+    compatible integer NOT NULL
 );
 INSERT INTO head (compatible) VALUES (1);
 

@@ -1,7 +1,8 @@
 //! The reference semantics of a store: plain maps under one mutex, kept by nothing but memory.
 //!
 //! Tests and dry runs use it, and the embedded store is compared with it, so it shares no code with that one but
-//! the limits. The store on PostgreSQL decides by the same rules, on the rows that a batch touches. Invariant: a commit is checked completely before anything is changed.
+//! the limits. The store on PostgreSQL decides by the same rules, on the rows that a batch touches. Invariant: a commit is
+//! checked completely before anything is changed.
 
 mod apply;
 mod turns;

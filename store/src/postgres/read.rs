@@ -27,7 +27,7 @@ const DOCUMENTS_TO: &str = "SELECT collection, id, version, body FROM documents 
 const TASKS: &str =
     "SELECT execution, visit, slot, due, body FROM tasks WHERE execution = $1 ORDER BY visit, slot";
 const NEXT_DUE: &str = "SELECT min(available) FROM tasks";
-const HEALTH: &str = "SELECT h.sequence, h.held, pg_database_size(current_database()) AS bytes, \
+const HEALTH: &str = "SELECT h.sequence, pg_database_size(current_database()) AS bytes, \
     CASE WHEN c.reltuples > 100000 THEN c.reltuples::bigint ELSE (SELECT count(*) FROM tasks) END AS tasks \
     FROM head h, pg_class c WHERE c.oid = 'tasks'::regclass";
 
