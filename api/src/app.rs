@@ -10,9 +10,13 @@ use prometheus_client::registry::Registry;
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, atomic::AtomicBool},
+    time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use workflows::{audit::Auditor, platform::Platform};
+
+/// How often those who wait for a held store look at it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The server's parts. Shared by all requests.
 pub(crate) struct App {
@@ -32,6 +36,8 @@ pub(crate) struct App {
     pub(crate) audited: Audited,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
+    /// Set once it changes nothing any more: `http.grace` later.
+    pub(crate) closing: AtomicBool,
     /// Set while the engine works.
     pub(crate) working: AtomicBool,
     /// Idempotency keys whose first request is being answered.
@@ -42,6 +48,25 @@ pub(crate) struct App {
     pub(crate) told: Notify,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+}
+
+impl App {
+    /// Waits until the store is not held. False when the server stops before that.
+    pub(crate) async fn free(&self, stop: &mut watch::Receiver<bool>) -> bool {
+        loop {
+            match self.engine.store().held().await {
+                Ok(None) => return true,
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "whether the store is held could not be asked; trying again")
+                }
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return false,
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
 }
 
 /// A handle on the parts.

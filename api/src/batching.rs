@@ -15,6 +15,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let mut batches = Batches::default();
     let clock = app.engine.clock().clone();
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         let until = match batches.work(&app.engine).await {
             Ok(due) => due.unwrap_or_else(|| clock.now().after(IDLE)),
             Err(error) => {

@@ -1,17 +1,18 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
 mod keep;
+mod span;
 
 pub(crate) use keep::Keep;
+pub(crate) use span::{Kept, Span};
 
-use serde::{Deserialize, Serialize, de::Error as _};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
-use workflows::policy::duration;
 
 /// All settings of `tenure serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
     pub(crate) platform: String,
+    /// The file that says which backend serves what. Default none: everything is simulated.
+    pub(crate) targets: String,
     /// What is logged and how.
     pub(crate) log: Log,
     /// How executions are worked on.
@@ -111,6 +114,9 @@ impl Work {
 pub(crate) struct Http {
     /// The largest body, in bytes. Default 16 MiB.
     pub(crate) body_limit_bytes: usize,
+    /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
+    /// balancer sends nobody here any more by the time that it ends. Default `0s`.
+    pub(crate) grace: Span,
 }
 
 /// How the simulated world behaves.
@@ -164,30 +170,6 @@ pub(crate) struct Retention {
     pub(crate) workflows: BTreeMap<String, Kept>,
 }
 
-/// How long something is kept; `None` is for ever and written `never`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept(pub(crate) Option<Duration>);
-
-impl Serialize for Kept {
-    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(span) => out.serialize_str(&duration::show(span)),
-            None => out.serialize_str("never"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Kept {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        if text == "never" {
-            return Ok(Self(None));
-        }
-        let wrong = || D::Error::custom(format!("{text:?} says neither how long, like `400d`, nor `never`"));
-        duration::parse(&text).map(|span| Self(Some(span))).ok_or_else(wrong)
-    }
-}
-
 /// Who is told when somebody has to look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -210,25 +192,6 @@ pub(crate) struct Seal {
     pub(crate) keys: String,
 }
 
-/// A span of time, written like `30s` or `1h30m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
-
-impl Serialize for Span {
-    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&duration::show(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        let wrong =
-            || D::Error::custom(format!("{text:?} is no span of time: write it like `30s` or `1h30m`"));
-        duration::parse(&text).map(Self).ok_or_else(wrong)
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -236,9 +199,10 @@ impl Default for Config {
             store: Keep::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
             platform: Self::LOCAL.into(),
+            targets: String::new(),
             log: Log::default(),
             engine: Work::default(),
-            http: Http { body_limit_bytes: 16 << 20 },
+            http: Http { body_limit_bytes: 16 << 20, grace: Span(Duration::ZERO) },
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
@@ -286,9 +250,11 @@ const KEYS: &[&str] = &[
     "store.schema",
     "store.name",
     "store.connections",
+    "store.notice_copies",
     "store.patience",
     "listen",
     "platform",
+    "targets",
     "log.format",
     "log.filter",
     "engine.concurrency",
@@ -297,6 +263,7 @@ const KEYS: &[&str] = &[
     "engine.drain",
     "engine.second_person",
     "http.body_limit_bytes",
+    "http.grace",
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",

@@ -30,6 +30,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     let forgetting = forgetting();
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         if let Err(error) = keeper.wake(&app).await {
             tracing::warn!(%error, "the waitlists could not be looked at; trying again");
         }

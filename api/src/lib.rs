@@ -23,14 +23,18 @@ mod retention;
 mod schedules;
 mod sealing;
 mod server;
+mod shared_key;
 mod storage;
+mod targets;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;
 pub use exit::exits;
 pub use http::{Access, Rule, codes, rules};
 
+use engine::{Engine, Unsound};
 use std::process::ExitCode;
+use workflows::platform::Platform;
 
 /// Makes `ring` what this process does TLS with; HTTP clients need that before the first of them is built.
 pub fn install_tls() {
@@ -41,6 +45,12 @@ pub fn install_tls() {
 /// The program.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(Ok)
+}
+
+/// The program, whose server has workflows beside those of the product, or in place of those of the same name.
+#[must_use]
+pub fn main_with(more: fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>) -> ExitCode {
     install_tls();
-    cli::run().into()
+    cli::run(more).into()
 }

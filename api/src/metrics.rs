@@ -27,6 +27,7 @@ pub(crate) struct Requests {
     answered: Family<ByRoute, Counter>,
     seconds: Histogram,
     writable: Gauge,
+    held: Gauge,
     live_bytes: Gauge,
     disk_bytes: Gauge,
     written_bytes: Gauge,
@@ -49,6 +50,7 @@ impl Requests {
             // 0.5 ms to about 16 s.
             seconds: Histogram::new(exponential_buckets(0.0005, 2.0, 16)),
             writable: Gauge::default(),
+            held: Gauge::default(),
             live_bytes: Gauge::default(),
             disk_bytes: Gauge::default(),
             written_bytes: Gauge::default(),
@@ -76,6 +78,7 @@ impl Requests {
         );
         let gauges = [
             ("store_writable", "1 while commits are accepted", &me.writable),
+            ("store_held", "1 while the store hands out no work until somebody lets it go", &me.held),
             ("store_live_bytes", "Content of the store, as last written", &me.live_bytes),
             ("store_disk_bytes", "Everything in the store's folder", &me.disk_bytes),
             ("store_written_bytes", "Bytes sent to the device since start", &me.written_bytes),
@@ -121,6 +124,7 @@ impl Requests {
     /// The store is like this.
     pub(crate) fn observe(&self, health: &Health) {
         self.writable.set(i64::from(health.writable));
+        self.held.set(i64::from(health.held.is_some()));
         for (gauge, value) in [
             (&self.live_bytes, health.live_bytes),
             (&self.disk_bytes, health.disk_bytes),

@@ -41,6 +41,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let every = if sender.is_some() { EVERY } else { IDLE };
     let mut pause = every;
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         let worked = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             worked = round(&app, sender.as_ref()) => worked,

@@ -30,6 +30,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     }
     let clock = app.engine.clock().clone();
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         let look = async {
             if let Err(why) = look(&app).await {
                 tracing::warn!(why, "the simulated clusters could not be looked at; trying again");
@@ -132,6 +135,7 @@ async fn clients(
         epoch: Epoch(0),
         undo: false,
         deadline: ANSWER_WITHIN,
+        dry_run: false,
     };
     let workloads = &app.engine.platform().workloads;
     let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;

@@ -45,6 +45,9 @@ impl Retention {
 pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             ended = sweep(&app) => match ended {

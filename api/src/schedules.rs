@@ -17,6 +17,9 @@ const AT_MOST: Duration = Duration::from_millis(100);
 pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
         let now = clock.now();
         let next = match look(&app).await {
             Ok(next) => next.unwrap_or(now.after(AT_LEAST)),

@@ -12,8 +12,9 @@ use crate::{
     notify, observing, retention, schedules,
     sealing::Kept,
     storage::Storage,
+    targets,
 };
-use engine::{Engine, Metrics, SystemClock};
+use engine::{Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -56,14 +57,17 @@ pub(crate) fn admin_file(data: &Path) -> PathBuf {
     data.join("admin.token")
 }
 
-/// Serves until SIGTERM or SIGINT, then stops in order: no new requests, those under way end, leases are handed back,
-/// the store is closed.
+/// Workflows beside those of the product, or in place of one of the same name.
+pub(crate) type Also = fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>;
+
+/// Serves until SIGTERM or SIGINT, then stops in order: `/readyz` says so at once, and no work is begun any more; after
+/// `http.grace` no new requests are taken, those under way end, leases are handed back, the store is closed.
 ///
 /// # Errors
 /// When a part cannot be made or ends by itself.
-pub(crate) async fn serve(config: Config) -> Result<(), Failure> {
+pub(crate) async fn serve(config: Config, more: Also) -> Result<(), Failure> {
     let storage = Storage::open(&config).await?;
-    let served = serve_on(config, storage.clone()).await;
+    let served = serve_on(config, storage.clone(), more).await;
     let closed = storage.close().await;
     served?;
     closed?;
@@ -71,10 +75,12 @@ pub(crate) async fn serve(config: Config) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn serve_on(config: Config, storage: Storage) -> Result<(), Failure> {
+async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
     let world = world(&config)?;
     let kept = Kept::of(&config, storage.store()).await?;
-    let app = assemble(config, storage, kept, world)?;
+    let platform = targets::platform(&config, world).await?;
+    let app = assemble(config, (storage, kept), platform, more)?;
+    targets::agree(&app).await?;
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
     let listening = TcpListener::bind(app.config.listen).await;
     let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
@@ -93,17 +99,26 @@ async fn serve_on(config: Config, storage: Storage) -> Result<(), Failure> {
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
     let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
+    let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
+    if let Some(why) = &differs {
+        tracing::error!(why, "this server's key is not that of the others");
+    }
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
 
-    let drain = app.config.engine.drain.0;
+    let (drain, grace) = (app.config.engine.drain.0, app.config.http.grace.0);
     let mut until = stop.clone();
-    let graceful = async move { _ = until.wait_for(|stop| *stop).await };
+    let closing = app.clone();
+    let graceful = async move {
+        _ = until.wait_for(|stop| *stop).await;
+        tokio::time::sleep(grace).await;
+        closing.closing.store(true, Ordering::Release);
+    };
     let serving = axum::serve(listener, http::router(&app)).with_graceful_shutdown(graceful);
     let mut until = stop;
     let too_late = async {
         _ = until.wait_for(|stop| *stop).await;
-        tokio::time::sleep(drain).await;
+        tokio::time::sleep(grace.saturating_add(drain)).await;
     };
     tokio::select! {
         ended = serving => ended.map_err(Failure::other)?,
@@ -138,7 +153,12 @@ fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
-fn assemble(config: Config, storage: Storage, kept: Kept, world: Arc<dyn World>) -> Result<Shared, Failure> {
+fn assemble(
+    config: Config,
+    (storage, kept): (Storage, Kept),
+    platform: Platform,
+    more: Also,
+) -> Result<Shared, Failure> {
     let mut registry = Registry::with_prefix("tenure");
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
@@ -153,13 +173,15 @@ fn assemble(config: Config, storage: Storage, kept: Kept, world: Arc<dyn World>)
         lease: config.engine.lease.0,
         poison_after: config.engine.poison_after,
         drain: config.engine.drain.0,
+        relay: storage.is_shared().then_some(RELAY),
         second_person: config.engine.second_person().map(str::to_owned).collect(),
         ..engine::Options::default()
     };
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let store = kept.store.clone();
-    let platform = kept.before(Platform::simulated(world).signed_by(signer.clone()));
-    let engine = registered(Engine::new(store, Arc::new(SystemClock), platform))?
+    let platform = kept.before(platform.signed_by(signer.clone()));
+    let engine = more(registered(Engine::new(store, Arc::new(SystemClock), platform))?)
+        .map_err(Failure::other)?
         .options(options)
         .metrics(metrics)
         .watched(move |_, edges| {
@@ -181,6 +203,7 @@ fn assemble(config: Config, storage: Storage, kept: Kept, world: Arc<dyn World>)
         registry,
         requests,
         stopping: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
         working: AtomicBool::new(false),
         keys: Mutex::default(),
         freed,
@@ -243,15 +266,23 @@ fn listen_for_signals(app: &Shared, tell_stop: Arc<watch::Sender<bool>>) -> Resu
 /// The first thing that `serve` says.
 fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
     let data = app.config.data.display();
-    let mut text = format!(
-        "tenure {} listens on http://{address}\ndata: {data} (embedded store)\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let store = match app.config.store.options() {
+        None => "embedded store".to_owned(),
+        Some(options) => format!("store: {}, schema {}", options.url, options.schema),
+    };
+    let mut text =
+        format!("tenure {} listens on http://{address}\ndata: {data} ({store})\n", env!("CARGO_PKG_VERSION"));
     let world = match app.config.platform.as_str() {
         Config::LOCAL => format!("in {data}/world.log"),
         url => format!("at {url}"),
     };
-    text.push_str(&format!("platform: simulated, {world}; no real cluster is changed\n"));
+    text.push_str(&targets::said(app, &world));
+    if app.storage.is_shared() && app.config.platform == Config::LOCAL {
+        text.push_str(
+            "WARNING: this simulated world is this server's alone. Another server on the same database has another, finds nothing of\n\
+             what this one made, and undoes it: run one server, or give all of them one `platform`\n",
+        );
+    }
     if let Some(token) = admin {
         let file = admin_file(&app.config.data);
         text.push_str(&format!(
@@ -261,6 +292,12 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
         ));
     }
     let mut flags = String::new();
+    if app.storage.is_shared() && !admin_file(&app.config.data).exists() {
+        text.push_str(
+            "admin token: drawn by the first server on this database; its admin.token serves here too\n",
+        );
+        flags.push_str(" --token TOKEN");
+    }
     if app.config.listen != Config::default().listen {
         flags.push_str(&format!(" --server http://{address}"));
     }
@@ -274,6 +311,9 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
     ));
     text
 }
+
+/// How long a request waits for a server that can read the execution it is about.
+const RELAY: Duration = Duration::from_secs(10);
 
 /// How long a server may take to answer a client.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(60);

@@ -28,7 +28,10 @@ impl Storage {
         let unmade = |e| Failure::other(format!("{}: {e}", data.display()));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(unmade)?;
         match config.store.options() {
-            Some(options) => Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(refused)?))),
+            Some(options) => {
+                let options = PostgresOptions { witness: Some(data.join("database-seen")), ..options };
+                Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(refused)?)))
+            }
             None => embedded(config).await.map(Self::Embedded),
         }
     }
@@ -124,6 +127,7 @@ async fn embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
             tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");
             std::process::exit(74)
         }),
+        notice_copies: config.store.notice_copies,
         ..store::Options::default()
     };
     let dir = store_dir(&config.data);

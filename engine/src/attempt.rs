@@ -7,7 +7,7 @@ use crate::{
     limits::Pass,
 };
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 use store::Lease;
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -35,6 +35,8 @@ pub enum Bend {
 pub(crate) enum Lost {
     /// The lease passed to another worker.
     Lease,
+    /// The lease could not be prolonged: whether it has passed to another is not known.
+    Unheard,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -134,7 +136,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
                 () = &mut lapse => {
                     tracing::warn!("the lease could not be prolonged; the attempt is given up before it lapses");
-                    return Err(Lost::Lease);
+                    return Err(Lost::Unheard);
                 }
                 () = held.pass.revoked.notified() => {
                     self.stay_leased(held).await?;
@@ -163,6 +165,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(heard)
     }
 
+    /// Does `work` while a lease is prolonged: a result that waits to be committed must not be worked on by another meanwhile. The
+    /// commit says whether the lease was lost.
+    pub(crate) async fn while_leased<T>(&self, held: &Held<'_>, work: impl Future<Output = T> + Send) -> T {
+        tokio::pin!(work);
+        let mut renew = tokio::time::interval(self.inner.options.lease / 3);
+        renew.tick().await;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                _ = renew.tick() => {
+                    _ = self.stay_leased(held).await;
+                }
+            }
+        }
+    }
+
     pub(crate) fn bend(&self, deed: &Deed<P>, call: &Call) -> Bend {
         self.inner.options.tap.as_ref().map_or(Bend::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
     }
@@ -187,9 +206,9 @@ fn ours(lease: Duration) -> Duration {
 }
 
 /// What an attempt has to keep while it runs.
-struct Held<'a> {
-    lease: &'a Lease,
-    pass: &'a Pass,
+pub(crate) struct Held<'a> {
+    pub(crate) lease: &'a Lease,
+    pub(crate) pass: &'a Pass,
 }
 
 #[derive(Debug)]

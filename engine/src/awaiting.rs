@@ -10,6 +10,7 @@ use crate::{
     child::{Child, Descent, Ended, ErasedChild, Parent, is_kept, undone},
     directive::Directive,
     engine::{Also, MOST_TRIES},
+    given::Given,
     machine::{Machine, Standing, collection},
     message::Message,
     query::parse,
@@ -40,7 +41,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let id = lease.task.id.execution;
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Settle { task: lease.task.id, epoch: lease.epoch };
+        let mut until = lease.until;
         for _ in 0..MOST_TRIES {
+            self.stay_at_it(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // As with ledger actions: what has changed since the lease is looked at anew.
@@ -135,7 +138,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let id = ExecutionId::new(now, self.inner.clock.entropy());
         let machine = self.machine(child.workflow(), child.schema())?;
-        let next = match machine.open(id, child.data(), &record.requested_by, now, Some(descent)) {
+        let given = Given { schema: child.schema(), data: child.data() };
+        let next = match machine.open(id, given, &record.requested_by, now, Some(descent)) {
             Ok(next) => next,
             Err(error) => {
                 let error = ActionError::permanent("child.unreadable", error);

@@ -6,11 +6,14 @@ use crate::{
     ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Request, Undecided, View, Workflow,
     attributes::bounded,
     behalf, check,
+    elsewhere::Elsewhere,
+    given::Given,
     kin::family,
     ledger::{Decided, decide_knowing, still_stand},
     limits::Limits,
     machine::{Machine, Next, Of, collection},
     parsed::Parsed,
+    relay::moved,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +42,9 @@ pub struct Options {
     pub poison_after: u32,
     /// How long a graceful stop waits for work in flight. Default 10 s.
     pub drain: Duration,
+    /// How long an event for an execution that only another version can read waits for an engine of that version to take it.
+    /// Default `None`: there is no other engine, and it is refused at once.
+    pub relay: Option<Duration>,
     /// The commands that take effect only when a second person agrees, as [`command_name`](crate::command_name) names them.
     pub second_person: BTreeSet<String>,
     /// Sees every attempt and may bend it; for fault sweeps.
@@ -53,6 +59,7 @@ impl Default for Options {
             lease: Duration::from_secs(30),
             poison_after: 8,
             drain: Duration::from_secs(10),
+            relay: None,
             second_person: BTreeSet::new(),
             tap: None,
         }
@@ -133,6 +140,7 @@ pub(crate) struct Inner<P> {
     pub(crate) seen: Arc<Seen>,
     pub(crate) parsed: Parsed,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) elsewhere: Arc<Elsewhere>,
 }
 
 impl<P> Clone for Inner<P> {
@@ -148,6 +156,7 @@ impl<P> Clone for Inner<P> {
             seen: self.seen.clone(),
             parsed: self.parsed.clone(),
             limits: self.limits.clone(),
+            elsewhere: self.elsewhere.clone(),
         }
     }
 }
@@ -166,6 +175,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             seen: Arc::new(|_, _| {}),
             parsed: Parsed::default(),
             limits: Arc::default(),
+            elsewhere: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -284,7 +294,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
         let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
-        let mut next = self.machine(workflow, schema)?.open(id, data, &request.by, now, None)?;
+        let mut next =
+            self.machine(workflow, schema)?.open(id, Given { schema, data }, &request.by, now, None)?;
         let written = request.attributes.into_iter();
         next.record.attributes.extend(
             written.filter_map(|(name, values)| Some((name, bounded(values.into_iter().collect())?))),
@@ -335,7 +346,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.check_second(&event)?;
-        self.deliver_settling(id, event, None).await
+        let told = self.deliver_settling(id, event.clone(), None).await;
+        self.or_relayed(id, (event, None), told).await
     }
 
     /// Lets an execution take an event if it is still at `revision`.
@@ -349,15 +361,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
         revision: Revision,
     ) -> Result<Revision, Error> {
         self.check_second(&event)?;
+        let told = self.deliver_bound(id, event.clone(), revision).await;
+        self.or_relayed(id, (event, Some(revision)), told).await
+    }
+
+    async fn deliver_bound(&self, id: ExecutionId, event: Event, bound: Revision) -> Result<Revision, Error> {
         let record = self.record(id).await?;
-        if record.revision != revision {
-            let what =
-                format!("execution {id} is at revision {}, and revision {revision} of it", record.revision);
-            return Err(store::Error::Conflict { what }.into());
+        if record.revision != bound {
+            return Err(store::Error::Conflict { what: moved(&record, bound) }.into());
         }
         let next =
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
-        self.commit(Some(revision), next, None, Also::default()).await
+        self.commit(Some(bound), next, None, Also::default()).await
     }
 
     pub(crate) async fn deliver_settling(

@@ -241,13 +241,22 @@ pub enum Refusal {
         /// The digest to be voted for.
         current: String,
     },
+    /// An engine of another version, which was asked because this one cannot read the execution, refused.
+    #[error("{said}")]
+    Elsewhere {
+        /// The code of its refusal.
+        code: String,
+        /// Why, in its words.
+        said: String,
+    },
 }
 
 impl Refusal {
     /// The refusal's stable code, as problems and logs name it.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> &str {
         match self {
+            Self::Elsewhere { code, .. } => code,
             Self::Finished => "execution.finished",
             Self::ForwardOnly { .. } => "execution.past_pivot",
             Self::Stale => "execution.stale",

@@ -69,6 +69,10 @@ pub struct Execution<W: Workflow> {
     /// What started it, if another execution did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The schema that its plan's digest is made with, if that is an earlier one than the workflow's: the one at which it was
+    /// first read by a later version. So a plan that an upgrade leaves as it was keeps its name, and with it its votes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_schema: Option<u32>,
     /// The workflow's own.
     pub data: W,
 }
@@ -324,6 +328,7 @@ impl<W: Workflow> Execution<W> {
             requested_by: requested_by.into(),
             shaped_by: BTreeSet::new(),
             parent: None,
+            plan_schema: None,
             data,
         }
     }
@@ -337,7 +342,12 @@ impl<W: Workflow> Execution<W> {
     /// The digest of the plan as the data stands.
     #[must_use]
     pub fn digest(&self) -> PlanDigest {
-        self.data.plan().digest(W::NAME, W::SCHEMA)
+        self.digest_of(&self.data)
+    }
+
+    /// The digest of the plan if its data were `data`.
+    pub(crate) fn digest_of(&self, data: &W) -> PlanDigest {
+        data.plan().digest(W::NAME, self.plan_schema.unwrap_or(W::SCHEMA))
     }
 
     /// The phase as lists show it: `paused` hides what it was doing.

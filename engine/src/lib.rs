@@ -21,10 +21,13 @@ mod clock;
 mod command;
 mod diagram;
 mod directive;
+mod elsewhere;
 mod engine;
 mod error;
 mod event;
 mod execution;
+mod given;
+mod held;
 mod kin;
 mod ledger;
 mod limited;
@@ -41,6 +44,7 @@ mod plan;
 mod procedure;
 mod proposal;
 mod query;
+mod relay;
 mod repair;
 mod request;
 mod retention;
@@ -84,6 +88,7 @@ pub use event::{Bell, Effect, Event, Order, Ticket};
 pub use execution::{
     Authorisation, Authoriser, Execution, Failure, Fate, Mark, Phase, Reason, Slot, Unwinding,
 };
+pub use held::{Awaited, Pending};
 pub use ledger::{Decided, Entity, Undecided, View, decide};
 pub use limits::{
     Barred, Breaker, BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate,

@@ -3,7 +3,7 @@
 use crate::{
     Call, Class, Deed, Engine, Error, Event, WhilePending,
     action::SECOND,
-    attempt::Lost,
+    attempt::{Held, Lost},
     directive::Limits,
     limits::{Left, Verdict, verdict},
     worker::fenced,
@@ -39,9 +39,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.leave(&pass, Left::unheard()).await;
                 return Err(fenced(lease));
             }
+            Err(Lost::Unheard) => {
+                self.leave(&pass, Left::unheard()).await;
+                // Whoever stood still finds that another has it, and that is for the history. Where the store alone was away
+                // nobody has, nothing was refused, and it is handed back.
+                let until = self.inner.clock.now().after(self.inner.options.lease);
+                self.inner.store.renew(task, epoch, until).await?;
+                let why = "a lease could not be prolonged in time, and the attempt was given up".to_owned();
+                return Err(store::Error::Unavailable { why }.into());
+            }
         };
         let (mut left, pending) = left(&event);
-        let settled = self.deliver_settling(task.execution, event, Some(Settle { task, epoch })).await;
+        let settling = self.deliver_settling(task.execution, event, Some(Settle { task, epoch }));
+        let settled = self.while_leased(&Held { lease, pass: &pass }, settling).await;
         if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
             left.keep = self.looked_at_again(lease).await;
         }

@@ -9,6 +9,7 @@ use crate::{
     diagram::diagram,
     directive::{Directive, directive},
     execution::state_named,
+    given::Given,
     transition::{Transition, transition},
 };
 #[cfg(feature = "testing")]
@@ -40,10 +41,20 @@ pub struct Shown {
     pub body: Value,
     /// The plan as the data stands.
     pub plan: Plan,
-    /// Its digest.
+    /// Its digest; empty where the plan is not known, because only another version of the software can read it.
     pub digest: PlanDigest,
     /// What it has started, in the order of its slots.
     pub children: Vec<Child>,
+}
+
+impl Shown {
+    /// What is stored, of an execution that this engine has no code for.
+    pub(crate) fn as_stored(record: &Record, plan: Plan, digest: PlanDigest) -> Result<Self, Error> {
+        there(record)?;
+        let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
+        let body = serde_json::from_slice(&record.body).map_err(unreadable)?;
+        Ok(Self { body, plan, digest, children: Vec::new() })
+    }
 }
 
 /// An execution as one that it starts looks at it.
@@ -95,7 +106,7 @@ pub(crate) trait Machine<P>: Send + Sync {
     fn open(
         &self,
         id: ExecutionId,
-        data: Value,
+        given: Given,
         by: &str,
         at: Timestamp,
         of: Option<Descent>,
@@ -137,13 +148,12 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
     fn open(
         &self,
         id: ExecutionId,
-        data: Value,
+        given: Given,
         by: &str,
         at: Timestamp,
         of: Option<Descent>,
     ) -> Result<Next, Error> {
-        let data: W =
-            serde_json::from_value(data).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let data = given.read::<W>(id)?;
         let mut execution = Execution::new(data, by, at);
         if W::AUTHORISED_BY_PARENT {
             let Some(descent) = &of else { return Err(Error::NeedsParent { workflow: W::NAME.into() }) };
@@ -245,6 +255,7 @@ fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
     let data = W::upgrade(record.schema, data).map_err(|e| unreadable(e.to_string()))?;
     if let Some(fields) = body.as_object_mut() {
         fields.insert("data".into(), data);
+        fields.entry("plan_schema").or_insert(record.schema.into());
     }
     serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
 }

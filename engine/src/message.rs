@@ -4,7 +4,7 @@
 //! delivers it with a commit that removes the task. So it takes effect once, after the commit and not without it. Asking the
 //! same twice before it is delivered is asking once.
 
-use crate::{Engine, Error, Event, Order, Request, action::SECOND, engine::Also};
+use crate::{Engine, Error, Event, Order, Request, action::SECOND, engine::Also, relay::Relayed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -14,7 +14,7 @@ use store::{Commit, ExecutionId, Lease, Settle, Task, TaskId, Timestamp};
 const MESSAGE: u32 = 1 << 31;
 
 /// One thing asked of another execution. Persisted in its task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     /// Tell it that this has happened.
@@ -25,6 +25,8 @@ pub(crate) enum Message {
     Terminate(Order),
     /// Start it.
     Start(Box<Start>),
+    /// Take this event, and answer whoever asked: an engine that cannot read the execution itself.
+    Relayed(Box<Relayed>),
 }
 
 /// An execution that a decision asks for.
@@ -65,8 +67,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let message: Message = match serde_json::from_slice(&lease.task.body) {
             Ok(message) => message,
             Err(error) => {
-                tracing::error!(task = %lease.task.id, %error, "a message cannot be read, and is dropped");
-                return self.drop_message(settle).await;
+                // It may be of a later version, whose engines take it: what was asked for is not lost for that.
+                tracing::debug!(task = %lease.task.id, %error, "a message cannot be read");
+                return Err(Error::NoWorker { workflow: "that sends such messages".into(), schema: 0 });
             }
         };
         let event = match message {
@@ -74,6 +77,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Message::Cancel(order) => Event::CancelRequested(order),
             Message::Terminate(order) => Event::TerminateRequested(order),
             Message::Start(start) => return self.start_asked(*start, settle).await,
+            Message::Relayed(relayed) => return self.deliver_relayed(id, *relayed, settle).await,
         };
         match self.deliver_settling(id, event, Some(settle)).await {
             Ok(_) => Ok(()),

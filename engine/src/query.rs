@@ -1,6 +1,6 @@
 //! Reading an engine: executions, their history, and what people are asked.
 
-use crate::{ApprovalCase, Child, Engine, Error, Review, Shown, machine::collection};
+use crate::{ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown, machine::collection};
 use serde::de::DeserializeOwned;
 use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record};
 
@@ -13,13 +13,24 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
     }
 
-    /// The execution in full.
+    /// The execution in full. Of one that only another version can read, what is stored is shown, with the plan that people
+    /// were last asked about; without one if they were not.
     ///
     /// # Errors
     /// As [`Engine::record`], and when it cannot be decoded.
     pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
         let record = self.record(id).await?;
-        let shown = self.machine(&record.workflow, record.schema)?.show(&record)?;
+        let machine = self.machine(&record.workflow, record.schema);
+        let shown = match machine.and_then(|machine| machine.show(&record)) {
+            Err(Error::NoWorker { .. }) => {
+                let (plan, digest) = match self.approval_cases(id).await?.pop() {
+                    Some(case) => (case.plan, case.digest),
+                    None => (Plan::default(), PlanDigest(String::new())),
+                };
+                Shown::as_stored(&record, plan, digest)?
+            }
+            shown => shown?,
+        };
         let children = self.children(id).await?;
         Ok((record, Shown { children, ..shown }))
     }

@@ -190,7 +190,7 @@ impl<W: Workflow> Turn<W> {
     /// it was agreed to: things were made by it, and nobody has looked at another.
     fn edit(&mut self, act: &Act<W>, patch: Value, by: &str) -> Result<(), Refusal> {
         let edited = self.edited(patch)?;
-        let replanned = edited.plan().digest(W::NAME, W::SCHEMA) != self.exec.digest();
+        let replanned = self.exec.digest_of(&edited) != self.exec.digest();
         if replanned && self.exec.authorisation.is_some() {
             let why = "it changes the plan that was agreed to: cancel, which takes back what was made, and ask anew";
             return Err(wrong("patch", why));

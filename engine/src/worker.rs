@@ -11,7 +11,7 @@ use crate::{
     settle::{POISONED, TOO_LATE},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
-use store::{Commit, Epoch, Lease, Settle, TaskId};
+use store::{Commit, Epoch, Lease, Settle, TaskId, Timestamp};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -29,6 +29,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut working: JoinSet<()> = JoinSet::new();
         tokio::pin!(stop);
         loop {
+            if let Some(others_first) = self.inner.elsewhere.yields(self.inner.clock.now()) {
+                tokio::time::sleep(others_first).await;
+            }
             let wait = match self.dispatch(&places, &mut working).await {
                 Ok(wait) => wait,
                 Err(error @ store::Error::Refused { .. }) => return Err(error.into()),
@@ -143,7 +146,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 drop(_in);
                 return self.note_fenced(task, epoch).await;
             }
-            Err(error @ (Error::NoWorker { .. } | Error::NotFound(_))) => {
+            Err(error @ Error::NoWorker { .. }) => {
+                // For what a message brings, somebody may be waiting.
+                let longest = if Message::is_one(task) { SECOND / 2 } else { MINUTE };
+                let (pause, first) = self.inner.elsewhere.meet(task, self.inner.clock.now(), longest);
+                if first {
+                    tracing::warn!(%error, "left alone");
+                }
+                (pause, deliveries.saturating_sub(1))
+            }
+            Err(error @ Error::NotFound(_)) => {
                 tracing::warn!(%error, "left alone");
                 (MINUTE, deliveries.saturating_sub(1))
             }
@@ -153,8 +165,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 | Error::Store(store::Error::Corrupt { .. })),
             ) => {
                 self.inner.metrics.unreadable();
-                tracing::error!(%error, "an execution cannot be read; the others go on");
-                (10 * MINUTE, deliveries.saturating_sub(1))
+                // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
+                let now = self.inner.clock.now();
+                let (pause, first) = self.inner.elsewhere.meet(task, now, 10 * MINUTE);
+                if first {
+                    tracing::error!(%error, "an execution cannot be read; the others go on");
+                }
+                (pause, deliveries.saturating_sub(1))
             }
             Err(error) => {
                 tracing::error!(%error, "a result could not be committed; the task will be delivered again");
@@ -241,7 +258,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let id = lease.task.id.execution;
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
+        let mut until = lease.until;
         for _ in 0..MOST_TRIES {
+            self.stay_at_it(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
@@ -272,6 +291,17 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         }
         Err(Error::Contended(id))
+    }
+
+    /// Prolongs the lease of what is decided again and again: others who took it over would only join the crowd, until it had
+    /// been delivered too often.
+    pub(crate) async fn stay_at_it(&self, lease: &Lease, until: &mut Timestamp) -> Result<(), store::Error> {
+        let (now, length) = (self.inner.clock.now(), self.inner.options.lease);
+        if until.since(now) < length / 2 {
+            *until = now.after(length);
+            self.inner.store.renew(lease.task.id, lease.epoch, *until).await?;
+        }
+        Ok(())
     }
 
     /// Removes a task that is of no use any more.

@@ -6,9 +6,20 @@ CREATE TABLE head (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
     sequence   bigint NOT NULL DEFAULT 0,
     -- The oldest schema that a program may know and still use this database.
-    compatible integer NOT NULL
+    compatible integer NOT NULL,
+    -- Which history this is: a copy has the same, an import another.
+    lineage    uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Server, database and schema that it was made in: a copy is elsewhere.
+    place      text COLLATE "C"
 );
 INSERT INTO head (compatible) VALUES (1);
+
+-- While a row is here, no work is handed out.
+CREATE TABLE hold (
+    one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+    since bigint NOT NULL,
+    why   text NOT NULL
+);
 
 -- Whoever writes: one row a process, and the last batch it wrote, so that a commit whose answer was lost is found again.
 CREATE TABLE engines (
@@ -38,17 +49,26 @@ CREATE TABLE executions (
     updated_at   bigint NOT NULL,
     attributes   jsonb NOT NULL,
     body         bytea NOT NULL
-);
+) WITH (fillfactor = 60);
+-- What changes with every transition is in none of these indexes, so that a new version of a row stays on its page and touches none.
 CREATE UNIQUE INDEX executions_guard ON executions (guard) WHERE open AND guard IS NOT NULL;
 CREATE INDEX executions_tenant ON executions (tenant, id);
-CREATE INDEX executions_workflow ON executions (workflow, state, id);
+CREATE INDEX executions_workflow ON executions (workflow, id);
 CREATE INDEX executions_reason ON executions (reason, id) WHERE reason IS NOT NULL;
 CREATE INDEX executions_phase ON executions (phase, id);
 CREATE INDEX executions_subject ON executions (subject, id);
 CREATE INDEX executions_requested_by ON executions (requested_by, id);
-CREATE INDEX executions_updated ON executions (updated_at, id);
 CREATE INDEX executions_open ON executions (id) WHERE open;
 CREATE INDEX executions_attributes ON executions USING gin (attributes jsonb_path_ops);
+
+-- What changes with every transition, for those who search by it: narrow, and apart.
+CREATE TABLE standing (
+    id         uuid PRIMARY KEY,
+    state      text COLLATE "C" NOT NULL,
+    updated_at bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX standing_state ON standing (state, id);
+CREATE INDEX standing_updated ON standing (updated_at, id);
 
 -- The history of all executions, in the order of commits. Divided by that order, so that what is old and empty goes by dropping a part.
 CREATE TABLE journal (

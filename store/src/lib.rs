@@ -11,6 +11,7 @@ pub mod conformance;
 mod embedded;
 mod error;
 mod hex;
+mod hold;
 mod id;
 mod limits;
 mod memory;
@@ -26,6 +27,7 @@ pub mod transfer;
 
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use error::Error;
+pub use hold::Hold;
 pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
 pub use limits::{
     ATTRIBUTES_LIMIT, BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT,

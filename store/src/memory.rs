@@ -8,8 +8,8 @@ mod apply;
 mod turns;
 
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
-    Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -39,6 +39,7 @@ pub(crate) struct State {
     /// The last turn of each tenant that had one.
     pub(crate) served: BTreeMap<String, u64>,
     pub(crate) turns: u64,
+    pub(crate) held: Option<Hold>,
 }
 
 pub(crate) struct Held {
@@ -183,6 +184,9 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
         let mut state = self.state();
+        if state.held.is_some() {
+            return Ok(Vec::new());
+        }
         let mut due = state.due_by_tenant(now);
         let mut leases = Vec::new();
         while leases.len() < limit {
@@ -235,7 +239,27 @@ impl Store for Memory {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.state().tasks.values().map(Held::available).min())
+        let state = self.state();
+        let next = state.tasks.values().map(Held::available).min();
+        Ok(next.filter(|_| state.held.is_none()))
+    }
+
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.held.is_none() {
+            state.tasks.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
+            state.held = Some(hold);
+        }
+        Ok(())
+    }
+
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        Ok(self.state().held.clone())
+    }
+
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        let ended = self.state().held.take_if(|hold| hold.since == since);
+        Ok(ended.is_some())
     }
 
     async fn health(&self) -> Health {
@@ -249,6 +273,7 @@ impl Store for Memory {
             live_bytes: live as u64,
             commits: state.sequence.0,
             tasks: state.tasks.len() as u64,
+            held: state.held.clone(),
             ..Health::default()
         }
     }

@@ -1,7 +1,7 @@
 //! The store as the engine sees it: one conditional, atomic write, and reads.
 
 use crate::{
-    Document, Entry, Epoch, Error, ExecutionId, Found, Key, Lease, Put, Query, Read, Record, Revision,
+    Document, Entry, Epoch, Error, ExecutionId, Found, Hold, Key, Lease, Put, Query, Read, Record, Revision,
     Sequence, Task, TaskId, Timestamp,
 };
 use async_trait::async_trait;
@@ -163,6 +163,8 @@ pub struct Health {
     pub index_lag: u64,
     /// Tasks waiting or leased.
     pub tasks: u64,
+    /// Since when and why no work is handed out.
+    pub held: Option<Hold>,
 }
 
 /// A durable, shared memory of executions and documents.
@@ -265,8 +267,18 @@ pub trait Store: Send + Sync + 'static {
     /// The tasks of one execution, by id.
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error>;
 
-    /// When the next task falls due or the next lease lapses; `None` when there is neither.
+    /// When the next task falls due or the next lease lapses; `None` when there is neither, and while the store is held.
     async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// Hands out no work from here on, to whomever, until [`Store::unhold`]; leases that stand may be used until they lapse. All
+    /// tasks that there are count as handed out at least once. A store that is held stays as it was held first.
+    async fn hold(&self, hold: Hold) -> Result<(), Error>;
+
+    /// Since when and why the store hands out no work, or `None`.
+    async fn held(&self) -> Result<Option<Hold>, Error>;
+
+    /// Ends the hold that began at `since`. Says whether there was such a one.
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error>;
 
     /// Comes back when another process may have added work, or moved it; never, where there is no other process. Some
     /// of what others do may be missed, so [`Store::next_due`] is to be asked at intervals as well.

@@ -108,6 +108,7 @@ fn stamp() -> workflows::actuators::Stamp {
         epoch: store::Epoch(1),
         undo: false,
         deadline: MINUTE,
+        dry_run: false,
     }
 }
 

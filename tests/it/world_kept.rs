@@ -252,6 +252,7 @@ async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not
         tenant: "t".into(),
         spec: serde_json::Value::Null,
         precondition_uid: None,
+        dry_run: false,
     };
     use workflows::backends::simulated::{Verb, World};
 

@@ -110,7 +110,7 @@ pub(crate) async fn import(admin: &Caller, server: &Server, nodes: usize) {
 }
 
 /// Everyone asks at once for 4 to 64 GPUs; answers with the sum.
-pub(crate) async fn ask(requester: Caller, tenants: usize) -> usize {
+async fn ask(requester: Caller, tenants: usize) -> usize {
     let gpus = |n: usize| 4 + (n * 37) % 61;
     let asking = (0..tenants).map(|n| {
         let requester = requester.clone();

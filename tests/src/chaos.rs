@@ -1,114 +1,257 @@
-//! Several servers on one database, while servers are killed and stand still, the database is killed, and a wire is cut: the
-//! campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
+//! Several servers on one database, while servers are killed, stand still and are cut off, and the database dies again and
+//! again: the campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
+
+mod judge;
+mod load;
+mod troubles;
+mod watch;
+
+pub use load::Wanted;
 
 use crate::{
-    campaign::{Outcome, Size, ask, come_to_rest, import, judge, vote, watch},
+    campaign::{import, vote},
     postgres::Cluster,
     processes::{Server, World},
     proxy::Proxy,
 };
+use load::Load;
 use std::{
     collections::BTreeMap,
+    fmt,
+    ops::Range,
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
+use tokio::task::JoinSet;
+use troubles::Dice;
+use watch::Eyes;
 
 /// How long a lease lasts, so that a server that stands still for longer loses what it holds.
-const LEASE: &str = "2s";
-const STANDSTILL: Duration = Duration::from_secs(4);
+const LEASE: Duration = Duration::from_secs(2);
+/// How much longer than a lease it may take until somebody else has what a server held.
+const SLACK: Duration = Duration::from_secs(5);
+/// Between two looks at what must not be at any moment.
+const LOOK: Duration = Duration::from_millis(400);
 
-/// What was done to them.
+/// How much of it.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// What is asked for.
+    pub wanted: Wanted,
+    /// How long it is asked for, and the trouble lasts.
+    pub trouble: Duration,
+    /// Between the end of one server's trouble and the next.
+    pub every: Range<Duration>,
+    /// Between two deaths of the database.
+    pub database: Range<Duration>,
+}
+
+/// What became of what a server held when trouble came.
 #[derive(Clone, Debug, Default)]
-pub struct Troubles(pub BTreeMap<&'static str, usize>);
+pub struct Taken {
+    /// How often there was this trouble.
+    pub troubles: usize,
+    /// Tasks held then.
+    pub held: usize,
+    /// How long after it each was taken over, but for the time in which the database was away once the lease had lapsed; the
+    /// shortest first.
+    pub after: Vec<Duration>,
+    /// Those that nobody had to take over.
+    pub settled: usize,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Executions by their workflow and the state in which they ended: how long each took, the shortest first.
+    pub ends: BTreeMap<String, Vec<Duration>>,
+    /// By trouble.
+    pub taken: BTreeMap<&'static str, Taken>,
+    /// How often the database died, and how long it was away in all.
+    pub database: (usize, Duration),
+    /// Idempotency keys that took effect in the world.
+    pub keys: usize,
+    /// Effects that were owed by what is done, and were there.
+    pub owed: usize,
+    /// Looks at what must not be at any moment.
+    pub looks: usize,
+    /// Nodes that have an owner.
+    pub owned: usize,
+    /// Tasks lost by servers that stood still; those of them whose late result the journal says was refused.
+    pub late: (usize, usize),
+    /// Refusals of late results in the journal.
+    pub refused: usize,
+    /// Refusals of late calls by the world.
+    pub refused_outside: usize,
+    /// How long it took until all was at rest.
+    pub took: Duration,
+    /// What must not be and was.
+    pub wrong: Vec<String>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = |of: &str| -> usize {
+            self.ends.iter().filter(|(end, _)| end.starts_with(of)).map(|(_, took)| took.len()).sum()
+        };
+        let (onboardings, reclaims) = (total("onboarding"), total("reclaim"));
+        writeln!(f, "{onboardings} onboardings and {reclaims} reclaims in {:.0?}", self.took)?;
+        for (end, took) in &self.ends {
+            writeln!(f, "  {:>5} {end}, each in {}", took.len(), spread(took))?;
+        }
+        for (kind, Taken { troubles, held, after, settled }) in &self.taken {
+            writeln!(
+                f,
+                "  {troubles:>3} times a server was {kind}: {held} tasks held, {settled} settled all the same, {} taken over \
+                 after {}",
+                after.len(),
+                spread(after)
+            )?;
+        }
+        let (deaths, away) = self.database;
+        writeln!(f, "  {deaths:>3} times the database was killed, away for {away:.1?} in all")?;
+        let (lost, refused) = self.late;
+        writeln!(
+            f,
+            "  {lost} tasks lost by servers that stood still, {refused} late results of them refused in the journal; \
+            {} refusals there in all, {} by the world",
+            self.refused, self.refused_outside
+        )?;
+        writeln!(
+            f,
+            "  {} idempotency keys took effect in the world; {} effects were owed and are there",
+            self.keys, self.owed
+        )?;
+        writeln!(f, "  {} nodes are owned; looked at {} times", self.owned, self.looks)?;
+        for wrong in self.wrong.iter().take(40) {
+            writeln!(f, "  WRONG: {wrong}")?;
+        }
+        match self.wrong.len() {
+            0 => write!(f, "  nothing wrong"),
+            count => write!(f, "  NOT AS PROMISED, {count} times"),
+        }
+    }
+}
+
+/// The half, the last in a hundred, and the longest of spans in order.
+fn spread(spans: &[Duration]) -> String {
+    let at = |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().saturating_sub(1)));
+    let [half, most, last] = [50, 99, 100].map(|percent| at(percent).copied().unwrap_or_default());
+    format!("{half:.1?} (p50), {most:.1?} (p99), {last:.1?} (at most)")
+}
 
 /// Runs the campaign on `cluster`, in `dir`, with three servers. The same `seed` does the same to them in the same order.
+///
+/// # Panics
+/// When it cannot be begun.
 pub async fn run(
     tenure: &Path,
     world: &Path,
     dir: &Path,
-    cluster: &mut Cluster,
+    mut cluster: Cluster,
     size: Size,
     seed: u64,
-) -> (Outcome, Troubles) {
-    let began = Instant::now();
-    let world = World::start(world, dir);
-    let wire = Proxy::to(cluster.port()).expect("a port for the wire");
-    let mut servers: Vec<Server> = ["a", "b", "c"]
-        .into_iter()
-        .map(|name| {
-            let port = if name == "c" { wire.port() } else { cluster.port() };
-            start(tenure, &dir.join(name), &world.url, name, port)
-        })
-        .collect();
-    let first = &servers[0];
-    let admin = first.caller(&first.admin());
-    import(&admin, first, size.nodes).await;
-    let requester = admin.user("rita", "tenant_owner").await;
-    let voters = [admin.user("olga", "platform_ops").await, admin.user("finn", "finance").await];
+) -> Outcome {
+    let mut stage = Stage::set(tenure, world, dir, &cluster, size.wanted).await;
+    let (world, eyes) = (stage.world.clone(), stage.eyes.clone());
 
-    let asking = tokio::spawn(ask(requester, size.tenants));
-    let voting = tokio::spawn(async move { vote(&voters).await });
-    let (mut outcome, mut troubles) = (Outcome::default(), Troubles::default());
-    let mut dice = seed | 1;
-    while began.elapsed() < size.killing {
-        tokio::time::sleep(size.every).await;
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let which = usize::try_from((dice >> 40) % 3).unwrap_or(0);
-        let kind = trouble(&mut servers[which], cluster, &wire, (dice >> 33) % 4).await;
-        *troubles.0.entry(kind).or_default() += 1;
-        outcome.kills += 1;
-        watch(&world, &mut outcome).await;
-    }
-    let asked = asking.await.expect("everyone could ask");
-    let at_rest = come_to_rest(&admin, size, began).await;
-    voting.abort();
+    world.script(&troubles::usual()).await;
+    let (began, mut dice) = (Instant::now(), Dice::new(seed));
+    let until = began + size.trouble;
+    let (stop, of_database) = (Arc::new(AtomicBool::new(false)), Dice::new(dice.below(u64::MAX)));
+    let (stops, every) = (stop.clone(), size.database);
+    let dying = tokio::task::spawn_blocking(move || {
+        let away = troubles::restart_again_and_again(&mut cluster, of_database, &every, &stops);
+        (cluster, away)
+    });
+    let outcome = Arc::new(tokio::sync::Mutex::new(Outcome::default()));
+    let watching = tokio::spawn(watch(eyes.clone(), world.clone(), outcome.clone()));
+    let asking = tokio::spawn({
+        let (load, dice) = (stage.load.clone(), dice.clone());
+        // What is begun last comes to its end in trouble as well.
+        let last = until - (size.trouble / 4).min(Duration::from_secs(10));
+        async move { load.run(size.wanted, dice, last).await }
+    });
+    let struck = troubles::strike(&mut stage.servers, &world, &eyes, (dice, size.every, LEASE), until).await;
+    tokio::time::sleep_until(until.into()).await;
+    stop.store(true, Ordering::Release);
+    // Kept until all has been asked.
+    let (_cluster, away) = dying.await.expect("the database was killed and started");
+    asking.await.expect("everything could be asked for");
+    watching.abort();
+    // Whoever was late has time to say so.
+    tokio::time::sleep(LEASE).await;
+    stage.beside.abort_all();
+
+    let mut outcome = outcome.lock().await.clone();
     outcome.took = began.elapsed();
-    if !at_rest {
-        outcome.wrong.push(format!("not at rest {:?} after the last trouble", size.rest));
+    outcome.database = (away.len(), away.iter().map(|(from, to)| Duration::from_millis(to - from)).sum());
+    judge::look(&eyes, &world, &mut outcome).await;
+    let told = stage.load.told.lock().unwrap().clone();
+    outcome.wrong.extend(told.wrong.clone());
+    judge::judge(&eyes, &world, &told, (&struck, &away), LEASE, &mut outcome).await;
+    outcome
+}
+
+/// All that runs, and those who ask.
+struct Stage {
+    world: Arc<World>,
+    /// Each with its name and its wire to the database.
+    servers: Vec<(String, Proxy, Server)>,
+    eyes: Arc<Eyes>,
+    load: Load,
+    beside: JoinSet<()>,
+}
+
+impl Stage {
+    /// In peace.
+    async fn set(tenure: &Path, world: &Path, dir: &Path, cluster: &Cluster, wanted: Wanted) -> Self {
+        let world = Arc::new(World::start(world, dir));
+        let mut servers = Vec::new();
+        for name in ["a", "b", "c"] {
+            let wire = Proxy::to(cluster.port()).expect("a port for the wire");
+            let server = start(tenure, &dir.join(name), &world.url, name, wire.port());
+            servers.push((name.to_owned(), wire, server));
+        }
+        let first = &servers[0].2;
+        let admin = first.caller(&first.admin());
+        import(&admin, first, wanted.nodes()).await;
+        let all: Vec<&Server> = servers.iter().map(|(_, _, server)| server).collect();
+        let staff = admin.user("rita", "admin").await.of_any(&all);
+        let voters = [admin.user("olga", "platform_ops").await, admin.user("finn", "finance").await];
+        let voters = voters.map(|voter| voter.of_any(&all));
+        let eyes = Arc::new(Eyes::open(cluster.client()).await);
+        let looking_out = eyes.clone();
+        let mut beside = JoinSet::new();
+        beside.spawn(async move { looking_out.look_out().await });
+        beside.spawn(async move { vote(&voters).await });
+        let load = Load { staff, world: world.clone(), eyes: eyes.clone(), told: Arc::default() };
+        load.prepare(wanted).await;
+        Self { world, servers, eyes, load, beside }
     }
-    watch(&world, &mut outcome).await;
-    judge(&admin, &world, size, asked, &mut outcome).await;
-    (outcome, troubles)
+}
+
+async fn watch(eyes: Arc<Eyes>, world: Arc<World>, outcome: Arc<tokio::sync::Mutex<Outcome>>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        judge::look(&eyes, &world, &mut *outcome.lock().await).await;
+    }
 }
 
 fn start(tenure: &Path, dir: &Path, platform: &str, name: &str, port: u16) -> Server {
     let url = format!("postgres://tenure@127.0.0.1:{port}/postgres?sslmode=disable");
+    let lease = format!("{}s", LEASE.as_secs());
     let settings = [
         ("TENURE_STORE_URL", url.as_str()),
         ("TENURE_STORE_NAME", name),
         ("TENURE_STORE_CONNECTIONS", "6"),
-        ("TENURE_ENGINE_LEASE", LEASE),
+        ("TENURE_ENGINE_LEASE", lease.as_str()),
         ("TENURE_SIMULATED_OBSERVE", "false"),
     ];
     let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Server::start_with(tenure, dir, Some(platform), settings.into())
-}
-
-/// One trouble, over when this comes back.
-async fn trouble(server: &mut Server, cluster: &mut Cluster, wire: &Proxy, kind: u64) -> &'static str {
-    match kind {
-        0 => {
-            server.kill();
-            server.restart();
-            "server killed"
-        }
-        1 => {
-            server.stand_still(true);
-            tokio::time::sleep(STANDSTILL).await;
-            server.stand_still(false);
-            "server stood still"
-        }
-        2 => {
-            wire.cut(true);
-            tokio::time::sleep(STANDSTILL).await;
-            wire.cut(false);
-            "wire cut"
-        }
-        _ => {
-            cluster.kill();
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            cluster.up().expect("the database starts again");
-            "database killed"
-        }
-    }
 }

@@ -1,16 +1,24 @@
 //! What the tests share: processes that can be killed, the simulated world as one of them, and the big campaigns.
 
 pub mod account;
+pub mod balancer;
 pub mod books;
 pub mod calls;
 pub mod campaign;
 pub mod chaos;
+pub mod counted;
+pub mod errands;
+pub mod kit;
+pub mod later;
+pub mod moving;
 pub mod pairs;
 pub mod postgres;
 pub mod preemption;
 pub mod processes;
 pub mod proxy;
+pub mod rolling;
 pub mod traces;
+pub mod vault;
 pub mod world;
 
 use proptest::test_runner::{Config, RngSeed};

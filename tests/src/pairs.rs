@@ -63,7 +63,10 @@ pub fn pairs() -> Vec<Pair> {
     all.extend(once_per_limit(tenant, cluster, workspace));
     let node = || "openb-node-0007".to_owned();
     let (t, c) = (|| tenant.to_owned(), || cluster.to_owned());
+    let hook =
+        Hook { name: "dns".into(), tenant: t(), arguments: serde_json::json!({ "zone": "acme.example" }) };
     all.extend([
+        pair(RunHook { hook: hook.clone() }, UndoHook { hook }),
         pair(
             CreateAccount { cluster: c(), tenant: t(), associations: BTreeMap::new() },
             DeleteAccount { cluster: c(), tenant: t() },

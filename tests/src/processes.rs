@@ -7,6 +7,10 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -24,6 +28,9 @@ fn with_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// What a server says once it takes calls.
+const LISTENS: &str = "listens on";
+
 /// A process that is killed when it goes out of scope.
 #[derive(Debug)]
 pub struct Process {
@@ -36,13 +43,22 @@ impl Process {
     /// # Panics
     /// When it ends, or says nothing of the kind.
     pub fn start(command: &mut Command, ready: &str) -> (Self, String) {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
-        let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(ready));
-        let line = line.unwrap_or_else(|| panic!("{command:?} ended without saying {ready:?}"));
+        let started = Self::try_start(command, ready);
+        started.unwrap_or_else(|| panic!("{command:?} ended without saying {ready:?}"))
+    }
+
+    /// The same; nothing when it ends without saying so.
+    ///
+    /// # Panics
+    /// When there is no such program.
+    pub fn try_start(command: &mut Command, ready: &str) -> Option<(Self, String)> {
+        let child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut process = Self { child };
+        let mut lines = BufReader::new(process.child.stdout.take().expect("its output is piped")).lines();
+        let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(ready))?;
         // Nobody may wait for a reader.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        (Self { child }, line)
+        Some((process, line))
     }
 
     /// SIGKILL, and waits until it is gone.
@@ -85,6 +101,32 @@ impl World {
         let (process, line) = Process::start(&mut command, "listening on ");
         let address = line.rsplit(' ').next().unwrap_or_default().to_owned();
         Self { _process: process, url: format!("http://{address}") }
+    }
+
+    /// Asks the world for something as one of its own, with the fields of a request, again until it is answered; answers with
+    /// what it said.
+    ///
+    /// # Panics
+    /// When the world is away, or does not do it.
+    pub async fn call(&self, request: &Value) -> Value {
+        let mut said = Value::Null;
+        for _ in 0..20 {
+            let answer = Client::new().post(format!("{}/call", self.url)).json(request).send().await;
+            said = answer.expect("the world answers").json().await.expect("the world speaks JSON");
+            if said["Ok"].is_object() {
+                return said["Ok"].take();
+            }
+        }
+        panic!("{request}: {said}");
+    }
+
+    /// Plays this script of faults from here on, in place of any other.
+    ///
+    /// # Panics
+    /// When the world does not answer.
+    pub async fn script(&self, script: &Value) {
+        let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
+        assert!(answer.expect("the world answers").status().is_success(), "{script}");
     }
 
     /// One of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
@@ -140,8 +182,33 @@ impl Server {
     }
 
     /// Starts it again; answers how long it took until it listened.
+    ///
+    /// # Panics
+    /// When it ends before it listens.
     pub fn restart(&mut self) -> Duration {
         let began = Instant::now();
+        let mut command = self.command();
+        self.process = Some(Process::start(&mut command, LISTENS).0);
+        began.elapsed()
+    }
+
+    /// The same as a supervisor does it: again while it ends before it listens, as it does where its database is away.
+    ///
+    /// # Panics
+    /// When it does not listen within a minute.
+    pub fn restart_until_it_listens(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some((process, _)) = Process::try_start(&mut self.command(), LISTENS) {
+                self.process = Some(process);
+                return;
+            }
+            assert!(Instant::now() < deadline, "{:?} does not start", self.dir);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg("serve")
@@ -152,14 +219,25 @@ impl Server {
             command.args(["--platform", platform]);
         }
         command.env("TENURE_LOG", "error").envs(self.environment.iter().cloned());
-        let (process, _) = Process::start(&mut command, "listens on");
-        self.process = Some(process);
-        began.elapsed()
+        command
     }
 
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// SIGTERM, and waits until it has ended; answers with its exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        let mut process = self.process.take()?;
+        let pid = rustix::process::Pid::from_child(&process.child);
+        _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        process.child.wait().ok()?.code()
+    }
+
+    /// Sets a variable of its environment, from the next start on.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
     }
 
     /// SIGSTOP, or SIGCONT.
@@ -193,22 +271,52 @@ impl Server {
         std::fs::read_to_string(file).expect("the admin's token is kept").trim().to_owned()
     }
 
+    /// Its port, whether or not it runs.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// A way to call it that outlives kills.
     #[must_use]
     pub fn caller(&self, token: &str) -> Caller {
-        Caller { url: self.url(), token: token.to_owned(), client: self.client.clone() }
+        Caller {
+            urls: vec![self.url()],
+            turn: Arc::default(),
+            token: token.to_owned(),
+            client: self.client.clone(),
+        }
     }
 }
 
-/// Calls a server as one person, again and again until it answers.
+/// Calls a server as one person, again and again until it answers. Of several that share a store, each in turn.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    url: String,
+    urls: Vec<String>,
+    turn: Arc<AtomicUsize>,
     token: String,
     client: Client,
 }
 
 impl Caller {
+    /// The same person, at another address.
+    #[must_use]
+    pub fn at(&self, url: &str) -> Self {
+        Self { urls: vec![url.to_owned()], ..self.clone() }
+    }
+
+    /// Who it speaks as.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The same person, who calls whichever of these answers.
+    #[must_use]
+    pub fn of_any(self, servers: &[&Server]) -> Self {
+        Self { urls: servers.iter().map(|server| server.url()).collect(), ..self }
+    }
+
     /// One call, repeated while the server is away or busy with itself; `key` makes that safe.
     ///
     /// # Panics
@@ -222,8 +330,10 @@ impl Caller {
     ) -> (StatusCode, Value) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let url = &self.urls[turn % self.urls.len()];
             let mut request =
-                self.client.request(method.clone(), format!("{}{path}", self.url)).bearer_auth(&self.token);
+                self.client.request(method.clone(), format!("{url}{path}")).bearer_auth(&self.token);
             if let Some(key) = key {
                 request = request.header("Idempotency-Key", key);
             }
@@ -234,7 +344,11 @@ impl Caller {
                 let status = answer.status();
                 let away = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY].contains(&status);
                 if let (false, Ok(text)) = (away, answer.text().await) {
-                    return (status, serde_json::from_str(&text).unwrap_or(Value::String(text)));
+                    let said = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                    // Whoever hung up is still being answered.
+                    if said["code"] != "idempotency.in_progress" {
+                        return (status, said);
+                    }
                 }
             }
             assert!(Instant::now() < deadline, "{path}: the server is away for too long");

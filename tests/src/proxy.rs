@@ -67,7 +67,10 @@ fn carry(near: TcpStream, far: TcpStream, ends: &Mutex<Vec<TcpStream>>) -> io::R
     for (from, to) in [(near.try_clone()?, far.try_clone()?), (far.try_clone()?, near.try_clone()?)] {
         thread::spawn(move || pour(from, to));
     }
-    ends.lock().unwrap_or_else(PoisonError::into_inner).extend([near, far]);
+    let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
+    // What has broken off keeps a descriptor open until it is forgotten.
+    ends.retain(|end| end.peer_addr().is_ok());
+    ends.extend([near, far]);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod backends;
 pub mod capacity_exhaustion;
 pub mod destruction;
+pub mod duration;
 pub mod eviction;
 pub mod fleet;
 pub mod incident_response;

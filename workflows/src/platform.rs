@@ -4,12 +4,15 @@
 //! ledger; what reaches a capability is resolved text and numbers, and a tenant is an opaque label.
 
 use crate::{
-    actuators::{Estate, Gpus, Identity, Keys, Kubernetes, Machines, Objects, Records, Slurm, Workloads},
+    actuators::{
+        Estate, Gpus, Hooks, Identity, Keys, Kubernetes, Machines, Objects, Records, Slurm, Workloads,
+    },
     backends::{
         records::Unsealed,
         simulated::{LocalWorld, Simulated, World, simulated_signer},
     },
     destruction::Signer,
+    tenancy::Cluster,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,9 +39,12 @@ pub struct Platform {
     pub machines: Arc<dyn Machines>,
     /// The engine's own records.
     pub records: Arc<dyn Records>,
+    /// What operators plug in by name.
+    pub hooks: Arc<dyn Hooks>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
     world: Option<Arc<dyn World>>,
+    served: BTreeMap<String, String>,
 }
 
 impl Platform {
@@ -55,10 +61,12 @@ impl Platform {
             identity: all.clone(),
             workloads: all.clone(),
             estate: all.clone(),
-            machines: all,
+            machines: all.clone(),
+            hooks: all,
             records: Arc::new(Unsealed),
             signer: simulated_signer(),
             world: Some(world),
+            served: BTreeMap::new(),
         }
     }
 
@@ -72,6 +80,28 @@ impl Platform {
     #[must_use]
     pub fn recorded_by(self, records: Arc<dyn Records>) -> Self {
         Self { records, ..self }
+    }
+
+    /// What [`Platform::backend_of`] can answer.
+    pub const BACKENDS: [&str; 3] = ["kubernetes", "kubernetes and slurm", "slurm"];
+
+    /// The platform with clusters served by kinds of backend, one of [`Platform::BACKENDS`] each; `simulated` for one that is
+    /// named and stays simulated.
+    #[must_use]
+    pub fn serving(self, served: BTreeMap<String, String>) -> Self {
+        Self { served, ..self }
+    }
+
+    /// What serves a cluster, if that is not the simulated world.
+    #[must_use]
+    pub fn backend_of(&self, cluster: &str) -> Option<&str> {
+        self.served.get(cluster).map(String::as_str).filter(|backend| *backend != Cluster::SIMULATED)
+    }
+
+    /// Whether somebody has said of the cluster that it is simulated.
+    #[must_use]
+    pub fn stays_simulated(&self, cluster: &str) -> bool {
+        self.served.get(cluster).is_some_and(|backend| backend == Cluster::SIMULATED)
     }
 
     /// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.
@@ -101,6 +131,7 @@ impl Platform {
             ("estate", self.estate.backend()),
             ("machines", self.machines.backend()),
             ("records", self.records.backend()),
+            ("hooks", self.hooks.backend()),
         ])
     }
 }

@@ -97,6 +97,8 @@ pub enum Verb {
     ReadLimits,
     /// Set limits, and close and open keys.
     ManageLimits,
+    /// Hold the store, so that nothing is performed, and let it go.
+    HoldStore,
 }
 
 /// Everyone.
@@ -166,6 +168,59 @@ impl Verb {
             Self::ReadAudit => &[Security, Compliance, Dpo, TenantOwner, Auditor, Admin],
             Self::ReadRetention => STAFF,
             Self::RunRetention => &[PlatformOps, Admin],
+            Self::HoldStore => &[PlatformOps, Breakglass, Admin],
+        }
+    }
+
+    /// Whether it begins something, or decides on what there is: not while the store is held, which may not be as things are.
+    #[must_use]
+    pub fn waits_for_release(self) -> bool {
+        match self {
+            Self::Onboard
+            | Self::Submit
+            | Self::Reserve
+            | Self::PushFacts
+            | Self::Reclaim
+            | Self::ChangeQuota
+            | Self::ChangeSla
+            | Self::ReportIncident
+            | Self::ManageCapacity
+            | Self::SendEvents
+            | Self::Offboard
+            | Self::ImportFleet
+            | Self::RunRetention => true,
+            Self::ReadTenants
+            | Self::ReadFleet
+            | Self::ReadNodes
+            | Self::ReadExecutions
+            | Self::Cancel
+            | Self::Repair
+            | Self::Terminate
+            | Self::ReadApprovals
+            | Self::Decide
+            | Self::Delegate
+            | Self::Review
+            | Self::ReadWorkflows
+            | Self::ReadUsers
+            | Self::ManageUsers
+            | Self::ReadPolicies
+            | Self::PublishPolicy
+            | Self::ReadAccounts
+            | Self::Classify
+            | Self::ReadSweeps
+            | Self::RunSweeps
+            | Self::ReadSchedules
+            | Self::ManageSchedules
+            | Self::Migrate
+            | Self::ReadHolds
+            | Self::Hold
+            | Self::ReadCertificates
+            | Self::Signal
+            | Self::ReadAudit
+            | Self::ReadRetention
+            | Self::ReadLimits
+            | Self::ManageLimits
+            | Self::HoldStore => false,
         }
     }
 }

@@ -174,7 +174,7 @@ pub(crate) enum Command {
     Workflow(super::workflow::Workflow),
     /// Look after a store, without a server.
     #[command(subcommand)]
-    Store(Store),
+    Store(super::store::Store),
     /// Look at policy documents, and put one into force.
     #[command(subcommand)]
     Policy(Policy),
@@ -402,31 +402,6 @@ pub(crate) enum User {
     Remove {
         /// The name.
         name: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Store {
-    /// Read everything in the store, and say what is wrong; repairs nothing.
-    Check,
-    /// Bring the schema of the database that `store.url` names up to date.
-    Migrate {
-        /// Only say what would be done; exits with 1 if something would be.
-        #[arg(long)]
-        check: bool,
-    },
-    /// Write everything in the store to a file.
-    Export {
-        /// The file; `-` writes to standard output.
-        file: PathBuf,
-    },
-    /// Read an export into an empty store.
-    Import {
-        /// The file; `-` reads standard input.
-        file: PathBuf,
-        /// Only read it to its end, and say what it holds.
-        #[arg(long)]
-        dry_run: bool,
     },
 }
 

@@ -11,6 +11,7 @@ mod executions;
 mod files;
 mod fleet;
 mod group;
+mod held;
 mod hold;
 mod limits;
 mod offline;
@@ -82,7 +83,7 @@ fn gather(command: &clap::Command, before: &str, all: &mut Vec<(String, String)>
 }
 
 /// Does what the command line says.
-pub(crate) fn run() -> Exit {
+pub(crate) fn run(more: server::Also) -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -98,7 +99,7 @@ pub(crate) fn run() -> Exit {
         }
     };
     let format = cli.common.output;
-    match dispatch(cli) {
+    match dispatch(cli, more) {
         Ok(exit) => exit,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -127,10 +128,10 @@ fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
     false
 }
 
-fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command {
-        None => serve(common, &cli.serve),
+        None => serve(common, &cli.serve, more),
         Some(Command::Serve(own)) => serve(
             common,
             &Serve {
@@ -138,6 +139,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                 platform: own.platform.or(cli.serve.platform),
                 log_format: own.log_format.or(cli.serve.log_format),
             },
+            more,
         ),
         Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
@@ -193,7 +195,7 @@ fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failur
     runtime.map_err(Failure::other)?.block_on(work)
 }
 
-fn serve(common: &Common, own: &Serve) -> Result<Exit, Failure> {
+fn serve(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failure> {
     let mut config: Config = offline::settings(common)?;
     if let Some(listen) = own.listen {
         config.listen = listen;
@@ -208,6 +210,6 @@ fn serve(common: &Common, own: &Serve) -> Result<Exit, Failure> {
         config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     logs::begin(&config.log).map_err(Failure::other)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(Failure::other)?.block_on(server::serve(config))?;
+    runtime.map_err(Failure::other)?.block_on(server::serve(config, more))?;
     Ok(Exit::Done)
 }

@@ -9,7 +9,8 @@ use crate::{
     exit::{Exit, Failure},
 };
 use serde_json::json;
-use workflows::backends::nvml::GpuFacts;
+use std::path::Path;
+use workflows::backends::{nvml::GpuFacts, targets::Targets};
 
 /// The settings that the command line, the environment and the file come to.
 pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
@@ -29,6 +30,10 @@ pub(super) fn config_check(common: &Common) -> Result<Exit, Failure> {
     let known: Vec<String> = super::workflow::diagrams()?.into_iter().map(|drawn| drawn.workflow).collect();
     let checked = config.retention.check(&known);
     checked.map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    if !config.targets.is_empty() {
+        let read = Targets::read(Path::new(&config.targets));
+        read.map_err(|why| Failure::new(Exit::Usage, format!("configuration: targets: {why}")))?;
+    }
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &json!(config))?,
         Format::Table => output::say(&toml::to_string(&config).map_err(Failure::other)?)?,

@@ -1,8 +1,8 @@
-//! `tenure store`: looks after the store in the data folder, while no server has it open.
+//! `tenure store`: looks after the store in the data folder, or in a database, while no server has it open.
 
 use super::{
-    args::{Common, Format, Store},
-    offline, output,
+    args::{Common, Format},
+    held, offline, output,
 };
 use crate::{
     exit::{Exit, Failure},
@@ -10,9 +10,11 @@ use crate::{
     storage::refused,
 };
 use ::store::{
+    Embedded, Hold, Store as _,
     postgres::{Postgres, PostgresOptions},
-    transfer,
+    transfer::{self, Source},
 };
+use clap::Subcommand;
 use serde_json::json;
 use std::{
     fs,
@@ -20,6 +22,52 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
+
+/// What is done with the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Read everything in the store, and say what is wrong; repairs nothing.
+    Check,
+    /// Bring the schema of the database that `store.url` names up to date.
+    Migrate {
+        /// Only say what would be done; exits with 1 if something would be.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write everything in the store to a file.
+    Export {
+        /// The file; `-` writes to standard output.
+        file: PathBuf,
+        /// The store goes on elsewhere: this one is held from now on, and what is made of the export is not.
+        #[arg(long = "move")]
+        moves: bool,
+    },
+    /// Ask a server whether its store is held, and what it would perform; exits with 10 while it is held.
+    Held,
+    /// Let a server perform nothing more until somebody lets it go.
+    Hold {
+        /// Why, for the audit.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Let a held store go: what waits is performed from then on.
+    Release {
+        /// The hold that was looked at, by the moment it began.
+        #[arg(long, value_name = "TIME")]
+        since: String,
+        /// Why, for the audit.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Read an export into an empty store, which is held then, unless the export was made with --move.
+    Import {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// Only read it to its end, and say what it holds.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
 
 pub(super) async fn run(common: &Common, command: Store) -> Result<Exit, Failure> {
     let config = offline::settings(common)?;
@@ -34,7 +82,13 @@ pub(super) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
             None => check(common, &dir),
         },
         Store::Migrate { check } => migrate(common, database, check).await,
-        Store::Export { file } => export(common, &dir, database, &file).await,
+        Store::Export { file, moves } => {
+            let source = if moves { Source::Moves } else { Source::Stays };
+            export(common, &dir, database, &file, source).await
+        }
+        Store::Held => held::show(common).await,
+        Store::Hold { reason } => held::hold(common, &reason).await,
+        Store::Release { since, reason } => held::release(common, &since, &reason).await,
         Store::Import { file, dry_run: true } => {
             let counts = transfer::verify(reading(&file)?)?;
             told(common, "nothing was imported; the export holds", &counts)
@@ -77,7 +131,7 @@ async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool
     };
     match common.output {
         Format::Table => output::say(&format!(
-            "schema {}: has {}; lacks {}\n",
+            "schema {}: migrations: has {}; lacks {}\n",
             options.schema,
             listed(&schema.has),
             listed(&schema.lacks)
@@ -117,12 +171,13 @@ async fn export(
     dir: &Path,
     database: Option<PostgresOptions>,
     file: &Path,
+    source: Source,
 ) -> Result<Exit, Failure> {
     if database.is_none() && !dir.is_dir() {
         return Err(Failure::new(Exit::NotFound, format!("there is no store in {}", dir.display())));
     }
     if file == Path::new("-") {
-        exported(dir, database, io::stdout()).await?;
+        exported(dir, database, io::stdout(), source).await?;
         return Ok(Exit::Done);
     }
     let part = PathBuf::from(format!("{}.part", file.display()));
@@ -131,7 +186,7 @@ async fn export(
     let out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
     let out = out.map_err(named)?;
     let handle = out.try_clone().map_err(named)?;
-    let counts = exported(dir, database, BufWriter::new(out)).await?;
+    let counts = exported(dir, database, BufWriter::new(out), source).await?;
     handle.sync_all().map_err(named)?;
     fs::rename(&part, file).map_err(named)?;
     match common.output {
@@ -147,10 +202,11 @@ async fn exported(
     dir: &Path,
     database: Option<PostgresOptions>,
     out: impl Write + Send + 'static,
+    source: Source,
 ) -> Result<transfer::Counts, Failure> {
-    let Some(options) = database else { return Ok(transfer::export_folder(dir, out).await?) };
+    let Some(options) = database else { return Ok(transfer::export_folder(dir, out, source).await?) };
     let store = Postgres::open(options).await.map_err(refused)?;
-    let counts = store.export(out).await;
+    let counts = store.export(out, source).await;
     store.close().await?;
     Ok(counts?)
 }
@@ -165,11 +221,28 @@ async fn import(
     let from = reading(file)?;
     let Some(options) = database else {
         let counts = transfer::import(from, dir)?;
-        return told(common, &dir.display().to_string(), &counts);
+        return imported(common, &dir.display().to_string(), &counts, Embedded::held_in(dir)?.as_ref());
     };
     let what = format!("schema {}", options.schema);
     let store = Postgres::open(options).await.map_err(refused)?;
     let counts = store.import(from).await;
+    let held = store.held().await;
     store.close().await?;
-    told(common, &what, &counts?)
+    imported(common, &what, &counts?, held?.as_ref())
+}
+
+fn imported(
+    common: &Common,
+    what: &str,
+    counts: &transfer::Counts,
+    held: Option<&Hold>,
+) -> Result<Exit, Failure> {
+    told(common, what, counts)?;
+    if let Some(hold) = held {
+        output::note(&format!(
+            "held: {}. Nothing is performed until somebody lets it go: start the server, then `tenure store held`",
+            hold.why
+        ));
+    }
+    Ok(Exit::Done)
 }

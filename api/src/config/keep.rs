@@ -18,12 +18,34 @@ pub(crate) struct Keep {
     pub(crate) connections: u32,
     /// How long a commit or a read is tried again while the database is away. Default `30s`.
     pub(crate) patience: Span,
+    /// Whether an embedded store is held whose folder was copied. Default true; false where a file system numbers its files anew.
+    pub(crate) notice_copies: bool,
 }
+
+/// What may stand behind the question mark of a URL.
+const PARAMETERS: [&str; 9] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "port",
+    "options",
+    "application_name",
+    "statement-cache-capacity",
+];
 
 impl Default for Keep {
     fn default() -> Self {
         let (none, schema) = (String::new, "tenure".into());
-        Self { url: none(), schema, name: none(), connections: 8, patience: Span(Duration::from_secs(30)) }
+        Self {
+            url: none(),
+            schema,
+            name: none(),
+            connections: 8,
+            patience: Span(Duration::from_secs(30)),
+            notice_copies: true,
+        }
     }
 }
 
@@ -46,6 +68,13 @@ impl Keep {
                 "store.url: leave the password out of it; put it into PGPASSWORD or the file of PGPASSFILE"
                     .into(),
             );
+        }
+        let parameters = rest.split_once('?').map_or("", |(_, parameters)| parameters);
+        let names =
+            parameters.split('&').filter_map(|one| one.split('=').next()).filter(|name| !name.is_empty());
+        if let Some(unknown) = names.into_iter().find(|name| !PARAMETERS.contains(name)) {
+            let known = PARAMETERS.join(", ");
+            return Err(format!("store.url: unknown parameter `{unknown}`; there are: {known}"));
         }
         if self.connections < 3 {
             return Err("store.connections: use at least 3: to commit, to read, and to listen".into());

@@ -1,5 +1,7 @@
 //! Every code that a problem of HTTP can carry: the one table, listed in `docs/http-api.md`.
 
+use strum::VariantArray as _;
+
 /// What a problem is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub(crate) enum Code {
@@ -76,11 +78,18 @@ pub(crate) enum Code {
     NeedsParent,
     StoreFull,
     StoreUnavailable,
+    StoreHeld,
+    StoreFree,
     Stopping,
     Internal,
 }
 
 impl Code {
+    /// The code of that name, if there is one.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::VARIANTS.iter().copied().find(|code| code.facts().0 == name)
+    }
+
     /// Name, status, title, and what to do.
     #[rustfmt::skip]
     #[expect(clippy::too_many_lines, reason = "a table: one line a code")]
@@ -159,6 +168,8 @@ impl Code {
             Self::NeedsParent => ("execution.needs_parent", 409, "The workflow runs only as a child", "start the workflow that starts it"),
             Self::StoreFull => ("store.full", 507, "The disk is full", "make room; nothing is lost, and work goes on by itself"),
             Self::StoreUnavailable => ("store.unavailable", 503, "The store does not answer", "repeat with the same Idempotency-Key; see /readyz"),
+            Self::StoreHeld => ("store.held", 503, "The store is held", "ask again later; for those who work for the platform: `tenure store held` says why, and how to let it go"),
+            Self::StoreFree => ("store.not_held", 409, "The store is not held so", "look at it again: `tenure store held`"),
             Self::Stopping => ("server.stopping", 503, "The server is stopping", "repeat in a moment"),
             Self::Internal => ("server.error", 500, "The server has a fault", "report it with the request id; the log has the rest"),
         }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     app::{App, Shared},
     auth::Verb,
+    targets,
 };
 use axum::{
     Json,
@@ -20,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 use workflows::{
-    fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    fleet::{Import, import_nodes, import_sites, parse_nodes, parse_sites},
     tenancy::{Cluster, Pool, Region},
 };
 
@@ -112,10 +113,20 @@ async fn import(
         let rows = parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
-        let report = app.engine.ledger(true, |view| import_nodes(view, &rows, &cluster, &region)).await?;
+        let platform = app.engine.platform();
+        let imported = app.engine.ledger(true, |view| {
+            let report = import_nodes(view, &rows, &cluster, &region)?;
+            targets::note(view, platform, &cluster)?;
+            Ok(Import {
+                simulated: report.simulated && platform.backend_of(cluster.as_str()).is_none(),
+                ..report
+            })
+        });
+        let report = imported.await?;
         json!({ "kind": "nodes", "report": report })
     } else if body.is_yaml() {
         let sites = parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
+        let sites = targets::backed(sites, app.engine.platform());
         let report = app.engine.ledger(true, |view| import_sites(view, &sites)).await?;
         json!({ "kind": "sites", "report": report })
     } else {

@@ -19,6 +19,7 @@ use axum::{
 };
 use engine::{Behalf, on_behalf};
 use std::sync::atomic::Ordering;
+use store::Hold;
 use workflows::tenancy::{ClusterKey, Scope};
 
 /// Checks `access`, then answers; a repeated `Idempotency-Key` gets the earlier answer.
@@ -48,8 +49,16 @@ pub(super) async fn guard(
     };
     tracing::Span::current().record("caller", caller.name.as_str());
     let changes = request.method() != Method::GET;
-    if changes && app.stopping.load(Ordering::Acquire) {
+    if changes && app.closing.load(Ordering::Acquire) {
         return Problem::new(Code::Stopping, "the server is stopping").into_response();
+    }
+    let plans = request.uri().path().ends_with("/~plan");
+    if changes && !plans && access.verb().is_some_and(Verb::waits_for_release) {
+        match app.engine.store().held().await {
+            Ok(None) => {}
+            Ok(Some(hold)) => return held(&caller, &hold).into_response(),
+            Err(error) => return Problem::from(error).into_response(),
+        }
     }
     request.extensions_mut().insert(caller.clone());
     let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
@@ -63,6 +72,20 @@ pub(super) async fn guard(
     match behalf {
         Some(behalf) => on_behalf(behalf, answered).await,
         None => answered.await,
+    }
+}
+
+/// Why nothing is begun: in full to those who work for the platform.
+fn held(caller: &Caller, hold: &Hold) -> Problem {
+    let since = super::time(hold.since);
+    match &caller.tenant {
+        None => Problem::new(Code::StoreHeld, format!("the store is held since {since}: {}", hold.why)),
+        Some(_) => {
+            let detail = format!(
+                "the platform is checked since {since}; nothing was lost, and nothing new is begun meanwhile"
+            );
+            Problem::new(Code::StoreHeld, detail)
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 use workflows::tenancy::Cluster;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -38,6 +38,9 @@ struct Detail {
     verbose: Option<String>,
 }
 
+/// Whoever asks does not wait for long: how long a store is given to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// One named check.
 struct Check {
     name: &'static str,
@@ -47,7 +50,10 @@ struct Check {
 }
 
 async fn ready(State(app): State<Shared>, Asked(detail): Asked<Detail>) -> Result<Response, Problem> {
-    let checks = [engine_check(&app), store_check(&app).await, platform_check(&app).await?];
+    let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
+    // What is behind the clusters stands in the store.
+    let platform = if store.fine { Some(platform_check(&app).await?) } else { None };
+    let checks: Vec<Check> = [engine_check(&app), store].into_iter().chain(platform).collect();
     let fine = checks.iter().all(|check| check.fine);
     let status = if fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if detail.verbose.is_none() {
@@ -81,10 +87,15 @@ fn engine_check(app: &App) -> Check {
 
 async fn store_check(app: &App) -> Check {
     let health = app.engine.store().health().await;
+    // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
+    let held = health
+        .held
+        .as_ref()
+        .map(|hold| format!("held since {}: {}; see `tenure store held`", super::time(hold.since), hold.why));
     Check {
         name: "store",
         fine: health.writable,
-        says: health.problem.clone().unwrap_or_else(|| "writable".into()),
+        says: health.problem.clone().or(held).unwrap_or_else(|| "writable".into()),
         facts: json!({
             "sequence": health.sequence.0,
             "live_bytes": health.live_bytes,
@@ -93,6 +104,12 @@ async fn store_check(app: &App) -> Check {
             "tasks": health.tasks,
         }),
     }
+}
+
+/// The store has not answered in time.
+fn unheard() -> Check {
+    let says = format!("it does not answer within {PATIENCE:?}");
+    Check { name: "store", fine: false, says, facts: Value::Null }
 }
 
 /// What is behind the clusters. That one is simulated does not make the server less ready, but is said.

@@ -42,6 +42,7 @@ mod route;
 mod schedules;
 mod startable;
 mod starts;
+mod store;
 mod sweeps;
 mod tenants;
 mod users;

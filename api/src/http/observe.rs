@@ -4,11 +4,12 @@ use super::route::outer_path;
 use crate::{app::Shared, hex};
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::Next,
     response::Response,
 };
 use engine::Stopwatch;
+use std::sync::atomic::Ordering;
 use tracing::Instrument as _;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,6 +34,10 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
         tracing::debug!(status = status.as_u16(), ms, "answered");
     }
     app.requests.answered(method.as_str(), &route, status.as_u16(), took);
+    // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
+    if app.stopping.load(Ordering::Acquire) {
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, value);
     }

@@ -207,6 +207,8 @@ impl From<Refusal> for Problem {
             Refusal::GlassDestroys { .. } => Code::GlassDestroys,
             Refusal::NoVote { .. } => Code::NoVote,
             Refusal::TooLate { .. } => Code::NotWaiting,
+            // Versions may differ in their codes; that of the one that refused is kept where this one has it.
+            Refusal::Elsewhere { code, .. } => Code::named(code).unwrap_or(Code::Unexpected),
         };
         Self::new(code, refusal.to_string())
     }

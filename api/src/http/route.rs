@@ -4,7 +4,7 @@ use super::{
     account, approvals, audit, batches, certificates, changes, code::Code, delegations, engines, events,
     executions, facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes,
     observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules,
-    sweeps, tenants, users, versions, workflows, workloads,
+    store, sweeps, tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -31,6 +31,16 @@ pub enum Access {
     Staff(Verb),
     /// A role that may do this; a token bound to a tenant meets that tenant's things alone.
     Tenant(Verb),
+}
+
+impl Access {
+    /// What is done there, if it takes anything to be let in.
+    pub(super) fn verb(self) -> Option<Verb> {
+        match self {
+            Self::Open => None,
+            Self::Cluster(verb, _) | Self::Staff(verb) | Self::Tenant(verb) => Some(verb),
+        }
+    }
 }
 
 /// One route as documents and tests see it.
@@ -113,6 +123,7 @@ fn table() -> Vec<Route> {
         batches::routes(),
         limits::routes(),
         engines::routes(),
+        store::routes(),
         approvals::routes(),
         delegations::routes(),
         groups::routes(),

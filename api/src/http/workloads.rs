@@ -206,8 +206,15 @@ pub(super) async fn end(app: &App, tenant: &TenantId, name: &str) -> Result<Valu
 async fn clear_away(app: &App, ran: &WorkloadRef) {
     let key = format!("ended/{}", ran.full_name());
     let step = key.clone();
-    let stamp =
-        Stamp { action: "EndWorkload", step, key, epoch: Epoch(0), undo: false, deadline: ANSWER_WITHIN };
+    let stamp = Stamp {
+        action: "EndWorkload",
+        step,
+        key,
+        epoch: Epoch(0),
+        undo: false,
+        deadline: ANSWER_WITHIN,
+        dry_run: false,
+    };
     if let Err(error) = app.engine.platform().workloads.ended(ran, &stamp).await {
         tracing::warn!(%error, workload = ran.full_name(), "the platform did not hear that a workload is over");
     }

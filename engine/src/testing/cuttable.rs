@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, ExecutionId, Filter, Found, Health, History, Key, Lease, Memory, Page,
-    Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease, Memory,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 
 /// A store whose process dies around one commit, and stays dead until revived.
@@ -20,13 +20,21 @@ pub struct Cuttable {
     commits: AtomicUsize,
     cut: Option<Cut>,
     dead: AtomicBool,
+    /// How long each commit of a result takes.
+    slow: Duration,
 }
 
 impl Cuttable {
     /// The content of `inner`, lost to view around the commit that `cut` names.
     #[must_use]
     pub fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
-        Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false) }
+        Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false), slow: Duration::ZERO }
+    }
+
+    /// The same, with commits of results that take this long.
+    #[must_use]
+    pub fn slowed(self, slow: Duration) -> Self {
+        Self { slow, ..self }
     }
 
     /// Commits tried so far, that of the cut included.
@@ -60,6 +68,9 @@ impl Store for Cuttable {
     async fn commit(&self, commit: Commit) -> Result<Receipt, store::Error> {
         // As on a disk, where others get on meanwhile.
         tokio::task::yield_now().await;
+        if commit.settle.is_some() && !self.slow.is_zero() {
+            tokio::time::sleep(self.slow).await;
+        }
         let store = self.alive()?;
         let nth = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         let die = || {
@@ -149,6 +160,15 @@ impl Store for Cuttable {
     }
     async fn next_due(&self) -> Result<Option<Timestamp>, store::Error> {
         self.alive()?.next_due().await
+    }
+    async fn hold(&self, hold: Hold) -> Result<(), store::Error> {
+        self.alive()?.hold(hold).await
+    }
+    async fn held(&self) -> Result<Option<Hold>, store::Error> {
+        self.alive()?.held().await
+    }
+    async fn unhold(&self, since: Timestamp) -> Result<bool, store::Error> {
+        self.alive()?.unhold(since).await
     }
     async fn health(&self) -> Health {
         self.inner.health().await

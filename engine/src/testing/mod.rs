@@ -6,6 +6,7 @@
 //! behind it. [`Report::complaints`] names the action at fault.
 
 pub(crate) mod cuttable;
+mod lift;
 mod report;
 pub(crate) mod run;
 mod scene;

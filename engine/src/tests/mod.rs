@@ -3,7 +3,9 @@
 mod approvals;
 mod ballots;
 mod breaker;
+mod crowd;
 mod gates;
+mod held;
 mod limits;
 mod lines;
 mod notices;

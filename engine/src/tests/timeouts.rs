@@ -2,15 +2,15 @@
 
 use super::toil::{Bench, Reply, Toil, Yard};
 use crate::{
-    ActionError, Engine, HOUR, MINUTE, ManualClock, Options, Person, Request, RetryPolicy, SECOND, TimeLimit,
-    TimedOut,
+    ActionError, Clock as _, Engine, HOUR, MINUTE, ManualClock, Options, Person, Request, RetryPolicy,
+    SECOND, TimeLimit, TimedOut,
     testing::{Cut, Cuttable},
 };
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use store::{Memory, Timestamp};
+use store::{Memory, Store as _, Timestamp};
 
 fn busy() -> Reply {
     Reply::Fail(ActionError::transient("yard.busy", "told to"))
@@ -213,4 +213,68 @@ async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses
     assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "it may hear again");
     tokio::time::sleep(lease / 2 - SECOND).await;
     assert_eq!(yard.inside.load(Ordering::SeqCst), 0, "nobody else has the lease yet, and it has stopped");
+}
+
+/// S08. A store under load takes its time; what waits there is not taken for abandoned, or it would be done again, and the load with it.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_waits_to_be_committed_is_not_handed_to_another() {
+    let bench = Bench::new();
+    let lease = Options::default().lease;
+    let slow = Arc::new(Cuttable::new(bench.store.clone(), None).slowed(lease * 3));
+    let engine = Engine::new(slow, bench.clock.clone(), bench.yard.clone()).with::<Toil>().unwrap();
+    let id = bench.start(Toil::of("acme", "dig")).await;
+
+    let working = tokio::spawn(async move { engine.run_until_idle().await.unwrap() });
+    let mut taken = 0;
+    while !working.is_finished() {
+        tokio::time::sleep(lease / 12).await;
+        bench.clock.advance(lease / 12);
+        let now = bench.clock.now();
+        taken += bench.store.lease("another", now, lease, 9).await.unwrap().len();
+    }
+
+    assert_eq!(taken, 0);
+    assert_eq!(bench.stands(id).await, "completed");
+    assert_eq!(bench.yard.begun(), ["dig"]);
+}
+
+async fn refusals(bench: &Bench) -> usize {
+    let history = bench.store.history(None, 1_000).await.unwrap().items;
+    history.iter().filter(|(_, entry)| entry.event == "fenced").count()
+}
+
+/// What was given up because the store did not hear of its lease was in the history as a late result that was refused, where
+/// nobody had refused anything; and it waited until its lease had lapsed.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a_refusal() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [Reply::Hang]);
+    let id = bench.start(Toil::of("acme", "dig")).await;
+    let working = bench.begin(1).await;
+
+    tokio::time::advance(Options::default().lease).await;
+    working.await.unwrap();
+
+    assert_eq!(bench.yard.inside.load(Ordering::SeqCst), 0, "it was given up");
+    assert_eq!(refusals(&bench).await, 0);
+    bench.settle(2 * SECOND).await;
+    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 1, "whoever tries again asks first");
+    assert_eq!(bench.stands(id).await, "completed");
+}
+
+/// A process stands still for longer than its lease, and another does its work meanwhile.
+#[tokio::test(start_paused = true)]
+async fn whoever_stood_still_and_finds_that_another_has_its_work_says_so_in_the_history() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [Reply::Hang]);
+    let id = bench.start(Toil::of("acme", "dig")).await;
+    let working = bench.begin(1).await;
+    bench.clock.advance(Options::default().lease);
+    bench.another().run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(id).await, "completed");
+
+    tokio::time::advance(Options::default().lease).await;
+    working.await.unwrap();
+
+    assert_eq!(refusals(&bench).await, 1);
 }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Commit, ExecutionId, Filter, Memory, Record, Revision, Store as _, Timestamp, Write};
 
+mod together;
+
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

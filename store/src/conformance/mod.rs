@@ -7,6 +7,7 @@ mod commits;
 mod documents;
 mod erasing;
 mod guards;
+mod held;
 mod history;
 mod kit;
 mod limits;
@@ -43,6 +44,7 @@ pub const CASES: &[Cases] = &[
     tasks::LEASING,
     tasks::FENCING,
     turns::CASES,
+    held::CASES,
     history::CASES,
     order::CASES,
     erasing::CASES,

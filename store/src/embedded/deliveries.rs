@@ -64,6 +64,14 @@ pub(crate) fn write(
     Ok((file, rows.len().saturating_mul(ROW)))
 }
 
+/// Removes the file in `dir`, if there is one.
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(path(dir)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// The open file.
 pub(crate) struct Log {
     file: File,
@@ -77,6 +85,10 @@ impl Log {
         let rows = tasks.delivered().map(|(id, held)| (id, held.since, held.deliveries));
         let (file, bytes) = write(dir, rows)?;
         Ok(Self { file, dir: dir.to_owned(), bytes })
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
     }
 
     pub(crate) fn note(&mut self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) -> io::Result<()> {

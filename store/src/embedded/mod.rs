@@ -9,21 +9,23 @@ mod bell;
 mod bytes;
 mod checkpoint;
 pub(crate) mod codec;
-mod decide;
+pub(crate) mod decide;
 pub(crate) mod deliveries;
 pub(crate) mod envelope;
 mod faults;
 pub(crate) mod frame;
 mod head;
+pub(crate) mod held;
 pub(crate) mod index;
 mod indexer;
 pub(crate) mod journal;
 pub(crate) mod key;
 pub(crate) mod lock;
 mod monitor;
-mod open;
+pub(crate) mod open;
 mod options;
 mod overlay;
+pub(crate) mod place;
 mod preparer;
 mod readers;
 mod reads;
@@ -52,8 +54,8 @@ use self::{
     writer::{Request, Work},
 };
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
-    Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Page, Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -102,6 +104,15 @@ impl Embedded {
     /// own parts can make good; [`Error::Unavailable`] when the file system fails.
     pub fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         open::open(dir, options)
+    }
+
+    /// Since when and why the store in `dir`, which is not open, is held.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the folder cannot be read.
+    pub fn held_in(dir: &Path) -> Result<Option<Hold>, Error> {
+        let unread = |error| Error::Unavailable { why: format!("{}: {error}", dir.display()) };
+        held::read(dir).map_err(unread)
     }
 
     fn readers(&self) -> Result<Arc<Readers>, Error> {
@@ -322,7 +333,19 @@ impl Store for Embedded {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(locked(&self.shared.tasks).next())
+        Ok(if self.shared.is_held() { None } else { locked(&self.shared.tasks).next() })
+    }
+
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.read(move |shared| shared.hold(hold)).await
+    }
+
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        Ok(locked(&self.shared.held).clone())
+    }
+
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        self.read(move |shared| shared.unhold(since)).await
     }
 
     async fn health(&self) -> Health {
@@ -352,6 +375,7 @@ impl Store for Embedded {
             commits: shared.counters.commits.load(Ordering::Relaxed),
             index_lag: sequence.0.saturating_sub(account.applied.0),
             tasks: locked(&shared.tasks).len() as u64,
+            held: locked(&shared.held).clone(),
         }
     }
 }

@@ -3,13 +3,13 @@
 use super::{
     Embedded, Opened, Options, ROOM, checkpoint, codec,
     decide::locked,
-    deliveries, head,
+    deliveries, head, held,
     index::Index,
     indexer, key,
     lock::Lock,
     monitor,
     overlay::Overlay,
-    preparer,
+    place, preparer,
     readers::Readers,
     recovery::{Recovered, failed, recover},
     shared::{Counters, Course, Shared},
@@ -17,7 +17,7 @@ use super::{
     tasks::Tasks,
     writer::Writer,
 };
-use crate::{Error, ExecutionId};
+use crate::{Error, ExecutionId, Hold};
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -28,6 +28,9 @@ use std::{
 };
 use tokio::sync::{Semaphore, mpsc::unbounded_channel};
 
+/// How often the store that a copy was made of may have been opened since. Targets know the epochs that it gave, and refuse lower ones.
+pub(crate) const RESTORED_OPENS: u64 = 1 << 16;
+
 type Unreadable = BTreeMap<ExecutionId, String>;
 
 pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
@@ -37,9 +40,13 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         let why = format!("an import into {} was cut short; run `tenure store import` again", dir.display());
         return Err(Error::Refused { why });
     }
-    let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options)?;
-    let (tasks, unreadable) = restore_tasks(dir, &index, opens)?;
+    let unknown = |error: io::Error| failed("tell the place of", dir, &error);
+    let copied = options.notice_copies && place::is_copy(dir).map_err(unknown)?;
+    let more = if copied { RESTORED_OPENS } else { 0 };
+    let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
+    let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
+    let held = hold_of(dir, copied, &mut tasks).map_err(unknown)?;
     let deliveries =
         deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
     let head = head::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
@@ -52,6 +59,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         tasks: Mutex::new(tasks),
         index: RwLock::new(Arc::new(index)),
         deliveries: Mutex::new(deliveries),
+        held: Mutex::new(held),
         unreadable: Mutex::new(unreadable),
         counters: Counters::default(),
         problems: Mutex::default(),
@@ -67,6 +75,25 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         start(&shared, segment, head).map_err(|error| failed("start the threads for", dir, &error))?;
     tracing::info!("{} {report}", dir.display());
     Ok(Opened { store, report })
+}
+
+/// Why the store in `dir` hands out nothing. A folder that was copied is held from here on, also if it was held before.
+fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
+    let mut hold = held::read(dir)?;
+    if copied {
+        tasks.count_all();
+        deliveries::Log::open(dir, tasks)?.sync()?;
+        let before = hold.map(|hold| format!("; it was held before: {}", hold.why)).unwrap_or_default();
+        let why = format!("{} is a copy of a store: it was restored, or moved{before}", dir.display());
+        let copied = Hold::begun(why);
+        held::write(dir, &copied)?;
+        hold = Some(copied);
+    }
+    place::settle(dir)?;
+    if let Some(hold) = &hold {
+        tracing::warn!(why = hold.why, "the store is held: nothing is performed until somebody lets it go");
+    }
+    Ok(hold)
 }
 
 /// All tasks of the index, with the deliveries of the side file.

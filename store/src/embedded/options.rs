@@ -34,6 +34,8 @@ pub struct Options {
     pub open_stall: Duration,
     /// How often free space, the index's progress and failed parts are looked at. Default 1 s.
     pub tick: Duration,
+    /// Whether a store in a folder that was copied is held. Default: yes; not for file systems that name files anew.
+    pub notice_copies: bool,
     /// Threads that read from sled. Default 2.
     pub readers: usize,
     /// What ends the process when the index stands still. Default: exit with status 74 (`EX_IOERR`).
@@ -58,6 +60,7 @@ impl Default for Options {
             watchdog: Duration::from_secs(30),
             open_stall: Duration::from_secs(60),
             tick: Duration::from_secs(1),
+            notice_copies: true,
             readers: 2,
             on_stall: Arc::new(|_| std::process::exit(74)),
             free_space: Arc::new(free_space),

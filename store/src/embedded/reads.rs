@@ -140,7 +140,12 @@ impl Shared {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
+        let held = locked(&self.held);
+        if held.is_some() {
+            return Ok(Vec::new());
+        }
         let picked = locked(&self.tasks).pick(now, until, limit);
+        drop(held);
         if picked.is_empty() {
             return Ok(Vec::new());
         }

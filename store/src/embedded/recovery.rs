@@ -44,12 +44,13 @@ pub(super) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// Brings the store in `dir` up to date, or refuses to; never waits for ever.
-pub(crate) fn recover(dir: &Path, options: &Options) -> Result<Recovered, Error> {
+/// Epochs go on past `opens` openings more, which somebody else may have seen.
+pub(crate) fn recover(dir: &Path, options: &Options, opens: u64) -> Result<Recovered, Error> {
     let progress = Progress::default();
     let (at, mine, its) = (dir.to_owned(), options.clone(), progress.clone());
     // Longer than opening the index may stand still, so that this is told by its own name where it can be.
     let limit = options.open_stall.saturating_mul(2);
-    progress.watch(limit, move || bring_up(&at, &mine, &its)).unwrap_or_else(|| {
+    progress.watch(limit, move || bring_up(&at, &mine, &its, opens)).unwrap_or_else(|| {
         let why = format!(
             "opening the store in {} has not moved for {limit:?}; nothing is lost, start the process again",
             dir.display()
@@ -58,7 +59,7 @@ pub(crate) fn recover(dir: &Path, options: &Options) -> Result<Recovered, Error>
     })
 }
 
-fn bring_up(dir: &Path, options: &Options, progress: &Progress) -> Result<Recovered, Error> {
+fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Result<Recovered, Error> {
     tidy(dir)?;
     let mut evidence = survey::look(dir, options, progress)?;
     let choice = base::choose(&evidence)?;
@@ -66,7 +67,7 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress) -> Result<Recove
     if let (Some((_, from, to)), false) = (&evidence.journal.torn, evidence.is_repaired(&choice)) {
         report.cut_tail_bytes = to.saturating_sub(*from);
     }
-    let opens = evidence.opens().saturating_add(1);
+    let opens = evidence.opens().saturating_add(1).saturating_add(more);
     let index = match (&choice.base, evidence.index.take()) {
         (Base::Index, Some(found)) => {
             if !found.index.has_terms()? {

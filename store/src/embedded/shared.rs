@@ -13,7 +13,7 @@ use super::{
     space::Space,
     tasks::Tasks,
 };
-use crate::{Error, ExecutionId};
+use crate::{Error, ExecutionId, Hold};
 use std::{
     collections::BTreeMap,
     ops::Bound,
@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) tasks: Mutex<Tasks>,
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) deliveries: Mutex<Log>,
+    /// Why nothing is handed out. Locked before `tasks`.
+    pub(crate) held: Mutex<Option<Hold>>,
     pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
     pub(crate) space: Space,
     pub(crate) counters: Counters,

@@ -187,6 +187,11 @@ impl Tasks {
         true
     }
 
+    /// Counts every task as handed out at least once.
+    pub(crate) fn count_all(&mut self) {
+        self.held.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
+    }
+
     /// Keeps a task whose body cannot be read from being offered again and again.
     pub(crate) fn set_aside(&mut self, id: TaskId) {
         if let Some(held) = self.held.get(&id) {
@@ -205,6 +210,11 @@ impl Tasks {
     /// When the next task can be handed out.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.rota.first()
+    }
+
+    /// The last epoch that was given out.
+    pub(crate) fn last_epoch(&self) -> Epoch {
+        Epoch(self.last_epoch)
     }
 
     /// All tasks that have been delivered at least once.

@@ -2,11 +2,12 @@
 
 use super::{
     Shared, load,
-    row::{big, small},
-    save::{self, Touched},
+    parts::divide,
+    row::small,
+    save::{self, Before, Touched},
 };
 use crate::{Commit, Error, Receipt, Sequence};
-use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
+use sqlx::{Connection as _, Postgres, Transaction};
 
 /// The answer to each commit of a batch, in order.
 pub(super) type Answers = Vec<Result<Receipt, Error>>;
@@ -19,16 +20,18 @@ pub(super) enum Written {
     Before,
     /// The database does not know this process, or says that it is over.
     Unregistered,
+    /// A lease that was to be concluded has passed on meanwhile. Nothing was written.
+    Raced,
+    /// The database stood before what this process has seen of it. It is held now, and nothing was written.
+    Back,
 }
 
 /// Whoever has this row commits; all others wait.
-const LOCK: &str = "SELECT sequence FROM head FOR UPDATE";
+pub(super) const LOCK: &str = "SELECT sequence FROM head FOR UPDATE";
 /// Asked with the lock in hand and not together with it: a statement that waited for the lock sees of other tables what
 /// was there before it waited.
 const BATCH: &str = "SELECT batch FROM engines WHERE id = $1 AND ended_at IS NULL";
-const NOTIFY: &str = "SELECT pg_notify($1, '')";
-/// History is divided by its order; the next part is made well before it is needed.
-const PART: i64 = 10_000_000;
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, '')";
 
 impl Shared {
     /// Decides on `commits` and writes what follows. `decided` keeps the answers for the case that the outcome gets lost.
@@ -41,14 +44,19 @@ impl Shared {
         let mut connection = self.pool.acquire().await?;
         let mut transaction = connection.begin().await?;
         let from: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *transaction).await?;
+        let from = Sequence(small(from));
+        if self.look_back(&mut transaction, from).await? {
+            transaction.commit().await?;
+            self.forget(from);
+            return Ok(Written::Back);
+        }
         match sqlx::query_scalar::<_, i64>(BATCH).bind(self.id).fetch_optional(&mut *transaction).await? {
             None => return released(transaction, Written::Unregistered).await,
             Some(last) if last == number => return released(transaction, Written::Before).await,
             Some(_) => {}
         }
-        let from = Sequence(small(from));
         let mut state = load::load(&mut transaction, from, commits.iter().copied()).await?;
-        let kept = state.order.clone();
+        let before = Before::of(&state);
         let mut touched = Touched::default();
         let mut answers = Answers::with_capacity(commits.len());
         for commit in commits {
@@ -60,15 +68,16 @@ impl Shared {
         if state.sequence == from {
             return released(transaction, Written::Now(answers)).await;
         }
-        save::save(&mut transaction, &state, &touched, from, &kept).await?;
-        divide(&mut transaction, from, state.sequence).await?;
-        if touched.scheduled {
-            sqlx::query(NOTIFY).bind(self.channel()).execute(&mut *transaction).await?;
+        if !save::save(&mut transaction, &state, &touched, from, &before).await? {
+            return released(transaction, Written::Raced).await;
         }
-        save::save_head(&mut transaction, state.sequence, number, self.id).await?;
+        divide(&mut transaction, from, state.sequence).await?;
+        let batch = (number, self.id);
+        save::save_head(&mut transaction, state.sequence, batch, &self.channel(), touched.scheduled).await?;
         // From here on the outcome may be one that is not heard of.
         *decided = Some(answers.clone());
         transaction.commit().await?;
+        self.saw(state.sequence);
         Ok(Written::Now(answers))
     }
 
@@ -81,17 +90,4 @@ impl Shared {
 /// Ends a transaction that has changed nothing, before anybody is answered: what it has locked would be passed over by leases.
 async fn released(transaction: Transaction<'_, Postgres>, written: Written) -> Result<Written, sqlx::Error> {
     transaction.rollback().await.map(|()| written)
-}
-
-/// Makes the next part of the history when half of the last is filled, so that there is always one to write to.
-pub(super) async fn divide(on: &mut PgConnection, from: Sequence, to: Sequence) -> Result<(), sqlx::Error> {
-    let part = |sequence: Sequence| big(sequence.0).saturating_add(PART / 2) / PART;
-    for part in part(from).saturating_add(1)..=part(to) {
-        let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
-        let sql = format!(
-            "CREATE TABLE IF NOT EXISTS journal_{part} PARTITION OF journal FOR VALUES FROM ({first}) TO ({last})"
-        );
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut *on).await?;
-    }
-    Ok(())
 }

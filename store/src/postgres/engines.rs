@@ -3,13 +3,19 @@
 use super::{Postgres, Shared, error::unavailable, row::small};
 use crate::Error;
 use sqlx::Row as _;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 use uuid::Uuid;
 
+/// How often parts of the history are looked for of which nothing is left.
+const TIDY_EVERY: Duration = Duration::from_secs(3_600);
 const REGISTER: &str =
     "INSERT INTO engines (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
 const BEAT: &str = "UPDATE engines SET beat_at = now() WHERE id = $1 AND ended_at IS NULL";
 const END: &str = "UPDATE engines SET ended_at = now() WHERE id = $1";
+/// What it still holds is due as it was, for others, who are told. It counts as delivered: it may have been begun.
+const HAND_BACK: &str = "WITH freed AS (UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, available = due \
+    WHERE holder = $1 AND epoch IS NOT NULL RETURNING 1) SELECT pg_notify($2, '') FROM freed LIMIT 1";
 /// Those that ended or fell silent long ago are of no interest.
 const FORGET: &str = "DELETE FROM engines WHERE coalesce(ended_at, beat_at) < now() - interval '7 days'";
 const LIST: &str = "\
@@ -84,8 +90,14 @@ impl Shared {
     }
 
     pub(super) async fn end(&self) -> Result<(), Error> {
-        let ended = sqlx::query(END).bind(self.id).execute(&self.pool).await;
-        ended.map(drop).map_err(|error| unavailable(&error))
+        let taking_leave = async {
+            let mut on = self.pool.begin().await?;
+            sqlx::query(END).bind(self.id).execute(&mut *on).await?;
+            let holder = format!("{}/{}", self.options.name, self.id);
+            sqlx::query(HAND_BACK).bind(holder).bind(self.channel()).execute(&mut *on).await?;
+            on.commit().await
+        };
+        taking_leave.await.map_err(|error| unavailable(&error))
     }
 
     async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
@@ -111,10 +123,22 @@ impl Shared {
 
 /// Says that this process lives, until it ends.
 pub(super) async fn beat(shared: Arc<Shared>) {
+    let mut tidied = Instant::now();
     loop {
         tokio::time::sleep(shared.options.beat).await;
+        if tidied.elapsed() > TIDY_EVERY {
+            tidied = Instant::now();
+            if let Err(error) = shared.tidy().await {
+                tracing::debug!(%error, "empty parts of the history were not dropped; the next hour will");
+            }
+        }
         if let Err(error) = sqlx::query(BEAT).bind(shared.id).execute(&shared.pool).await {
             tracing::debug!(%error, "the database was not told that this process lives");
+            continue;
         }
+        if let Err(error) = shared.compare().await {
+            tracing::debug!(%error, "where the database stands was not heard of");
+        }
+        shared.remember();
     }
 }

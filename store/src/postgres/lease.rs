@@ -9,14 +9,17 @@ use crate::{Epoch, Error, Lease, TaskId, Timestamp};
 use sqlx::{Row as _, postgres::PgRow};
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::PoisonError,
+    sync::{PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-/// Tenants that have something due, found by one step of the index each, with their earliest tasks.
+/// What is due, the earliest first: all of it, unless there is a backlog.
+const EARLIEST: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
+    WHERE available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
+/// Of a backlog: tenants that have something due, found by one step of the index each, with their earliest tasks.
 const DUE: &str = "\
 WITH RECURSIVE tenants AS (
-    (SELECT tenant FROM tasks ORDER BY tenant LIMIT 1)
+    (SELECT tenant FROM tasks WHERE (SELECT count(*) = 0 FROM hold) ORDER BY tenant LIMIT 1)
     UNION ALL
     SELECT (SELECT t.tenant FROM tasks t WHERE t.tenant > tenants.tenant ORDER BY t.tenant LIMIT 1)
     FROM tenants WHERE tenants.tenant IS NOT NULL
@@ -28,13 +31,13 @@ FROM tenants CROSS JOIN LATERAL (
     ORDER BY available, execution, visit, slot LIMIT $2
 ) due";
 
-/// Takes those that nobody else has taken meanwhile.
+/// Takes those that nobody else has taken meanwhile; nothing, where the database stands before what was seen of it.
 const TAKE: &str = "\
 WITH wanted AS (
     SELECT t.execution, t.visit, t.slot
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot)
     JOIN tasks t USING (execution, visit, slot)
-    WHERE t.available <= $4
+    WHERE t.available <= $4 AND (SELECT count(*) = 0 FROM hold) AND (SELECT sequence >= $7 FROM head)
     FOR UPDATE OF t SKIP LOCKED
 )
 UPDATE tasks t
@@ -45,10 +48,15 @@ RETURNING t.execution, t.visit, t.slot, t.due, t.body, t.deliveries, t.epoch";
 
 const RENEW: &str = "UPDATE tasks SET until = greatest(until, $5), available = greatest(due, until, $5) \
     WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4";
-const RELEASE: &str = "UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, due = $5, available = $5, \
-    deliveries = $6 WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4";
+/// Others are told: what one hands back another may have waited for.
+const RELEASE: &str = "WITH freed AS (UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, due = $5, available = $5, \
+    deliveries = $6 WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4 RETURNING 1) \
+    SELECT pg_notify($7, '') FROM freed";
 const HASTEN: &str = "UPDATE tasks SET due = least(due, $4), available = least(due, $4) \
     WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch IS NULL";
+
+/// With fewer due than this there is no backlog.
+const FEW: usize = 256;
 
 /// When each tenant was last served by this process.
 #[derive(Debug, Default)]
@@ -93,15 +101,20 @@ impl Shared {
             if due.is_empty() {
                 break;
             }
+            let all = due.values().map(VecDeque::len).sum::<usize>() <= wanted;
             let chosen = self.turns.lock().unwrap_or_else(PoisonError::into_inner).choose(&mut due, wanted);
             let mut taken = self.take(&chosen, holder, now, until).await?;
-            // Another process took them all; it will be back for more before this one is.
-            if taken.is_empty() {
-                break;
+            // Another process took them all; it will be back for more before this one is. Or there was more here once.
+            let none = taken.is_empty();
+            if none {
+                self.compare().await.map_err(|error| unavailable(&error))?;
             }
             let place = |lease: &Lease| chosen.iter().position(|id| *id == lease.task.id);
             taken.sort_by_key(place);
             leases.extend(taken);
+            if none || all {
+                break;
+            }
         }
         Ok(leases)
     }
@@ -111,12 +124,12 @@ impl Shared {
         now: Timestamp,
         limit: usize,
     ) -> Result<BTreeMap<String, VecDeque<(i64, TaskId)>>, Error> {
-        let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = self
-            .retried(
-                || async move { sqlx::query(DUE).bind(big(now.0)).bind(most).fetch_all(&self.pool).await },
-            )
-            .await?;
+        let few = limit.saturating_mul(4).max(FEW);
+        let mut rows = self.asked(EARLIEST, now, few).await?;
+        if rows.len() >= few {
+            // Whoever has waited longest might be one tenant alone; others have their turn.
+            rows = self.asked(DUE, now, limit).await?;
+        }
         let mut due: BTreeMap<String, VecDeque<_>> = BTreeMap::new();
         for found in &rows {
             let of = |found: &PgRow| {
@@ -129,7 +142,16 @@ impl Shared {
             let (tenant, available, id) = of(found).map_err(|error| unavailable(&error))?;
             due.entry(tenant).or_default().push_back((available, id));
         }
+        due.values_mut().for_each(|tasks| tasks.make_contiguous().sort_unstable());
         Ok(due)
+    }
+
+    async fn asked(&self, sql: &'static str, now: Timestamp, most: usize) -> Result<Vec<PgRow>, Error> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.retried(
+            || async move { sqlx::query(sql).bind(big(now.0)).bind(most).fetch_all(&self.pool).await },
+        )
+        .await
     }
 
     /// Not repeated when its answer is lost: the lease is then nobody's, and lapses.
@@ -144,7 +166,8 @@ impl Shared {
         let visits: Vec<i64> = wanted.iter().map(|id| i64::from(id.visit)).collect();
         let slots: Vec<i64> = wanted.iter().map(|id| i64::from(id.slot)).collect();
         let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(big(now.0));
-        let rows = query.bind(holder).bind(big(until.0)).fetch_all(&self.pool).await;
+        let seen = big(self.seen.load(Ordering::Acquire));
+        let rows = query.bind(holder).bind(big(until.0)).bind(seen).fetch_all(&self.pool).await;
         let lease = |found: &PgRow| {
             Ok(Lease {
                 task: row::task(found)?,
@@ -177,6 +200,7 @@ impl Shared {
     ) -> Result<(), Error> {
         self.retried(|| async move {
             let query = held(RELEASE, task, epoch).bind(big(due.0)).bind(i64::from(deliveries));
+            let query = query.bind(self.channel());
             query.execute(&self.pool).await.map(drop)
         })
         .await

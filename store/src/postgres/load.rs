@@ -14,8 +14,11 @@ const RECORDS: &str = "SELECT id, revision, tenant, guard, open FROM executions 
 const GUARDS: &str = "SELECT guard, id FROM executions WHERE open AND guard = ANY($1)";
 const DOCUMENTS: &str = "SELECT d.collection, d.id, d.version \
     FROM unnest($1::text[], $2::text[]) k(collection, id) JOIN documents d USING (collection, id)";
-/// Locked, since leases are taken without the lock of commits.
 const TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) \
+    JOIN tasks t USING (execution, visit, slot)";
+/// The same, of those that are written anew and not removed: leases are taken without the lock of commits.
+const LOCKED_TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) \
     JOIN tasks t USING (execution, visit, slot) ORDER BY t.execution, t.visit, t.slot FOR UPDATE OF t";
 const OLDEST: &str =
@@ -25,9 +28,10 @@ const OLDEST: &str =
 #[derive(Default)]
 struct Named<'a> {
     executions: BTreeSet<ExecutionId>,
-    guards: BTreeSet<&'a str>,
+    guards: BTreeSet<(ExecutionId, &'a str)>,
     documents: BTreeSet<&'a Key>,
     tasks: BTreeSet<TaskId>,
+    scheduled: BTreeSet<TaskId>,
     erased: BTreeMap<ExecutionId, usize>,
 }
 
@@ -37,13 +41,14 @@ impl<'a> Named<'a> {
         for commit in commits {
             if let Some(write) = &commit.record {
                 named.executions.insert(write.record.id);
-                named.guards.extend(write.record.guard.as_deref());
+                named.guards.extend(write.record.guard.as_deref().map(|guard| (write.record.id, guard)));
             }
             named.documents.extend(commit.reads.iter().map(|read| &read.key));
             named.documents.extend(commit.documents.iter().map(|put| &put.key));
             named.tasks.extend(commit.settle.iter().map(|settle| settle.task));
             named.tasks.extend(commit.retire.iter().copied());
             named.tasks.extend(commit.schedule.iter().map(|task| task.id));
+            named.scheduled.extend(commit.schedule.iter().map(|task| task.id));
             // Whose a task is, is its execution's tenant.
             named.executions.extend(commit.schedule.iter().map(|task| task.id.execution));
             if let Some(erase) = &commit.erase {
@@ -66,7 +71,9 @@ pub(super) async fn load<'a>(
     let mut state = State { sequence, ..State::default() };
     load_records(on, &named, &mut state).await?;
     load_documents(on, &named, &mut state).await?;
-    load_tasks(on, &named, &mut state).await?;
+    load_tasks(on, TASKS, &named.tasks, &mut state).await?;
+    let again = named.scheduled.iter().filter(|id| state.tasks.contains_key(id)).copied().collect();
+    load_tasks(on, LOCKED_TASKS, &again, &mut state).await?;
     for (id, entries) in &named.erased {
         let most = i64::try_from(entries.saturating_add(1)).unwrap_or(i64::MAX);
         let rows = sqlx::query(OLDEST).bind(uuid(*id)).bind(most).fetch_all(&mut *on).await?;
@@ -101,10 +108,15 @@ async fn load_records(
         }
         state.records.insert(record.id, record);
     }
-    if named.guards.is_empty() {
+    // Whoever holds one already, holds it alone.
+    let holds = |id: &ExecutionId, guard: &str| {
+        state.records.get(id).is_some_and(|record| record.open && record.guard.as_deref() == Some(guard))
+    };
+    let guards: Vec<&str> =
+        named.guards.iter().filter(|(id, guard)| !holds(id, guard)).map(|(_, guard)| *guard).collect();
+    if guards.is_empty() {
         return Ok(());
     }
-    let guards: Vec<&str> = named.guards.iter().copied().collect();
     for found in sqlx::query(GUARDS).bind(guards).fetch_all(&mut *on).await? {
         state.guards.insert(found.try_get("guard")?, execution(found.try_get("id")?));
     }
@@ -129,14 +141,19 @@ async fn load_documents(
     Ok(())
 }
 
-async fn load_tasks(on: &mut PgConnection, named: &Named<'_>, state: &mut State) -> Result<(), sqlx::Error> {
-    if named.tasks.is_empty() {
+async fn load_tasks(
+    on: &mut PgConnection,
+    sql: &'static str,
+    ids: &BTreeSet<TaskId>,
+    state: &mut State,
+) -> Result<(), sqlx::Error> {
+    if ids.is_empty() {
         return Ok(());
     }
-    let executions: Vec<Uuid> = named.tasks.iter().map(|id| uuid(id.execution)).collect();
-    let visits: Vec<i64> = named.tasks.iter().map(|id| i64::from(id.visit)).collect();
-    let slots: Vec<i64> = named.tasks.iter().map(|id| i64::from(id.slot)).collect();
-    for found in sqlx::query(TASKS).bind(executions).bind(visits).bind(slots).fetch_all(&mut *on).await? {
+    let executions: Vec<Uuid> = ids.iter().map(|id| uuid(id.execution)).collect();
+    let visits: Vec<i64> = ids.iter().map(|id| i64::from(id.visit)).collect();
+    let slots: Vec<i64> = ids.iter().map(|id| i64::from(id.slot)).collect();
+    for found in sqlx::query(sql).bind(executions).bind(visits).bind(slots).fetch_all(&mut *on).await? {
         let epoch: Option<i64> = found.try_get("epoch")?;
         let grip = match epoch {
             Some(epoch) => Some(Grip {

@@ -8,16 +8,19 @@
 mod batch;
 mod engines;
 mod error;
+mod hold;
 mod lease;
 mod listen;
 mod load;
 mod moving;
 mod open;
 mod options;
+mod parts;
 mod read;
 mod row;
 mod save;
 mod search;
+mod witness;
 mod writer;
 
 pub use engines::EngineRow;
@@ -25,8 +28,8 @@ pub use open::Schema;
 pub use options::PostgresOptions;
 
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
-    Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use sqlx::PgPool;
@@ -57,6 +60,10 @@ struct Shared {
     id: Uuid,
     turns: Mutex<lease::Turns>,
     bell: Notify,
+    /// Which history the database holds.
+    lineage: Uuid,
+    /// The last commit that this process, or one here before it, has seen there.
+    seen: AtomicU64,
     counters: Counters,
 }
 
@@ -173,6 +180,18 @@ impl Store for Postgres {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.shared.next_due().await
+    }
+
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.shared.hold(&hold).await
+    }
+
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        self.shared.held().await
+    }
+
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        self.shared.unhold(since).await
     }
 
     async fn rung(&self) {

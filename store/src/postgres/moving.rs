@@ -2,30 +2,31 @@
 
 use super::{
     Postgres, Shared,
-    batch::divide,
     error::unavailable,
+    hold,
+    parts::divide,
     row::{self, big, short, small},
-    save::{self, Touched},
+    save::{self, Before, Touched},
 };
 use crate::{
-    Error, Sequence, TaskId,
+    Epoch, Error, Sequence, TaskId,
     memory::{Held, State},
     transfer::{
         Counts,
-        export::Lines,
-        import::{Reader, fits, refused},
+        export::{Lines, Source, moved, not_free},
+        import::{Reader, fits, refused, restored},
         line::{DocumentLine, EntryLine, Line, RecordLine, TaskLine},
     },
 };
 use sqlx::{PgConnection, Row as _};
-use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-};
+use std::io::{Read, Write};
 
 /// Rows fetched, or written, in one go.
 const PAGE: i64 = 1_000;
 const CHUNK: usize = 1_000;
+
+/// A process that has not spoken for so long is gone.
+const SILENT_MS: u64 = 15_000;
 
 const RECORDS: &str = "SELECT id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, \
     requested_by, created_at, updated_at, attributes, body FROM executions WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2";
@@ -39,18 +40,47 @@ const EMPTY: &str = "SELECT sequence = 0 AND NOT EXISTS (SELECT FROM executions)
     FROM head FOR UPDATE";
 /// Whoever reads or writes the export may take a while.
 const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+const EPOCH: &str = "SELECT last_value FROM epochs";
+const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epochs";
 const OWNERS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
 
 impl Postgres {
     /// Writes everything to `out`, as of one commit; others go on meanwhile. Counts what was written.
     ///
     /// # Errors
+    /// [`Error::Refused`] when the store is to move and is held, or other processes are at work;
     /// [`Error::Unavailable`] when the database is away or `out` cannot be written.
-    pub async fn export(&self, out: impl Write + Send) -> Result<Counts, Error> {
-        self.shared.export(out).await
+    pub async fn export(&self, out: impl Write + Send, source: Source) -> Result<Counts, Error> {
+        if source == Source::Moves {
+            if let Some(hold) = self.shared.held().await? {
+                return Err(not_free(&hold));
+            }
+            self.alone().await?;
+        }
+        self.shared.export(out, &source).await
     }
 
-    /// Reads an export into this database, which must hold nothing: all of it, or nothing.
+    /// Nobody else is at work.
+    async fn alone(&self) -> Result<(), Error> {
+        let engines = self.engines().await?;
+        let holder = self.holder();
+        let others = engines.iter().filter(|engine| !engine.ended && engine.silent_ms < SILENT_MS);
+        let others: Vec<String> = others
+            .filter(|engine| !holder.ends_with(&engine.id.to_string()))
+            .map(|engine| format!("{}/{}", engine.name, engine.id))
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "to move a store, stop its servers first; at work, or killed a moment ago: {}",
+            others.join(", ")
+        );
+        Err(Error::Refused { why })
+    }
+
+    /// Reads an export into this database, which must hold nothing: all of it, or nothing. It is held then, unless the store
+    /// that was exported is.
     ///
     /// # Errors
     /// [`Error::Refused`] when the database holds something, or the export is cut off or changed, with the line.
@@ -64,20 +94,25 @@ fn failed(error: sqlx::Error) -> Error {
 }
 
 impl Shared {
-    async fn export(&self, out: impl Write + Send) -> Result<Counts, Error> {
+    async fn export(&self, out: impl Write + Send, source: &Source) -> Result<Counts, Error> {
         let mut on = self.pool.begin().await.map_err(failed)?;
         let frozen = sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
         frozen.execute(&mut *on).await.map_err(failed)?;
         sqlx::query(PATIENT).execute(&mut *on).await.map_err(failed)?;
         let sequence: i64 =
             sqlx::query_scalar("SELECT sequence FROM head").fetch_one(&mut *on).await.map_err(failed)?;
-        let mut lines = Lines::begin(out, Sequence(small(sequence)))?;
+        let epoch: i64 = sqlx::query_scalar(EPOCH).fetch_one(&mut *on).await.map_err(failed)?;
+        let mut lines = Lines::begin(out, Sequence(small(sequence)), Epoch(small(epoch)))?;
         let mut counts = Counts::default();
         export_records(&mut on, &mut lines, &mut counts).await?;
         export_journal(&mut on, &mut lines, &mut counts).await?;
         export_tasks(&mut on, &mut lines, &mut counts).await?;
         export_documents(&mut on, &mut lines, &mut counts).await?;
-        lines.end(counts)
+        match source {
+            Source::Stays => {}
+            Source::Moves => self.hold(&moved()).await?,
+        }
+        lines.end(counts, source)
     }
 
     async fn import(&self, from: impl Read + Send) -> Result<Counts, Error> {
@@ -93,8 +128,9 @@ impl Shared {
         let mut last = Sequence(0);
         while let Some((number, line)) = lines.next(&chunk.counts)? {
             match line {
-                Line::Header { sequence, .. } => {
+                Line::Header { sequence, epoch, .. } => {
                     last = Sequence(sequence);
+                    sqlx::query(EPOCHS).bind(big(epoch).max(1)).execute(&mut *on).await.map_err(failed)?;
                     divide(&mut on, Sequence(0), last).await.map_err(failed)?;
                 }
                 line => chunk.take(line).map_err(|why| refused(number, &why))?,
@@ -105,6 +141,9 @@ impl Shared {
         }
         chunk.save(&mut on).await?;
         sqlx::query(OWNERS).execute(&mut *on).await.map_err(failed)?;
+        if !lines.moved() {
+            hold::hold_on(&mut on, &restored(last)).await.map_err(failed)?;
+        }
         let head = sqlx::query("UPDATE head SET sequence = $1").bind(big(last.0));
         head.execute(&mut *on).await.map_err(failed)?;
         on.commit().await.map_err(failed)?;
@@ -158,8 +197,7 @@ impl Chunk {
     }
 
     async fn save(&mut self, on: &mut PgConnection) -> Result<(), Error> {
-        let none = BTreeMap::new();
-        let saved = save::save(on, &self.state, &self.touched, Sequence(0), &none).await;
+        let saved = save::save(on, &self.state, &self.touched, Sequence(0), &Before::default()).await;
         saved.map_err(|error| Error::Refused {
             why: format!("the database does not take the export: {error}"),
         })?;

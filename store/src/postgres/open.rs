@@ -1,21 +1,25 @@
 //! Opening: the schema and its version, the place of this process, and what runs beside.
 
 use super::{
-    Counters, Postgres, PostgresOptions, Shared, engines, error::unavailable, lease::Turns, listen,
+    Counters, Postgres, PostgresOptions, Shared, engines,
+    error::{Tries, passes, unavailable},
+    lease::Turns,
+    listen,
     writer::Writer,
 };
 use crate::{Error, random};
 use sqlx::{
-    Executor as _, PgPool, Row as _,
+    Connection as _, Executor as _, PgConnection, PgPool, Row as _,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{
     str::FromStr as _,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
+use uuid::Uuid;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
@@ -45,16 +49,24 @@ impl Postgres {
     /// [`Error::Unavailable`] when it cannot be reached.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let pool = pool(&options)?;
+        reach(&pool, &options).await?;
         migrate(&pool, &options).await?;
         let id = random::name().map_err(|why| Error::Unavailable { why })?;
-        let shared = Arc::new(Shared {
+        let mut shared = Shared {
             pool,
             id,
             turns: Mutex::new(Turns::default()),
             bell: Notify::new(),
+            lineage: Uuid::nil(),
+            seen: AtomicU64::new(0),
             counters: Counters::default(),
             options,
-        });
+        };
+        shared.lineage = shared.lineage().await?;
+        shared.recall();
+        let shared = Arc::new(shared);
+        shared.settle().await?;
+        shared.compare().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
         let (inbox, requests) = mpsc::channel(INBOX);
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
@@ -82,6 +94,7 @@ impl Postgres {
     /// # Errors
     /// [`Error::Unavailable`] when the database is away; leases then lapse by themselves.
     pub async fn close(&self) -> Result<(), Error> {
+        self.shared.remember();
         let ended = self.shared.end().await;
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
@@ -100,10 +113,12 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
     let connect = PgConnectOptions::from_str(&options.url)
         .map_err(|error| Error::Refused { why: format!("the database's URL: {error}") })?;
     let millis = options.statement.as_millis().to_string();
+    let lock = if options.statement.is_zero() { "600000" } else { &millis };
     let connect = connect.application_name(&format!("tenure {}", options.name)).options([
         ("search_path", options.schema.as_str()),
         ("statement_timeout", &millis),
-        ("lock_timeout", &millis),
+        ("lock_timeout", lock),
+        ("client_min_messages", "warning"),
         // Whoever stands still with the lock of commits in hand bars all others.
         ("idle_in_transaction_session_timeout", STANDSTILL_MS),
     ]);
@@ -112,6 +127,25 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         .acquire_timeout(Duration::from_secs(5))
         .test_before_acquire(false)
         .connect_lazy_with(connect))
+}
+
+/// Waits for a database that is away, as long as for everything else: both may have been started at once.
+async fn reach(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
+    let mut tries = Tries::within(options.patience);
+    let mut told = false;
+    let connect = pool.connect_options();
+    // Not through the pool, which says no more than that it has waited in vain.
+    while let Err(error) = PgConnection::connect_with(&connect).await {
+        let (host, port) = (connect.get_host(), connect.get_port());
+        if !passes(&error) || !tries.again().await {
+            return Err(Error::Unavailable { why: format!("the database at {host}:{port}: {error}") });
+        }
+        if !told {
+            tracing::warn!(host, port, %error, patience = ?options.patience, "the database is away; waiting for it");
+            told = true;
+        }
+    }
+    Ok(())
 }
 
 /// Brings the schema up to date, unless the database is of a version that this one does not understand.
@@ -148,7 +182,11 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
     // What a later version has added is no concern of this one, as long as it says so.
     let mut known = Migrator { ..clone_of(&MIGRATIONS) };
     known.set_ignore_missing(true);
-    known.run(pool).await.map_err(refused)
+    // As long as they take, and as long as another process's take: only what bars others is not waited for without end.
+    let patient = self::pool(&PostgresOptions { statement: Duration::ZERO, ..options.clone() })?;
+    let done = known.run(&patient).await.map_err(refused);
+    patient.close().await;
+    done
 }
 
 fn clone_of(migrations: &'static Migrator) -> Migrator {

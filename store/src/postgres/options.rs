@@ -1,6 +1,6 @@
 //! How a process uses the database.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// How a process uses the database. Start from `PostgresOptions::at(url)`.
 #[derive(Clone)]
@@ -19,6 +19,9 @@ pub struct PostgresOptions {
     pub patience: Duration,
     /// How often this process says that it lives. Default 5 s.
     pub beat: Duration,
+    /// The file in which this process keeps how far it has seen the database, so that one that was set back is noticed.
+    /// Default none.
+    pub witness: Option<PathBuf>,
 }
 
 impl PostgresOptions {
@@ -32,6 +35,7 @@ impl PostgresOptions {
             statement: Duration::from_secs(15),
             patience: Duration::from_secs(30),
             beat: Duration::from_secs(5),
+            witness: None,
         }
     }
 }

@@ -26,10 +26,11 @@ const DOCUMENTS_TO: &str = "SELECT collection, id, version, body FROM documents 
     AND ($3::text IS NULL OR id > $3) AND id < $5 AND starts_with(id, $2) ORDER BY id LIMIT $4";
 const TASKS: &str =
     "SELECT execution, visit, slot, due, body FROM tasks WHERE execution = $1 ORDER BY visit, slot";
-const NEXT_DUE: &str = "SELECT min(available) FROM tasks";
+const NEXT_DUE: &str =
+    "SELECT CASE WHEN NOT EXISTS (SELECT FROM hold) THEN (SELECT min(available) FROM tasks) END";
 const HEALTH: &str = "SELECT h.sequence, pg_database_size(current_database()) AS bytes, \
-    CASE WHEN c.reltuples > 100000 THEN c.reltuples::bigint ELSE (SELECT count(*) FROM tasks) END AS tasks \
-    FROM head h, pg_class c WHERE c.oid = 'tasks'::regclass";
+    CASE WHEN c.reltuples > 100000 THEN c.reltuples::bigint ELSE (SELECT count(*) FROM tasks) END AS tasks, \
+    hold.since, hold.why FROM pg_class c, head h LEFT JOIN hold ON true WHERE c.oid = 'tasks'::regclass";
 
 impl Shared {
     pub(super) async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
@@ -143,6 +144,7 @@ impl Shared {
                     sequence: Sequence(number("sequence")),
                     disk_bytes: number("bytes"),
                     tasks: number("tasks"),
+                    held: super::hold::held(&found).ok(),
                     ..counted
                 }
             }

@@ -19,7 +19,7 @@ impl Shared {
             .retried(|| async move {
                 let mut sql = QueryBuilder::new("SELECT ");
                 sql.push(row::RECORD).push(" FROM executions WHERE ");
-                push(&mut sql, query);
+                push(&mut sql, query, true);
                 if let Some(after) = after {
                     sql.push(" AND id > ").push_bind(uuid(after));
                 }
@@ -40,33 +40,26 @@ fn column(field: &str) -> Option<&'static str> {
         .find(|column| *column == field)
 }
 
-fn push(sql: &mut QueryBuilder<Postgres>, query: &Query) {
+/// Adds what `query` means. `must` says that it has to be so, and is not one of several ways: then an index of its own leads there.
+fn push(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
     match query {
         Query::All => _ = sql.push("true"),
         // No text there has one.
         Query::Is { value: text, .. } | Query::Begins { with: text, .. } if text.contains('\0') => {
             _ = sql.push("false");
         }
-        Query::And(all) => joined(sql, all, " AND ", "true"),
-        Query::Or(any) => joined(sql, any, " OR ", "false"),
+        Query::And(all) => joined(sql, all, (" AND ", "true"), must),
+        Query::Or(any) => match states(any).filter(|_| must) {
+            Some(states) => standing(sql, |sql| _ = sql.push("state = ANY(").push_bind(states).push(")")),
+            None => joined(sql, any, (" OR ", "false"), false),
+        },
         Query::Not(one) => {
             // What is unknown, such as a comparison with a reason that there is not, is not so.
             sql.push("NOT coalesce(");
-            push(sql, one);
+            push(sql, one, false);
             sql.push(", false)");
         }
-        Query::Is { field, value } if field == "open" => match value.as_str() {
-            "true" => _ = sql.push("open"),
-            "false" => _ = sql.push("NOT open"),
-            _ => _ = sql.push("false"),
-        },
-        Query::Is { field, value } => match column(field) {
-            Some(column) => _ = sql.push(column).push(" = ").push_bind(value.clone()),
-            None => {
-                let wanted = BTreeMap::from([(field.clone(), vec![value.clone()])]);
-                sql.push("attributes @> ").push_bind(Json(wanted));
-            }
-        },
+        Query::Is { field, value } => is(sql, field, value, must),
         Query::Begins { field, with } if field == "open" => {
             sql.push("starts_with(open::text, ").push_bind(with.clone()).push(")");
         }
@@ -92,10 +85,53 @@ fn push(sql: &mut QueryBuilder<Postgres>, query: &Query) {
             sql.push(" AND id < ").push_bind(uuid(ExecutionId::first_at(*until))).push(")");
         }
         Query::Updated { from, until } => {
-            sql.push("(updated_at >= ").push_bind(big(from.0));
-            sql.push(" AND updated_at < ").push_bind(big(until.0)).push(")");
+            let between = |sql: &mut QueryBuilder<Postgres>| {
+                sql.push("(updated_at >= ").push_bind(big(from.0));
+                sql.push(" AND updated_at < ").push_bind(big(until.0)).push(")");
+            };
+            if must { standing(sql, between) } else { between(sql) }
         }
     }
+}
+
+fn is(sql: &mut QueryBuilder<Postgres>, field: &str, value: &str, must: bool) {
+    match (field, column(field)) {
+        ("open", _) => match value {
+            "true" => _ = sql.push("open"),
+            "false" => _ = sql.push("NOT open"),
+            _ => _ = sql.push("false"),
+        },
+        ("state", _) if must => standing(sql, |sql| _ = sql.push("state = ").push_bind(value.to_owned())),
+        (_, Some(column)) => _ = sql.push(column).push(" = ").push_bind(value.to_owned()),
+        (_, None) => {
+            let wanted = BTreeMap::from([(field.to_owned(), vec![value.to_owned()])]);
+            sql.push("attributes @> ").push_bind(Json(wanted));
+        }
+    }
+}
+
+/// That it is among those of which `says` holds, by what stands apart since it changes with every transition.
+fn standing(sql: &mut QueryBuilder<Postgres>, says: impl FnOnce(&mut QueryBuilder<Postgres>)) {
+    sql.push("id IN (SELECT id FROM standing WHERE ");
+    says(sql);
+    sql.push(")");
+}
+
+/// The states that are asked for, if nothing else is.
+fn states(any: &[Query]) -> Option<Vec<String>> {
+    let state = |one: &Query| match one {
+        Query::Is { field, value } if field == "state" && !value.contains('\0') => Some(value.clone()),
+        Query::All
+        | Query::And(_)
+        | Query::Or(_)
+        | Query::Not(_)
+        | Query::Is { .. }
+        | Query::Begins { .. }
+        | Query::Has { .. }
+        | Query::Made { .. }
+        | Query::Updated { .. } => None,
+    };
+    any.iter().map(state).collect::<Option<Vec<_>>>().filter(|states| !states.is_empty())
 }
 
 /// That one of the values of an attribute is as follows; to be closed with a parenthesis.
@@ -104,7 +140,12 @@ fn values(sql: &mut QueryBuilder<Postgres>, field: &str) {
     sql.push_bind(field.to_owned()).push(", '[]'::jsonb)) v WHERE ");
 }
 
-fn joined(sql: &mut QueryBuilder<Postgres>, all: &[Query], by: &'static str, none: &'static str) {
+fn joined(
+    sql: &mut QueryBuilder<Postgres>,
+    all: &[Query],
+    (by, none): (&'static str, &'static str),
+    must: bool,
+) {
     if all.is_empty() {
         sql.push(none);
         return;
@@ -114,7 +155,7 @@ fn joined(sql: &mut QueryBuilder<Postgres>, all: &[Query], by: &'static str, non
         if place > 0 {
             sql.push(by);
         }
-        push(sql, query);
+        push(sql, query, must);
     }
     sql.push(")");
 }

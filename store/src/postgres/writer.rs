@@ -88,6 +88,8 @@ impl Writer {
                     return Ok(answers);
                 }
                 Ok(Written::Before) => return decided.take().ok_or_else(lost),
+                // What the commits rest on may be gone; whether it is, their conditions say.
+                Ok(Written::Back | Written::Raced) => {}
                 Ok(Written::Unregistered) => {
                     let why = "this process is no longer among those that may write: another has ended it; start it again";
                     return Err(Failed::Away(Error::Unavailable { why: why.into() }));

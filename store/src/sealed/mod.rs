@@ -14,8 +14,8 @@ pub use folder::{Destroyed, KeyFolder};
 pub use unopened::Unopened;
 
 use crate::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Page,
-    Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
 };
 use async_trait::async_trait;
 use cipher::Envelope;
@@ -305,6 +305,18 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.inner.next_due().await
+    }
+
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.inner.hold(hold).await
+    }
+
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        self.inner.held().await
+    }
+
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        self.inner.unhold(since).await
     }
 
     async fn rung(&self) {

@@ -4,7 +4,12 @@ use crate::{
     Commit, Embedded, Entry, ExecutionId, Key, Options, Put, Record, Report, Revision, Sequence, Store, Task,
     TaskId, Timestamp, Write,
 };
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// Small files and short waits.
 pub(super) fn options() -> Options {
@@ -114,5 +119,25 @@ fn copy_any(from: &Path, to: &Path) {
         }
     } else if from.exists() {
         fs::copy(from, to).unwrap();
+    }
+}
+
+/// Bytes that a test can read after the writer is gone.
+#[derive(Clone, Default)]
+pub(super) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
     }
 }

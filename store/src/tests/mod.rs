@@ -7,6 +7,7 @@ mod differential;
 mod dump;
 mod faults;
 mod format;
+mod holding;
 mod killed;
 mod kit;
 mod lifecycle;

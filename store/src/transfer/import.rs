@@ -5,12 +5,13 @@ use super::{
     line::{FORMAT, LINE_LIMIT, Line, VERSION},
 };
 use crate::{
-    BODY_LIMIT, Error, Record, Sequence, TaskId,
+    BODY_LIMIT, Error, Hold, Record, Sequence, TaskId,
     embedded::{
         IMPORTING, codec, deliveries,
         envelope::Kind,
-        key,
+        held, key,
         lock::Lock,
+        open::RESTORED_OPENS,
         segment,
         snapshot::{self, Extent},
     },
@@ -25,7 +26,8 @@ use std::{
     path::Path,
 };
 
-/// Makes a store in `dir` from an export. The store appears only once the export's digest has been found right.
+/// Makes a store in `dir` from an export. The store appears only once the export's digest has been found right. It is held, unless
+/// the one that was exported is.
 ///
 /// # Errors
 /// [`Error::Refused`] when the folder is not empty, or the export is cut off, changed, or of a newer format, with the
@@ -103,6 +105,8 @@ fn clear(dir: &Path) -> io::Result<()> {
             fs::remove_dir_all(folder)?;
         }
     }
+    deliveries::remove(dir)?;
+    held::remove(dir)?;
     fs::remove_file(dir.join(IMPORTING))
 }
 
@@ -112,11 +116,12 @@ pub(crate) struct Reader<R> {
     sha: Sha256,
     line: Vec<u8>,
     number: u64,
+    moved: bool,
 }
 
 impl<R: Read> Reader<R> {
     pub(crate) fn new(from: R) -> Self {
-        Self { from: BufReader::new(from), sha: Sha256::new(), line: Vec::new(), number: 0 }
+        Self { from: BufReader::new(from), sha: Sha256::new(), line: Vec::new(), number: 0, moved: false }
     }
 
     /// The next line with its number, the header first; `None` at the end, where the digest was right, and `counts` what
@@ -139,8 +144,9 @@ impl<R: Read> Reader<R> {
                     return Err(refused(number, &why));
                 }
             }
-            Line::Trailer { counts: wanted, sha256 } if number > 1 => {
+            Line::Trailer { counts: wanted, sha256, moved } if number > 1 => {
                 self.trailer(wanted, sha256, counts).map_err(|why| refused(number, &why))?;
+                self.moved = *moved;
                 return Ok(None);
             }
             Line::Record(_) | Line::Entry(_) | Line::Task(_) | Line::Document(_) if number > 1 => {}
@@ -155,6 +161,11 @@ impl<R: Read> Reader<R> {
         }
         self.sha.update(&self.line);
         Ok(Some((number, found)))
+    }
+
+    /// Whether the store that was exported is held, as the end of the export says.
+    pub(crate) fn moved(&self) -> bool {
+        self.moved
     }
 
     fn trailer(&mut self, wanted: &Counts, sha256: &str, counts: &Counts) -> Result<(), String> {
@@ -176,9 +187,16 @@ struct Import {
     writer: snapshot::Writer,
     counts: Counts,
     sequence: Sequence,
+    epoch: u64,
     guards: HashSet<String>,
+    moved: bool,
     deliveries: Vec<(TaskId, Sequence, u32)>,
     row: Vec<u8>,
+}
+
+/// Why a store is held that was made from an export while the one that was exported goes on.
+pub(crate) fn restored(sequence: Sequence) -> Hold {
+    Hold::begun(format!("it was made from an export as of commit {}", sequence.0))
 }
 
 pub(crate) fn refused(line: u64, why: &str) -> Error {
@@ -191,7 +209,9 @@ impl Import {
             writer: snapshot::Writer::create(dir)?,
             counts: Counts::default(),
             sequence: Sequence(0),
+            epoch: 0,
             guards: HashSet::new(),
+            moved: false,
             deliveries: Vec::new(),
             row: Vec::new(),
         })
@@ -202,12 +222,16 @@ impl Import {
         while let Some((number, line)) = lines.next(&self.counts)? {
             self.line(line).map_err(|why| refused(number, &why))?;
         }
+        self.moved = lines.moved();
         Ok(())
     }
 
     fn line(&mut self, line: Line) -> Result<(), String> {
         match line {
-            Line::Header { sequence, .. } => self.sequence = Sequence(sequence),
+            Line::Header { sequence, epoch, .. } => {
+                self.sequence = Sequence(sequence);
+                self.epoch = epoch;
+            }
             Line::Trailer { .. } => return Err("the trailer comes last".into()),
             Line::Record(line) => self.record(&line.record()?)?,
             Line::Entry(line) => {
@@ -224,9 +248,7 @@ impl Import {
                 let (task, since, deliveries) = line.task()?;
                 fits(&task.body)?;
                 self.up_to(since)?;
-                if deliveries > 0 {
-                    self.deliveries.push((task.id, since, deliveries));
-                }
+                self.deliveries.push((task.id, since, deliveries));
                 self.put(key::task(task.id), |out, key| codec::put_task(out, key, &task, since))?;
                 self.counts.tasks += 1;
             }
@@ -281,8 +303,17 @@ impl Import {
     }
 
     fn finish(self, dir: &Path) -> io::Result<Counts> {
-        deliveries::write(dir, self.deliveries.into_iter())?;
-        let extent = Extent { applied: self.sequence, touched: self.sequence, opens: 0, rows: 0 };
+        let least = u32::from(!self.moved);
+        let counted = self.deliveries.into_iter().map(|(task, since, count)| (task, since, count.max(least)));
+        let (file, _) = deliveries::write(dir, counted.filter(|(.., count)| *count > 0))?;
+        file.sync_all()?;
+        if !self.moved {
+            held::write(dir, &restored(self.sequence))?;
+        }
+        // The first opening gives out epochs above all of the export's; of a store that goes on, also above those it gives out since.
+        let since = if self.moved { 0 } else { RESTORED_OPENS };
+        let opens = (self.epoch >> 32).saturating_add(since);
+        let extent = Extent { applied: self.sequence, touched: self.sequence, opens, rows: 0 };
         self.writer.finish(dir, extent)?;
         Ok(self.counts)
     }

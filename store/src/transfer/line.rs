@@ -22,6 +22,9 @@ pub(crate) enum Line {
         format: String,
         version: u32,
         sequence: u64,
+        /// The last fencing token that was given out; what reads this gives out greater ones.
+        #[serde(default)]
+        epoch: u64,
     },
     Record(Box<RecordLine>),
     Entry(EntryLine),
@@ -31,6 +34,9 @@ pub(crate) enum Line {
     Trailer {
         counts: Counts,
         sha256: String,
+        /// The store that was exported is held since: nobody goes on with what is in here but who reads it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        moved: bool,
     },
 }
 

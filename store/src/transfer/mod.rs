@@ -11,7 +11,7 @@ pub(crate) mod import;
 pub(crate) mod line;
 
 pub use check::{CheckReport, check};
-pub use export::{export, export_folder};
+pub use export::{Source, export, export_folder};
 pub use import::{import, verify};
 
 use std::fmt;

@@ -8,7 +8,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use store::{Commit, Key, Put, Store, postgres::PostgresOptions};
+use store::{
+    Commit, Error, Key, Put, Store,
+    postgres::{Postgres, PostgresOptions},
+};
 use tests::{
     postgres::{Cluster, Disk, installed},
     proxy::Proxy,
@@ -67,5 +70,29 @@ async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
             assert!(found.is_some(), "{writer}-{n} was acknowledged and is lost");
         }
     }
+    store.close().await.unwrap();
+}
+
+/// Both may have been started at once. Who is told to wait for less is told that it is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_starts_before_its_database_waits_for_it() {
+    let Some(bin) = installed() else { return };
+    let mut cluster = Cluster::start(bin, Disk::Synced).unwrap();
+    let options = PostgresOptions { connections: 3, ..PostgresOptions::at(cluster.url()) };
+    cluster.kill();
+    let hasty = PostgresOptions { patience: Duration::from_millis(100), ..options.clone() };
+    let refused = Postgres::open(hasty).await.map(drop);
+    let at = format!("127.0.0.1:{}", cluster.port());
+    assert!(matches!(&refused, Err(Error::Unavailable { why }) if why.contains(&at)), "{refused:?}");
+
+    let started = Instant::now();
+    let up = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cluster.up().unwrap();
+    };
+    let (opened, ()) = tokio::join!(Postgres::open(options), up);
+
+    let store = opened.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(300) && store.health().await.writable);
     store.close().await.unwrap();
 }

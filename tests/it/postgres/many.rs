@@ -9,9 +9,13 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Entry, Error, ExecutionId, Key, Put, Read, Sequence, Store, Timestamp, postgres::PostgresOptions,
+    Commit, Entry, Error, ExecutionId, Key, Put, Read, Sequence, Store, Task, TaskId, Timestamp,
+    postgres::PostgresOptions,
 };
-use tests::proxy::Proxy;
+use tests::{
+    postgres::{Cluster, installed},
+    proxy::Proxy,
+};
 
 /// Of two that have read the same, one commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,6 +108,38 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     store.close().await.unwrap();
 }
 
+/// S08. Others are told of what a process hands back, and of what it still held when it took its leave: they have it at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
+    let Some(options) = options() else { return };
+    let (one, two) = (opened(&options).await, opened(&options).await);
+    let (now, hour) = (Timestamp(1_000), Duration::from_secs(3_600));
+    let id = TaskId { execution: ExecutionId::new(now, [3; 10]), visit: 1, slot: 0 };
+    let schedule = vec![Task { id, due: now, body: Vec::new() }];
+    one.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
+    let told = async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.rung()).await;
+    let taken = async || one.lease(&one.holder(), now, hour, 10).await.unwrap().remove(0);
+    let nobody_has_it = async |deliveries: u32| {
+        assert!(told(5_000).await.is_ok(), "nobody was told");
+        let lease = two.lease(&two.holder(), now, hour, 10).await.unwrap().remove(0);
+        assert_eq!((lease.task.id, lease.deliveries), (id, deliveries));
+        two.release(id, lease.epoch, now, lease.deliveries - 1).await.unwrap();
+    };
+
+    let lease = taken().await;
+    while told(300).await.is_ok() {}
+    one.release(id, lease.epoch, now, 0).await.unwrap();
+    nobody_has_it(1).await;
+
+    let lease = taken().await;
+    while told(300).await.is_ok() {}
+    one.close().await.unwrap();
+    nobody_has_it(2).await;
+    let late = two.renew(id, lease.epoch, now.after(hour)).await;
+    assert!(matches!(late, Err(Error::Fenced { .. })), "{late:?}");
+    two.close().await.unwrap();
+}
+
 fn entry(writer: u64, event: &str) -> Entry {
     Entry {
         sequence: Sequence(0),
@@ -115,4 +151,38 @@ fn entry(writer: u64, event: &str) -> Entry {
         to: String::new(),
         detail: Vec::new(),
     }
+}
+
+/// What is forgotten leaves its table empty, and the table goes; what is still kept, or written to, stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
+    let Some(options) = options() else { return };
+    let store = opened(&options).await;
+    let one = |n: u64| Commit { journal: vec![entry(n, "said")], ..Commit::default() };
+    store.commit(one(1)).await.unwrap();
+    let sql = |sql: &str| {
+        let cluster = Cluster::shared(installed().unwrap()).unwrap();
+        cluster.sql(&format!("SET search_path = {}; {sql}", options.schema)).unwrap()
+    };
+    let parts = || {
+        let names = "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND \
+             relname LIKE 'journal\\_%' AND relnamespace = current_schema()::regnamespace";
+        sql(names)
+    };
+    // Each half of a part makes the next.
+    for at in [4_999_999, 10_000_000, 14_999_999, 24_999_999] {
+        sql(&format!("UPDATE head SET sequence = {at}"));
+        store.commit(one(at)).await.unwrap();
+    }
+    assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3");
+    assert!(store.tidy().await.unwrap().is_empty(), "nothing is empty and full");
+
+    sql("DELETE FROM journal WHERE sequence > 10000000 AND sequence < 20000000");
+    assert_eq!(store.tidy().await.unwrap(), ["journal_1"]);
+
+    assert_eq!(parts(), "journal_0 journal_2 journal_3", "the next one is empty and not full");
+    let left = store.history(None, 100).await.unwrap().items.len();
+    assert_eq!(left, 3);
+    store.commit(one(5)).await.unwrap();
+    store.close().await.unwrap();
 }

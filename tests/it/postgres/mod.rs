@@ -3,9 +3,12 @@
 mod chaos;
 mod conforming;
 mod failover;
+mod held;
 mod many;
 mod moving;
+mod rolling;
 mod served;
+mod under_way;
 mod versions;
 
 use std::sync::Arc;

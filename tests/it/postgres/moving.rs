@@ -6,7 +6,7 @@ use store::{
     Commit, Embedded, Entry, Error, ExecutionId, Filter, Options, Record, Store, Task, TaskId, Timestamp,
     conformance::Twins,
     postgres::{Postgres, PostgresOptions},
-    transfer,
+    transfer::{self, Source},
 };
 use tests::postgres::schema;
 
@@ -30,9 +30,10 @@ async fn all(
 }
 
 /// What has been delivered before is delivered as such, wherever it is by then.
-async fn delivered(store: &dyn Store, id: TaskId) -> u32 {
+async fn delivered(store: &dyn Store, id: TaskId) -> (u32, u64) {
     let leases = store.lease("w", Timestamp(u64::MAX / 4), Duration::from_millis(1), 1_000).await.unwrap();
-    leases.iter().find(|lease| lease.task.id == id).unwrap().deliveries
+    let lease = leases.iter().find(|lease| lease.task.id == id).unwrap();
+    (lease.deliveries, lease.epoch.0)
 }
 
 /// Versions, revisions and sequences are kept, so what was read before is still as it was read.
@@ -48,21 +49,24 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let waiting = TaskId { execution: ExecutionId::new(Timestamp(5), [9; 10]), visit: 1, slot: 0 };
     let schedule = vec![Task { id: waiting, due: Timestamp(7), body: b"{}".to_vec() }];
     first.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
-    assert_eq!(delivered(&*first, waiting).await, 1);
+    let (once, epoch) = delivered(&*first, waiting).await;
+    assert_eq!(once, 1);
     let before = all(&*first).await;
     let (out, back) = (dir.path().join("out.jsonl"), dir.path().join("back.jsonl"));
-    let counts = transfer::export(&first, File::create(&out).unwrap()).await.unwrap();
+    let counts = transfer::export(&first, File::create(&out).unwrap(), Source::Moves).await.unwrap();
     first.close().await.unwrap();
     assert_eq!(transfer::verify(File::open(&out).unwrap()).unwrap(), counts);
 
     let postgres = opened(&options).await;
     assert_eq!(postgres.import(File::open(&out).unwrap()).await.unwrap(), counts);
     assert_eq!(all(&*postgres).await, before);
-    assert_eq!(delivered(&*postgres, waiting).await, 2, "the delivery before counts");
+    let (twice, above) = delivered(&*postgres, waiting).await;
+    assert_eq!(twice, 2, "the delivery before counts");
+    assert!(above > epoch, "targets have seen {epoch}, and {above} is not above it");
     let again = postgres.import(File::open(&out).unwrap()).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("empty one")), "{again:?}");
     let sequence = postgres.health().await.sequence;
-    assert_eq!(postgres.export(File::create(&back).unwrap()).await.unwrap(), counts);
+    assert_eq!(postgres.export(File::create(&back).unwrap(), Source::Moves).await.unwrap(), counts);
     let next = postgres.commit(Commit { retire: vec![waiting], ..Commit::default() }).await.unwrap();
     assert_eq!(next.sequence.0, sequence.0 + 1, "it goes on where it was");
     postgres.close().await.unwrap();
@@ -84,7 +88,7 @@ async fn an_export_that_was_cut_or_changed_leaves_the_database_empty() {
         twins.sequence(6).await.unwrap();
     }
     let file = dir.path().join("out.jsonl");
-    transfer::export(&store, File::create(&file).unwrap()).await.unwrap();
+    transfer::export(&store, File::create(&file).unwrap(), Source::Stays).await.unwrap();
     store.close().await.unwrap();
     let whole = std::fs::read(&file).unwrap();
     let mut changed = whole.clone();

@@ -13,6 +13,7 @@ pub mod mutate;
 pub mod nodes;
 pub mod people;
 pub mod report;
+pub mod scale;
 pub mod trouble;
 pub mod wire;
 pub mod world;

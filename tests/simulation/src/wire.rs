@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Key, Lease, Memory,
-    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Memory, Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -228,6 +228,15 @@ impl Store for Wire {
     }
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.pass(self.shared.truth.next_due()).await
+    }
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.pass(self.shared.truth.hold(hold)).await
+    }
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        self.pass(self.shared.truth.held()).await
+    }
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        self.pass(self.shared.truth.unhold(since)).await
     }
     async fn health(&self) -> Health {
         self.shared.truth.health().await

@@ -38,6 +38,10 @@ pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
 pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
 /// GPU memory was not cleared as far as policy wants.
 pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
+/// No hook has this name.
+pub const HOOK_MISSING: &str = "hook.missing";
+/// The hook is at work.
+pub const HOOK_PENDING: &str = "hook.pending";
 /// An isolation probe got through.
 pub const PROBE_FAILED: &str = "isolation.probe_failed";
 /// The tenant's key is not there.
@@ -72,6 +76,8 @@ pub const TERMINATING: &str = "object.terminating";
 pub const QUOTA_DRIFTED: &str = "quota.drifted";
 /// The record key of a tenant cannot be destroyed.
 pub const RECORD_KEYS: &str = "records.keys";
+/// The target does not let us do it.
+pub const DENIED: &str = "platform.denied";
 /// A call was sent and no answer came.
 pub const NO_ANSWER: &str = "platform.no_answer";
 /// The target refused the request.
@@ -82,6 +88,8 @@ pub const DRAINING: &str = "workloads.draining";
 pub const UNREADABLE: &str = "platform.unreadable";
 /// The target could not be reached or had a failure of its own.
 pub const UNAVAILABLE: &str = "platform.unavailable";
+/// The target knows no such thing, or cannot do it.
+pub const UNSUPPORTED: &str = "platform.unsupported";
 /// The workload is saving its work.
 pub const CHECKPOINTING: &str = "workload.checkpointing";
 /// A node of the workload still answers, so nothing of it may be removed by force.
@@ -136,6 +144,11 @@ pub const ALL: &[(&str, &str)] = &[
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
     ),
     (SCRUB_FAILED, "the GPUs stay barred: read the report, reset them or swap the node, then retry"),
+    (HOOK_MISSING, "name the hook in the file of targets and start the server again, then retry"),
+    (
+        HOOK_PENDING,
+        "nothing: the hook is at work and is asked again; if it lasts, look at what stands behind it",
+    ),
     (
         PROBE_FAILED,
         "the tenant is not isolated: read the probe's transcript, mend the named guard; do not hand over",
@@ -160,10 +173,15 @@ pub const ALL: &[(&str, &str)] = &[
     (OBJECT_FOREIGN, "somebody else made an object of this name: rename or remove theirs, then retry"),
     (OBJECT_MISSING, "something removed what an earlier step made: restore it or cancel the execution"),
     (TERMINATING, "nothing at first; if it lasts, look for finalizers that nobody clears"),
+    (DENIED, "give Tenure's account at the target the permission that the message names, then retry"),
     (NO_ANSWER, "nothing: the target is asked what became of the call before it is sent again"),
     (REFUSED, "read the message: the target does not accept the request as it is"),
     (UNAVAILABLE, "check that the target runs and can be reached; it is retried by itself"),
     (UNREADABLE, "the backend's version does not fit: compare versions of Tenure and of the target"),
+    (
+        UNSUPPORTED,
+        "the target's version or set-up lacks what is asked: see what it needs in the backend's page, then retry",
+    ),
     (
         QUOTA_DRIFTED,
         "somebody else sets this limit too: find out who by the object's field managers, let one of you do it, then retry",

@@ -130,6 +130,13 @@ pub trait Kubernetes: Debug + Send + Sync {
     /// The object as it stands, if there is one.
     async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
 
+    /// What holds the object while it is being deleted, in words for people: finalizers, contents, a failing controller. `None`
+    /// when it is not being deleted, or where the target cannot say.
+    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+        let (_, _) = (place, stamp);
+        Ok(None)
+    }
+
     /// Asks for the deletion of the object with this identity. Success means asked, not gone; an object that is gone
     /// already is success, one with another identity is `object.changed`.
     async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
@@ -207,5 +214,9 @@ pub(super) async fn remove(
             Some(_) => {}
         }
     }
-    Err(look_again(codes::TERMINATING))
+    let mut error = look_again(codes::TERMINATING);
+    if let Some(held) = kubernetes.held_by(place, stamp).await? {
+        error.message = held;
+    }
+    Err(error)
 }

@@ -7,6 +7,7 @@
 pub mod codes;
 mod estate;
 mod gpus;
+mod hooks;
 mod identity;
 mod isolation;
 mod keys;
@@ -33,6 +34,7 @@ pub use gpus::{
     DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
     SetGpuLayout,
 };
+pub use hooks::{Hook, HookOutput, Hooks, RunHook, UndoHook};
 pub use identity::{
     CreateIdentity, CredentialReference, DeleteIdentity, Identity, PublishCredentials, RevokeCredentials,
 };

@@ -29,6 +29,9 @@ pub struct Stamp {
     pub undo: bool,
     /// How long the target has to answer.
     pub deadline: Duration,
+    /// True when nothing may change: the target answers as if it had done what is asked, and does not. Such a call is
+    /// remembered by nobody; the same key may come in earnest later.
+    pub dry_run: bool,
 }
 
 impl Stamp {
@@ -45,7 +48,14 @@ impl Stamp {
             epoch: call.epoch,
             undo: call.undo,
             deadline: ANSWER_WITHIN,
+            dry_run: false,
         }
+    }
+
+    /// The same, of a call that changes nothing and is answered as if it had.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        Self { dry_run: true, ..self.clone() }
     }
 
     /// The stamp of one part of an action that makes several things: each part has its own key, and takes effect once.

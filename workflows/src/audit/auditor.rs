@@ -161,7 +161,10 @@ impl Auditor {
             Some(_) => self.engine.show(id).await.ok(),
             None => None,
         };
-        let stands = stands.map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
+        // Of one that only another version of the software can read, no plan is known until people were asked about it.
+        let stands = stands
+            .filter(|(_, shown)| !shown.digest.0.is_empty())
+            .map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
         Ok(Known { record, cases: self.engine.approval_cases(id).await?, stands })
     }
 

@@ -1,5 +1,29 @@
-//! What serves the capabilities: today a simulated world, the GPU facts of this machine by NVML, and the keys of sealed records.
+//! What serves the capabilities: real targets, each behind a feature of its own, and a simulated world for whatever is not named
+//! in the file of targets; the GPU facts of this machine by NVML, and the keys of sealed records.
 
+#[cfg(feature = "exec")]
+pub mod exec;
+pub mod hooks;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 pub mod nvml;
+#[cfg(feature = "pkcs11")]
+pub mod pkcs11;
 pub mod records;
+pub mod routed;
+#[cfg(feature = "s3")]
+pub mod s3;
+#[cfg(any(feature = "pkcs11", feature = "s3", feature = "vault"))]
+mod setting;
 pub mod simulated;
+#[cfg(feature = "slurm")]
+pub mod slurm;
+pub mod targets;
+#[cfg(feature = "vault")]
+pub mod vault;
+pub mod wire;
+
+#[cfg(any(feature = "pkcs11", feature = "s3", feature = "vault"))]
+pub use setting::SettingError;

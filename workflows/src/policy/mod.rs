@@ -9,7 +9,7 @@ mod capacity;
 mod contradictions;
 pub mod decisions;
 mod document;
-pub mod duration;
+pub use crate::duration;
 mod evaluate;
 mod examples;
 mod explain;

@@ -377,6 +377,7 @@ fn stamp() -> crate::actuators::Stamp {
         epoch: store::Epoch(0),
         undo: false,
         deadline: engine::MINUTE,
+        dry_run: false,
     }
 }
 

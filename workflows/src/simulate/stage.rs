@@ -200,7 +200,7 @@ impl Stage {
         self.stamps += 1;
         let step = format!("scheduler/{of}/{}", self.stamps);
         let (key, epoch, deadline) = (step.clone(), Epoch(1), ANSWER_WITHIN);
-        Stamp { action, step, key, epoch, undo: false, deadline }
+        Stamp { action, step, key, epoch, undo: false, deadline, dry_run: false }
     }
 
     /// How the cluster knows a workload.

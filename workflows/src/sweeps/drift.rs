@@ -67,6 +67,7 @@ async fn check(
             epoch: Epoch(0),
             undo: false,
             deadline: ANSWER_WITHIN,
+            dry_run: false,
         };
         match read_limits(engine.platform(), &of, &stamp).await {
             Ok(found) => differences(&wanted, &found).into_iter().for_each(|what| {

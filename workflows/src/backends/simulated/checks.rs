@@ -24,7 +24,8 @@ pub(super) fn check(state: &State, request: &Request) -> Result<Response, Action
         | System::Backups
         | System::Registry
         | System::Logs
-        | System::Network => {
+        | System::Network
+        | System::Hooks => {
             let (guard, stands) = guard(state, request);
             let held = stands && !scripted(request);
             let answer = if held { "refused" } else { "not refused" };

@@ -21,6 +21,7 @@ use std::{
 pub struct LocalWorld {
     state: Mutex<State>,
     player: Mutex<Player>,
+    judge: Mutex<oracle::Judge>,
     journal: Option<Arc<Journal>>,
 }
 
@@ -41,7 +42,7 @@ impl LocalWorld {
         for request in &requests {
             let _answered_before = state.perform(request);
         }
-        Ok(Self { state: Mutex::new(state), player: Mutex::default(), journal: Some(Arc::new(journal)) })
+        Ok(Self { state: Mutex::new(state), journal: Some(Arc::new(journal)), ..Self::default() })
     }
 
     /// Another world, that stands as this one does and goes its own way from here on. Not kept in a file.
@@ -133,7 +134,8 @@ impl LocalWorld {
     /// What must never happen and did, one sentence each.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
-        oracle::violations(&self.state())
+        let state = self.state();
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).violations(&state)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -142,6 +144,11 @@ impl LocalWorld {
 
     /// Performs a request and keeps what it changed before it answers.
     async fn perform(&self, request: &Request) -> Result<Response, ActionError> {
+        if request.dry_run {
+            // Done to a copy that nobody keeps: no effect, no fence, no line in the file.
+            let mut copy = self.state().clone();
+            return copy.perform(request).0;
+        }
         let (answer, kept) = {
             let mut state = self.state();
             let journal = self.journal.as_ref();

@@ -8,6 +8,7 @@
 mod checks;
 mod estate;
 mod faults;
+mod hooks;
 mod journal;
 mod kubernetes;
 mod local;

@@ -39,34 +39,52 @@ impl Effect {
     }
 }
 
-/// What must never happen and did, one sentence each.
-pub(super) fn violations(state: &State) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut effects: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut epochs: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut owners: BTreeMap<&str, &Owner> = BTreeMap::new();
-    for effect in &state.trace {
-        let count = effects.entry(&effect.key).or_default();
+/// Judges the record as it grows: each effect is looked at once, however often it is asked.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    effects: usize,
+    refusals: usize,
+    counts: BTreeMap<String, u32>,
+    epochs: BTreeMap<String, u64>,
+    owners: BTreeMap<String, Owner>,
+    found: Vec<String>,
+    reused: Vec<String>,
+}
+
+impl Judge {
+    /// What must never happen and did, one sentence each.
+    pub(super) fn violations(&mut self, state: &State) -> Vec<String> {
+        for effect in state.trace.iter().skip(self.effects) {
+            self.weigh(effect);
+        }
+        self.effects = state.trace.len();
+        let later = state.refused.iter().skip(self.refusals);
+        let reused = later.filter(|refused| refused.code == codes::KEY_REUSED);
+        self.reused.extend(
+            reused
+                .map(|refused| format!("key {} came for two things, last {}", refused.key, refused.address)),
+        );
+        self.refusals = state.refused.len();
+        self.found.iter().chain(&self.reused).cloned().collect()
+    }
+
+    fn weigh(&mut self, effect: &Effect) {
+        let Effect { key, step, epoch, address, owner } = effect;
+        let count = self.counts.entry(key.clone()).or_default();
         *count += 1;
         if *count == 2 {
-            found.push(format!("key {} took effect more than once, last on {}", effect.key, effect.address));
+            self.found.push(format!("key {key} took effect more than once, last on {address}"));
         }
-        let newest = epochs.entry(&effect.step).or_default();
-        if effect.epoch < *newest {
-            let Effect { step, epoch, .. } = effect;
-            found.push(format!("step {step} acted at epoch {epoch} after it had acted at {newest}"));
+        let newest = self.epochs.entry(step.clone()).or_default();
+        if epoch < newest {
+            self.found.push(format!("step {step} acted at epoch {epoch} after it had acted at {newest}"));
         }
-        *newest = effect.epoch.max(*newest);
-        if let Some(owner) = &effect.owner {
-            let before = owners.insert(&effect.address, owner);
-            found.extend(before.and_then(|before| clash(&effect.address, before, owner)));
+        *newest = (*epoch).max(*newest);
+        if let Some(owner) = owner {
+            let before = self.owners.insert(address.clone(), owner.clone());
+            self.found.extend(before.and_then(|before| clash(address, &before, owner)));
         }
     }
-    let reused = state.refused.iter().filter(|refused| refused.code == codes::KEY_REUSED);
-    found.extend(
-        reused.map(|refused| format!("key {} came for two things, last {}", refused.key, refused.address)),
-    );
-    found
 }
 
 fn clash(node: &str, before: &Owner, now: &Owner) -> Option<String> {
@@ -105,8 +123,16 @@ mod tests {
 
     fn judged(trace: Vec<Effect>) -> Vec<String> {
         let mut state = State::default();
-        state.trace = trace;
-        violations(&state)
+        let mut judge = Judge::default();
+        let asked_at_each: Vec<_> = (0..trace.len())
+            .map(|upto| {
+                state.trace = trace[..=upto].to_vec();
+                judge.violations(&state)
+            })
+            .collect();
+        let asked_once = Judge::default().violations(&state);
+        assert_eq!(asked_at_each.last(), Some(&asked_once));
+        asked_once
     }
 
     /// No code that accepts calls is asked, so a fault of that code is seen.

@@ -73,5 +73,6 @@ pub(super) fn owned(cluster: &str, node: &str, tenant: &str, owner_epoch: u64) -
         tenant: tenant.to_owned(),
         spec: json!(of),
         precondition_uid: None,
+        dry_run: false,
     }
 }

@@ -1,7 +1,7 @@
 //! A world in another process, over HTTP.
 
 use super::{Request, Response, World};
-use crate::actuators::codes;
+use crate::{actuators::codes, backends::wire};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::time::Duration;
@@ -34,24 +34,18 @@ impl RemoteWorld {
 impl World for RemoteWorld {
     async fn call(&self, request: Request) -> Result<Response, ActionError> {
         let deadline = Duration::from_millis(request.deadline_ms);
+        let about = format!("{} {}", request.action, request.address());
+        let changing = request.verb.changes() && !request.dry_run;
         let sent = self.client.post(&self.call).timeout(deadline).json(&request).send().await;
-        let answer = sent.map_err(|e| trouble(&request, &e))?;
-        if answer.status().is_client_error() {
-            let said = format!("{}: {}", answer.status(), answer.text().await.unwrap_or_default());
-            return Err(ActionError::permanent(codes::REFUSED, said));
+        let answer = sent.map_err(|e| wire::failure(&e, &about, changing))?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        if !status.is_success() {
+            let said = answer.text().await.unwrap_or_default();
+            let refused = wire::refusal(status, &headers, &said, changing);
+            return Err(refused.unwrap_or_else(|| wire::unreadable(status, changing)));
         }
-        let answer: Result<Response, ActionError> = answer.json().await.map_err(|e| trouble(&request, &e))?;
-        answer
-    }
-}
-
-/// Before it was sent, or where nothing can have happened, a failure may pass; after, nobody knows.
-fn trouble(request: &Request, error: &reqwest::Error) -> ActionError {
-    let harmless = error.is_connect() || error.is_builder() || !request.verb.changes();
-    let said = format!("{} {}: {error}", request.action, request.address());
-    if harmless {
-        ActionError::transient(codes::UNAVAILABLE, said)
-    } else {
-        ActionError::unknown(codes::NO_ANSWER, said)
+        let bytes = answer.bytes().await.map_err(|e| wire::failure(&e, &about, changing))?;
+        let answer: Result<Result<Response, ActionError>, _> = serde_json::from_slice(&bytes);
+        answer.map_err(|e| wire::unreadable(format!("{about}: {e}"), changing))?
     }
 }

@@ -78,6 +78,7 @@ impl Simulated {
             tenant: ask.tenant.to_owned(),
             spec: ask.spec,
             precondition_uid: ask.uid.map(ToOwned::to_owned),
+            dry_run: stamp.dry_run,
         };
         self.world.call(request).await
     }

@@ -55,6 +55,8 @@ pub enum System {
     Network,
     /// Machines as hardware.
     Machines,
+    /// What hooks did.
+    Hooks,
 }
 
 /// What is asked.
@@ -143,6 +145,14 @@ pub struct Request {
     /// Only if it is this very object.
     #[serde(default)]
     pub precondition_uid: Option<String>,
+    /// Answer as if, and change nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Request {

@@ -43,6 +43,7 @@ pub(super) fn beginning(start: &StartWorkload, name: &str) -> Request {
             "workspace": start.workload.workspace, "active": true, "pods": true, "gpus": start.gpus, "weight": weight,
         }),
         precondition_uid: None,
+        dry_run: false,
     }
 }
 

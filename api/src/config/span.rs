@@ -1,0 +1,48 @@
+//! Spans of time as settings are written.
+
+use serde::{Deserialize, Serialize, de::Error as _};
+use std::time::Duration;
+use workflows::policy::duration;
+
+/// A span of time, written like `30s` or `1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&duration::show(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong =
+            || D::Error::custom(format!("{text:?} is no span of time: write it like `30s` or `1h30m`"));
+        duration::parse(&text).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// How long something is kept; `None` is for ever and written `never`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept(pub(crate) Option<Duration>);
+
+impl Serialize for Kept {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(span) => out.serialize_str(&duration::show(span)),
+            None => out.serialize_str("never"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Kept {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let wrong = || D::Error::custom(format!("{text:?} says neither how long, like `400d`, nor `never`"));
+        duration::parse(&text).map(|span| Self(Some(span))).ok_or_else(wrong)
+    }
+}

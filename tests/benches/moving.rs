@@ -1,0 +1,21 @@
+//! `cargo bench -p tests --bench moving [-- COUNT]`: 10,000 executions in every condition are exported from the embedded store
+//! while they are under way, imported into PostgreSQL, and go on to their ends: beside a twin that stayed, and one that
+//! moves back half way. Prints counts by condition, bytes, how long each part took and how long nothing could be used.
+
+use std::process::ExitCode;
+use store::postgres::PostgresOptions;
+use tests::{
+    moving,
+    postgres::{Cluster, Disk, installed},
+};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Some(bin) = installed() else { return ExitCode::SUCCESS };
+    let count = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(10_000);
+    let cluster = Cluster::start(bin, Disk::Synced).expect("a server");
+    let dir = tempfile::tempdir().expect("a folder");
+    let moved = moving::run(dir.path(), &PostgresOptions::at(cluster.url()), count).await;
+    println!("{moved}");
+    if moved.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,168 @@
+//! A machine with GPUs, in a folder: the stand-in under both libraries' names, and the file in which the GPUs are.
+
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::{
+    env,
+    fs::{self, OpenOptions},
+    io::{Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+use tests::calls::Calls;
+use workflows::{
+    actuators::{ReadGpuLayout, Stamp},
+    backends::nvml::{LocalNode, NvmlTarget},
+};
+
+pub const CLUSTER: &str = "c1";
+pub const NODE: &str = "n1";
+
+pub struct Bench {
+    pub folder: PathBuf,
+    _own: Option<TempDir>,
+}
+
+/// The library, as it was built with this binary.
+fn stand_in() -> PathBuf {
+    let own = env::current_exe().unwrap();
+    let built = own.parent().unwrap().join("libnvml_stand_in.so");
+    assert!(
+        built.is_file(),
+        "{} is not there: build it with `cargo build -p nvml-stand-in`, or all with `cargo test -p e2e`",
+        built.display()
+    );
+    built
+}
+
+impl Bench {
+    /// A machine with these GPUs; `{}` has eight well ones.
+    pub fn new(state: Value) -> Self {
+        let own = tempfile::tempdir().unwrap();
+        let bench = Self { folder: own.path().to_owned(), _own: Some(own) };
+        for name in ["libnvidia-ml.so.1", "libcuda.so.1"] {
+            fs::copy(stand_in(), bench.folder.join(name)).unwrap();
+        }
+        fs::write(bench.folder.join("gpus.json"), state.to_string()).unwrap();
+        bench
+    }
+
+    /// The same machine, seen by another process.
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), _own: None }
+    }
+
+    /// One GPU, with these settings.
+    pub fn one(gpu: Value) -> Self {
+        Self::new(json!({ "gpus": [gpu] }))
+    }
+
+    /// Changes the GPUs behind the back of the driver's users.
+    pub fn edit(&self, change: impl FnOnce(&mut Value)) {
+        let path = self.folder.join("gpus.json");
+        let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        file.lock().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let mut state: Value = serde_json::from_str(&text).unwrap();
+        change(&mut state);
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.set_len(0).unwrap();
+        file.write_all(state.to_string().as_bytes()).unwrap();
+    }
+
+    /// The GPUs as they really are.
+    pub fn state(&self) -> Value {
+        let mut seen = Value::Null;
+        self.edit(|state| seen = state.clone());
+        seen
+    }
+
+    /// What was changed at the GPUs since it was last asked.
+    pub fn log(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.edit(|state| {
+            let log = state["log"].take();
+            lines =
+                log.as_array().into_iter().flatten().map(|line| line.as_str().unwrap().to_owned()).collect();
+        });
+        lines
+    }
+
+    /// Has a function fail.
+    pub fn fail(&self, function: &str, how: Value) {
+        self.edit(|state| {
+            if state["fail"].is_null() {
+                state["fail"] = json!({});
+            }
+            state["fail"][function] = how;
+        });
+    }
+
+    pub fn calm(&self) {
+        self.edit(|state| state["fail"] = json!({}));
+    }
+
+    /// Mode, and instances with what is in them, without the numbers that they got, of every GPU.
+    pub fn stands(&self) -> Value {
+        let state = self.state();
+        let gpus = state["gpus"].as_array().cloned().unwrap_or_default();
+        let each = gpus.iter().map(|gpu| {
+            let mut instances: Vec<Value> = gpu["instances"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| {
+                    let inside: Vec<&Value> =
+                        one["compute"].as_array().unwrap().iter().map(|ci| &ci["size"]).collect();
+                    json!([one["start"], one["profile"], inside])
+                })
+                .collect();
+            instances.sort_by_key(|one| one[0].as_u64());
+            json!({ "mode": [gpu["mig_current"], gpu["mig_pending"]], "instances": instances })
+        });
+        each.collect()
+    }
+
+    pub fn node(&self) -> LocalNode {
+        self.node_with(json!({}))
+    }
+
+    pub fn node_with(&self, more: Value) -> LocalNode {
+        LocalNode::connect(self.target(more)).unwrap()
+    }
+
+    pub fn target(&self, more: Value) -> NvmlTarget {
+        let mut settings = json!({
+            "cluster": CLUSTER, "node": NODE, "state": self.folder.join("node.json"),
+            "library": self.folder.join("libnvidia-ml.so.1"), "cuda_library": self.folder.join("libcuda.so.1"),
+            "looks_apart_ms": 1,
+            "layouts": { "mixed": ["3g.40gb", "2g.20gb", "1g.10gb"] },
+        });
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(settings).unwrap()
+    }
+}
+
+/// Stamps of steps, each of a later epoch than the one before.
+pub struct Stamps(Calls);
+
+impl Stamps {
+    pub async fn new() -> Self {
+        Self(Calls::new().await)
+    }
+
+    pub fn next(&mut self, state: &str) -> Stamp {
+        let call = self.0.next(state, false);
+        Stamp::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+    }
+
+    pub fn at(&self, state: &str, epoch: u64) -> Stamp {
+        let call = self.0.at(state, false, epoch);
+        Stamp::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+    }
+}
+
+pub fn code<T: std::fmt::Debug>(answer: Result<T, ActionError>) -> String {
+    answer.unwrap_err().code
+}

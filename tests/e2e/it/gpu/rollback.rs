@@ -1,0 +1,102 @@
+//! What is left when a change of a layout fails at any of its calls.
+
+use super::bench::{Bench, CLUSTER, NODE, Stamps};
+use serde_json::{Value, json};
+use workflows::actuators::Gpus;
+
+const CHANGING: [&str; 5] = [
+    "nvmlDeviceSetMigMode",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
+    "nvmlGpuInstanceDestroy",
+    "nvmlGpuInstanceCreateComputeInstance",
+    "nvmlComputeInstanceDestroy",
+];
+
+/// Two GPUs, one in halves and one whole.
+async fn furnished(stamps: &mut Stamps) -> Bench {
+    let bench = Bench::new(json!({ "gpus": [{}, {}] }));
+    bench.node().set_layout(CLUSTER, NODE, "gpus:3g.40gb,2g.20gb|off", &stamps.next("before")).await.unwrap();
+    bench
+}
+
+/// Every call that changes something fails once, before or after it took effect: all is as it was, or all is as was asked for.
+#[tokio::test]
+async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
+    let mut stamps = Stamps::new().await;
+    let (mut backs, mut fine) = (0, 0);
+    for function in CHANGING {
+        for (after, late) in (0..12).flat_map(|after| [(after, false), (after, true)]) {
+            let bench = furnished(&mut stamps).await;
+            let before = bench.stands();
+            bench.fail(function, json!({ "code": 999, "after": after, "times": 1, "late": late }));
+
+            let step = format!("{function}/{after}/{late}");
+            let layout = "gpus:4g.40gb,1g.10gb|3g.40gb";
+            let answer = bench.node().set_layout(CLUSTER, NODE, layout, &stamps.next(&step)).await;
+
+            match answer {
+                Ok(()) => {
+                    // It never came so far, and what is after that is not reached either.
+                    fine += 1;
+                    break;
+                }
+                Err(error) => {
+                    assert_eq!(error.code, "platform.unavailable", "{step}: {}", error.message);
+                    assert!(error.message.contains("put back as it was"), "{step}: {}", error.message);
+                    assert_eq!(bench.stands(), before, "{step}");
+                    backs += 1;
+                }
+            }
+        }
+    }
+    // One mode, two of each to go, three of each to come; each fails before and after.
+    assert_eq!((backs, fine), (22, CHANGING.len()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_back_is_told_as_it_stands() {
+    let mut stamps = Stamps::new().await;
+    let bench = furnished(&mut stamps).await;
+    bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "code": 23 }));
+    bench.fail("nvmlGpuInstanceDestroy", json!({ "code": 15, "after": 1 }));
+
+    let error = bench.node().set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("set")).await.unwrap_err();
+
+    assert_eq!(error.code, "gpu.layout_failed");
+    for part in ["could not be put back", "what stands", "profile"] {
+        assert!(error.message.contains(part), "{part}: {}", error.message);
+    }
+    let stands = bench.stands();
+    assert!(stands[0]["instances"] != json!([]), "{stands}");
+
+    // Mended, the same is asked for again, and comes to stand whole.
+    bench.calm();
+    bench.node().set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("again")).await.unwrap();
+    assert_eq!(bench.stands()[0]["instances"], json!([[0, 0, [7]]]));
+}
+
+/// The driver makes the instances, and the GPU does not list them: what schedulers count is not what was asked for.
+#[tokio::test]
+async fn a_gpu_that_lists_other_devices_than_it_has_is_put_back() {
+    let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
+    bench.fail("nvmlDeviceGetMigDeviceHandleByIndex", json!({ "code": 6 }));
+
+    let error = bench.node().set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.next("set")).await.unwrap_err();
+
+    assert_eq!(error.code, "gpu.layout_disagrees", "{}", error.message);
+    assert!(error.message.contains("7 instances stand, and the GPU lists 0 devices"), "{}", error.message);
+    assert_eq!(bench.stands(), json!([{ "mode": [0, 0], "instances": [] }]));
+}
+
+#[tokio::test]
+async fn without_permission_nothing_changes_and_it_is_said() {
+    let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
+    bench.fail("nvmlDeviceSetMigMode", json!({ "code": 4 }));
+
+    let error = bench.node().set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.next("set")).await.unwrap_err();
+
+    assert_eq!(error.code, "platform.denied");
+    assert!(error.message.contains("permission"), "{}", error.message);
+    let log: Value = json!(bench.log());
+    assert_eq!(log, json!([]));
+}

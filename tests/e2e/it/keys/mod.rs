@@ -1,0 +1,28 @@
+//! Key stores: Vault by a stand-in, PKCS#11 by a real token.
+
+mod pkcs11;
+mod subject;
+mod vault;
+
+use std::time::Duration;
+use store::Epoch;
+use workflows::actuators::{Stamp, Thing};
+
+const TENANT: &str = "acme";
+const NAME: &str = "t-acme";
+
+fn stamp(step: &str, epoch: u64) -> Stamp {
+    Stamp {
+        action: "test",
+        step: step.into(),
+        key: step.into(),
+        epoch: Epoch(epoch),
+        undo: false,
+        deadline: Duration::from_secs(20),
+        dry_run: false,
+    }
+}
+
+fn thing() -> Thing {
+    Thing::new("keys", "", "Key", NAME)
+}

@@ -1,0 +1,150 @@
+//! Tenants' keys in a token, by PKCS#11: SoftHSM, which keeps each object in a file of its own.
+//!
+//! The library learns from the environment which token it has, once for a process: each test here starts this program again
+//! for the part that uses it.
+
+use super::{
+    NAME, TENANT, stamp,
+    subject::{Behind, KeysOf},
+    thing,
+};
+use e2e::{
+    excuses::holds,
+    softhsm::{Token, files_inside, inside, labels_inside, tool},
+};
+use engine::Class;
+use std::{fs, path::PathBuf, time::Duration};
+use tests::kit;
+use workflows::{
+    actuators::{Estate, Eyes, Keys, Stamp, codes},
+    backends::pkcs11::{Pkcs11, Pkcs11Target},
+};
+
+fn target() -> Pkcs11Target {
+    let of = |name| inside(name).expect("this runs in a process with a token");
+    Pkcs11Target {
+        module: PathBuf::from(of("PKCS11_MODULE")),
+        token: of("PKCS11_TOKEN"),
+        pin_file: PathBuf::from(of("PKCS11_PIN_FILE")),
+    }
+}
+
+/// S82. The key's file is gone from the token, and what it wrapped is unwrapped by no key that is left.
+#[test]
+fn a_destroyed_key_unwraps_nothing() {
+    let Some(token) = Token::new() else { return };
+    token.run("keys::pkcs11::in_a_process_with_a_token_a_destroyed_key_unwraps_nothing");
+    assert_eq!(token.labels(), Vec::<String>::new());
+    assert_eq!(token.files(), 1, "what was wrapped is kept as evidence, and nothing else");
+}
+
+#[tokio::test]
+#[ignore = "started by another test, in a process with a token"]
+async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
+    let hsm = Pkcs11::connect(&target()).unwrap();
+    let (one, off) = (stamp("one", 1), stamp("offboard", 1));
+    hsm.create(NAME, TENANT, &Stamp { dry_run: true, ..one.clone() }).await.unwrap();
+    assert_eq!((hsm.read(NAME, &one).await.unwrap(), files_inside()), (None, 0));
+    hsm.create("t-other", "other", &one).await.unwrap();
+    hsm.create(NAME, TENANT, &one).await.unwrap();
+    hsm.create(NAME, TENANT, &one).await.unwrap();
+    let (found, safety) = hsm.read(NAME, &one).await.unwrap().unwrap();
+    assert_eq!((found.tenant.as_str(), found.step.as_str()), (TENANT, "one"));
+    assert!(!safety.exportable && !safety.allow_plaintext_backup, "{found:?}");
+    assert_eq!((labels_inside().len(), files_inside()), (2, 4), "two keys, and what each wrapped");
+    let probe = hsm.probe_isolation(TENANT, &one).await.unwrap();
+    assert!(probe.held, "{}", probe.transcript);
+    let alive = hsm.undecryptable(&thing(), &one).await.unwrap();
+    assert!(!alive.held && alive.transcript.contains("key t-acme unwraps"), "{}", alive.transcript);
+
+    let surveyed = hsm.survey("keys", TENANT, Eyes::Verifier, &off).await.unwrap();
+    assert_eq!((surveyed.len(), &surveyed[0].uid), (1, &found.uid));
+    hsm.remove(&thing(), &found.uid, &Stamp { dry_run: true, ..off.clone() }).await.unwrap();
+    assert_eq!(labels_inside().len(), 2);
+    hsm.remove(&thing(), &found.uid, &off).await.unwrap();
+    hsm.remove(&thing(), &found.uid, &off).await.unwrap();
+
+    assert_eq!((labels_inside(), files_inside()), (vec!["t-other".to_owned()], 3));
+    assert_eq!(hsm.look(&thing(), Eyes::Verifier, &off).await.unwrap(), None);
+    let dead = hsm.undecryptable(&thing(), &off).await.unwrap();
+    assert!(dead.held && dead.transcript.contains("none of the 1 keys"), "{}", dead.transcript);
+
+    let undo = Stamp { undo: true, ..one.clone() };
+    let (other, _) = hsm.read("t-other", &one).await.unwrap().unwrap();
+    hsm.destroy("t-other", &other, &undo).await.unwrap();
+    assert_eq!(files_inside(), 1);
+}
+
+/// Marks, epochs, twins and strangers, in one process with a token of its own.
+#[test]
+fn keys_of_others_are_left_alone_and_what_a_token_refuses_is_classed() {
+    let Some(token) = Token::new() else { return };
+    token.run("keys::pkcs11::in_a_process_with_a_token_others_are_left_alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test, in a process with a token"]
+async fn in_a_process_with_a_token_others_are_left_alone() {
+    let hsm = Pkcs11::connect(&target()).unwrap();
+    let one = stamp("one", 5);
+    let pin = target().pin_file;
+    fs::write(&pin, "9999\n").unwrap();
+    let error = hsm.read(NAME, &one).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::DENIED), "{}", error.message);
+    assert!(!error.message.contains("9999"));
+    fs::write(&pin, "1234\n").unwrap();
+    assert_eq!(hsm.read(NAME, &one).await.unwrap(), None);
+    let made = tool(&["--keygen", "--key-type", "AES:32", "--label", NAME, "--id", "0a", "--extractable"]);
+    assert_eq!(labels_inside(), [NAME], "{made}");
+    hsm.create(NAME, TENANT, &one).await.unwrap();
+    let (found, safety) = hsm.read(NAME, &one).await.unwrap().unwrap();
+    assert_eq!((found.tenant.as_str(), safety.exportable), ("", true));
+    assert_eq!(found.uid, "unmarked-0a");
+    hsm.destroy(NAME, &found, &one).await.unwrap();
+    assert_eq!(labels_inside().len(), 0);
+
+    let twins = (0..8).map(|n| {
+        let (hsm, one) = (hsm.clone(), stamp(&format!("twin-{n}"), 5));
+        tokio::spawn(async move { hsm.create(NAME, TENANT, &one).await })
+    });
+    for twin in twins.collect::<Vec<_>>() {
+        twin.await.unwrap().unwrap();
+    }
+    assert_eq!(labels_inside().len(), 1, "eight at once make one");
+    let (found, _) = hsm.read(NAME, &one).await.unwrap().unwrap();
+    let fenced = hsm.create(NAME, TENANT, &Stamp { step: found.step.clone(), ..stamp("", 4) }).await;
+    assert_eq!(fenced.unwrap_err().code, codes::FENCED);
+    let stale = hsm.remove(&thing(), "another", &one).await.unwrap_err();
+    assert_eq!((stale.code.as_str(), labels_inside().len()), (codes::OBJECT_CHANGED, 1));
+    let nowhere = Pkcs11::connect(&Pkcs11Target { token: "none".into(), ..target() }).unwrap();
+    let error = nowhere.read(NAME, &one).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (Class::Transient, codes::UNAVAILABLE));
+}
+
+/// Looks at the token with OpenSC's tool.
+struct Tool;
+
+impl Behind for Tool {
+    fn there(&self, name: &str) -> bool {
+        labels_inside().iter().any(|label| label == name)
+    }
+
+    fn vanish(&self, name: &str) {
+        let _gone_before = tool(&["--delete-object", "--type", "secrkey", "--label", name]);
+    }
+}
+
+#[test]
+fn keys_in_a_token_hold_what_actuators_promise() {
+    let Some(token) = Token::new() else { return };
+    token.run("keys::pkcs11::in_a_process_with_a_token_keys_hold_what_actuators_promise");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test, in a process with a token"]
+async fn in_a_process_with_a_token_keys_hold_what_actuators_promise() {
+    let hsm = Pkcs11::connect(&target()).unwrap();
+    let subject = KeysOf::new("pkcs11 (SoftHSM)", hsm, Tool, None, Duration::ZERO);
+
+    holds(&kit::run(&subject).await);
+}

@@ -1,0 +1,255 @@
+//! Tenants' keys in Vault's transit engine. What answers is a stand-in: no Vault can be installed from a distribution.
+
+use super::{
+    NAME, TENANT, stamp,
+    subject::{Behind, KeysOf},
+    thing,
+};
+use e2e::excuses::holds;
+use engine::Class;
+use reqwest::{Client, Method};
+use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
+use tempfile::NamedTempFile;
+use tests::{
+    kit::{
+        self,
+        proxy::{Asked, Proxy},
+    },
+    vault::{Rights, StandIn},
+};
+use workflows::{
+    actuators::{Estate, Eyes, Keys, Stamp, codes},
+    backends::vault::{Vault, VaultTarget},
+};
+
+const MARK: &str = "tenure/keys/t-acme";
+
+fn token(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+struct Stage {
+    server: StandIn,
+    vault: Vault,
+    target: VaultTarget,
+    token: NamedTempFile,
+    _others: Vec<NamedTempFile>,
+}
+
+async fn stage() -> Stage {
+    let tokens = [("platform", Rights::All), ("verifier", Rights::Read), ("outsider", Rights::Nothing)];
+    let server = StandIn::start(&tokens).await.unwrap();
+    let [platform, verifier, outsider] = ["platform", "verifier", "outsider"].map(token);
+    let path = |file: &NamedTempFile| file.path().to_owned();
+    let target = VaultTarget {
+        endpoint: server.url(),
+        namespace: None,
+        mount: "transit".into(),
+        marks_mount: "secret".into(),
+        marks_path: "tenure/keys".into(),
+        token_file: path(&platform),
+        verifier_token_file: Some(path(&verifier)),
+        outsider_token_file: Some(path(&outsider)),
+        ca_file: None,
+    };
+    let vault = Vault::connect(&target).unwrap();
+    Stage { server, vault, target, token: platform, _others: vec![verifier, outsider] }
+}
+
+impl Stage {
+    /// The same Vault with other settings.
+    fn with(&self, change: impl FnOnce(&mut VaultTarget)) -> Vault {
+        let mut target = self.target.clone();
+        change(&mut target);
+        Vault::connect(&target).unwrap()
+    }
+}
+
+/// S82. Made so that it can never leave, and gone for good: what was encrypted before stays so for everybody.
+#[tokio::test]
+async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
+    let on = stage().await;
+    let (one, off) = (stamp("one", 1), stamp("offboard", 1));
+    on.vault.create(NAME, TENANT, &Stamp { dry_run: true, ..one.clone() }).await.unwrap();
+    assert_eq!(on.server.keys(), Vec::<String>::new());
+    on.vault.create(NAME, TENANT, &one).await.unwrap();
+    on.vault.create(NAME, TENANT, &one).await.unwrap();
+    let (found, safety) = on.vault.read(NAME, &one).await.unwrap().unwrap();
+    assert_eq!((found.tenant.as_str(), found.step.as_str()), (TENANT, "one"));
+    assert!(!safety.exportable && !safety.allow_plaintext_backup);
+    let probe = on.vault.probe_isolation(TENANT, &one).await.unwrap();
+    assert!(probe.held, "{}", probe.transcript);
+    let alive = on.vault.undecryptable(&thing(), &one).await.unwrap();
+    assert!(!alive.held && alive.transcript.contains("succeeded"), "{}", alive.transcript);
+
+    let surveyed = on.vault.survey("keys", TENANT, Eyes::Verifier, &off).await.unwrap();
+    assert_eq!((surveyed.len(), &surveyed[0].uid), (1, &found.uid));
+    on.vault.remove(&thing(), &found.uid, &Stamp { dry_run: true, ..off.clone() }).await.unwrap();
+    assert_eq!(on.server.keys(), [NAME]);
+    on.vault.remove(&thing(), &found.uid, &off).await.unwrap();
+    on.vault.remove(&thing(), &found.uid, &off).await.unwrap();
+
+    assert_eq!(on.server.keys(), Vec::<String>::new());
+    assert_eq!(on.vault.look(&thing(), Eyes::Verifier, &off).await.unwrap(), None);
+    let dead = on.vault.undecryptable(&thing(), &off).await.unwrap();
+    assert!(dead.held && dead.transcript.contains("kept since before"), "{}", dead.transcript);
+    assert!(dead.transcript.contains("encryption key not found"), "{}", dead.transcript);
+}
+
+/// As an undo it takes its mark along; nothing is left of a key that never held anything.
+#[tokio::test]
+async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
+    let on = stage().await;
+    let undo = Stamp { undo: true, ..stamp("one", 1) };
+    on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+    let (found, _) = on.vault.read(NAME, &undo).await.unwrap().unwrap();
+    assert!(found.may_be_removed(TENANT, &undo) && on.server.metadata(MARK).is_some());
+    assert!(!found.may_be_removed(TENANT, &Stamp { undo: true, ..stamp("two", 1) }));
+
+    on.vault.destroy(NAME, &found, &undo).await.unwrap();
+
+    assert_eq!((on.server.keys().len(), on.server.metadata(MARK)), (0, None));
+    on.vault.create(NAME, TENANT, &stamp("one", 2)).await.unwrap();
+    let late = on.vault.destroy(NAME, &found, &stamp("two", 1)).await.unwrap_err();
+    assert_eq!(late.code, codes::OBJECT_CHANGED, "another key of the name");
+    assert_eq!(on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap_err().code, codes::FENCED);
+}
+
+#[tokio::test]
+async fn a_key_that_could_be_copied_is_told_and_one_without_a_mark_is_nobodys() {
+    let on = stage().await;
+    on.server.plant(NAME, true);
+
+    on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+
+    let (found, safety) = on.vault.read(NAME, &stamp("one", 1)).await.unwrap().unwrap();
+    assert!(safety.exportable);
+    assert_eq!((found.tenant.as_str(), on.server.metadata(MARK)), ("", None));
+}
+
+/// Only Vault's own word for absence is believed: not a wrong path, not a proxy, not a seal, not a lack of rights.
+#[tokio::test]
+async fn nothing_but_absence_is_read_as_absence() {
+    let on = stage().await;
+    let one = stamp("one", 1);
+    on.vault.create(NAME, TENANT, &one).await.unwrap();
+    let wrong_mount = on.with(|target| target.mount = "elsewhere".into());
+    let away = on.with(|target| target.endpoint = "http://127.0.0.1:1".into());
+    let outsider = on.with(|target| target.token_file = target.outsider_token_file.clone().unwrap());
+
+    for (vault, class, code) in [
+        (&wrong_mount, Class::Permanent, codes::UNSUPPORTED),
+        (&away, Class::Transient, codes::UNAVAILABLE),
+        (&outsider, Class::Permanent, codes::DENIED),
+    ] {
+        let error = vault.read(NAME, &one).await.unwrap_err();
+        assert_eq!((error.class, error.code.as_str()), (class, code), "{}", error.message);
+        let error = vault.undecryptable(&thing(), &one).await.unwrap_err();
+        assert_eq!(error.code, code, "a failure proves nothing: {}", error.message);
+    }
+    on.server.seal(true);
+    let error = on.vault.read(NAME, &one).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (Class::Transient, codes::UNAVAILABLE));
+    assert!(error.message.contains("sealed"), "{}", error.message);
+    on.server.seal(false);
+    assert!(on.vault.read(NAME, &one).await.unwrap().is_some());
+    let blind = on.with(|target| target.verifier_token_file = None);
+    let refused = blind.look(&thing(), Eyes::Verifier, &one).await.unwrap_err();
+    assert!(refused.message.contains("verifier_token_file"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn a_token_that_is_renewed_is_used_at_the_next_call_and_shown_to_nobody() {
+    let on = stage().await;
+    on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+    on.server.only_token("renewed");
+    let denied = on.vault.read(NAME, &stamp("one", 1)).await.unwrap_err();
+    assert_eq!(denied.code, codes::DENIED);
+    assert!(!format!("{:?} {denied:?}", on.vault).contains("\"platform\""));
+
+    write(on.token.path(), "renewed\n");
+
+    assert!(on.vault.read(NAME, &stamp("one", 1)).await.unwrap().is_some());
+    write(on.token.path(), "");
+    let empty = on.vault.read(NAME, &stamp("one", 1)).await.unwrap_err();
+    assert!(
+        empty.message.contains("token_file: ") && empty.message.contains("is empty"),
+        "{}",
+        empty.message
+    );
+}
+
+#[tokio::test]
+async fn each_namespace_has_keys_of_its_own() {
+    let on = stage().await;
+    let (one, other) = (stamp("one", 1), on.with(|target| target.namespace = Some("teams/ml".into())));
+    on.vault.create(NAME, TENANT, &one).await.unwrap();
+
+    assert_eq!(other.read(NAME, &one).await.unwrap(), None);
+    assert_eq!(other.survey("keys", TENANT, Eyes::Platform, &one).await.unwrap(), vec![]);
+    other.create(NAME, TENANT, &one).await.unwrap();
+
+    assert_eq!(on.server.keys(), [NAME, "teams/ml:t-acme"]);
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+}
+
+impl Behind for Arc<StandIn> {
+    fn there(&self, name: &str) -> bool {
+        self.keys().iter().any(|key| key == name)
+    }
+
+    fn vanish(&self, name: &str) {
+        StandIn::vanish(self, name);
+    }
+}
+
+/// A making is of several calls. Lost is the one that makes the key, as that decides.
+fn changes(asked: &Asked) -> bool {
+    let key = asked.target.contains("/transit/keys/") && !asked.target.ends_with("/config");
+    key && asked.method != Method::GET
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_vault_hold_what_actuators_promise() {
+    let Stage { server, target, token, _others, .. } = stage().await;
+    let client = Client::builder().no_proxy().build().unwrap();
+    let proxy = Proxy::with(&server.url(), client, changes).await.unwrap();
+    let vault = Vault::connect(&VaultTarget { endpoint: proxy.url(), ..target }).unwrap();
+    // Transit tells the second in which a key was made.
+    let apart = Duration::from_millis(1_010);
+    let subject = KeysOf::new("vault (a stand-in)", vault, Arc::new(server), Some(proxy), apart);
+
+    holds(&kit::run(&subject).await);
+    drop(token);
+}
+
+/// Broken off after any of its calls, a making is ended by its repeat, and a destruction by its own.
+#[tokio::test]
+async fn whatever_call_is_the_last_to_arrive_a_repeat_ends_the_work() {
+    let Stage { server, target, .. } = &stage().await;
+    let undo = Stamp { undo: true, ..stamp("one", 1) };
+    for last in 1..9 {
+        let proxy = Proxy::before(&server.url()).await.unwrap();
+        let vault = Vault::connect(&VaultTarget { endpoint: proxy.url(), ..target.clone() }).unwrap();
+        for n in 0..last {
+            // The proxy goes down after the next call that can change something.
+            proxy.trouble(kit::Trouble::HalfDone).await.unwrap();
+            let broken = vault.create(NAME, TENANT, &stamp("one", 1)).await;
+            assert!(broken.as_ref().is_err_and(|e| e.class != Class::Permanent) || n > 0, "{broken:?}");
+            proxy.trouble(kit::Trouble::Calm).await.unwrap();
+        }
+        vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+        let (found, _) = vault.read(NAME, &undo).await.unwrap().unwrap();
+        assert_eq!((found.tenant.as_str(), found.step.as_str()), (TENANT, "one"));
+        proxy.trouble(kit::Trouble::HalfDone).await.unwrap();
+        let _broken_off = vault.destroy(NAME, &found, &undo).await;
+        proxy.trouble(kit::Trouble::Calm).await.unwrap();
+        vault.destroy(NAME, &found, &undo).await.unwrap();
+        assert_eq!((server.keys().len(), server.metadata(MARK)), (0, None));
+    }
+}

@@ -1,0 +1,143 @@
+//! The conformance kit over the backend: a resource quota is the thing, its GPUs are the amount, and a proxy on the way to the
+//! real server makes the trouble.
+
+use super::{
+    server::{World, world},
+    steps::CLUSTER,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::json;
+use tests::kit::{
+    Subject, Trouble,
+    proxy::{Asked, Fault, Proxy, by_method, trusting},
+    run,
+};
+use workflows::{
+    actuators::*,
+    backends::kubernetes::{KubernetesCluster, KubernetesTarget},
+};
+
+const NAMESPACE: &str = "kit";
+const TENANT: &str = "kit";
+const GPUS: &str = "requests.nvidia.com/gpu";
+
+struct Quotas<'a> {
+    world: &'a World,
+    proxy: Proxy,
+    cluster: KubernetesCluster,
+}
+
+/// What can change the amount. That a created object becomes ours by apply is a call before the change, and changes nothing of it.
+fn changes(asked: &Asked) -> bool {
+    by_method(asked) && !String::from_utf8_lossy(&asked.body).contains("/metadata/managedFields")
+}
+
+impl<'a> Quotas<'a> {
+    async fn of(world: &'a World) -> Self {
+        let (url, _) = world.access();
+        let client = trusting(&world.dir().join("ca.crt")).unwrap();
+        let proxy = Proxy::with(&url, client, changes).await.unwrap();
+        let plain = std::fs::read_to_string(world.kubeconfig("tenure")).unwrap();
+        let path = world.dir().join("proxied.kubeconfig");
+        std::fs::write(&path, plain.replace(&url, &proxy.url())).unwrap();
+        let target = KubernetesTarget { kubeconfig: Some(path), ..world.target() };
+        let cluster = KubernetesCluster::connect(&target).await.unwrap();
+        Self { world, proxy, cluster }
+    }
+
+    fn path(thing: &str) -> String {
+        format!("/api/v1/namespaces/{NAMESPACE}/resourcequotas/{thing}")
+    }
+
+    fn place(thing: &str) -> Place {
+        Place::within(CLUSTER, Kind::ResourceQuota, NAMESPACE, thing)
+    }
+}
+
+#[async_trait]
+impl Subject for Quotas<'_> {
+    fn name(&self) -> &'static str {
+        "kubernetes 1.20.2"
+    }
+
+    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+        let spec = json!({ "hard": { GPUS: amount } });
+        let manifest = Manifest { place: Self::place(thing), tenant: TENANT.into(), spec };
+        self.cluster.apply(&manifest, stamp).await
+    }
+
+    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.cluster.read(&Self::place(thing), stamp).await
+    }
+
+    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+        let hard = |amount: u64| json!({ GPUS: amount });
+        let swap = Swap { field: "hard".into(), from: hard(from), to: hard(to) };
+        self.cluster.swap(&Self::place(thing), TENANT, &swap, stamp).await
+    }
+
+    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        self.cluster.delete(&Self::place(thing), &found.uid, stamp).await
+    }
+
+    async fn really(&self, thing: &str) -> Option<u64> {
+        let quota = self.world.get(&Self::path(thing)).await?;
+        if quota["metadata"]["deletionTimestamp"].is_string() {
+            return None;
+        }
+        quota["spec"]["hard"][GPUS].as_str()?.parse().ok()
+    }
+
+    async fn trouble(&self, next: Trouble) -> Result<(), &'static str> {
+        self.proxy.fault(Fault::Of(next)).await.map_err(|_| "the proxy has lost its port")
+    }
+
+    fn excused(&self, case: &str) -> Option<&'static str> {
+        match case {
+            "fence.make" => Some("epochs are kept on objects, and compared on each by itself"),
+            "fence.undone" => Some("what an object remembers goes with it"),
+            "repeat.key_reused" => Some("keys are kept on objects, and one is not looked for on others"),
+            _ => None,
+        }
+    }
+
+    async fn plant(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": thing },
+            "spec": { "hard": { GPUS: amount.to_string() } },
+        });
+        self.world.post(&format!("/api/v1/namespaces/{NAMESPACE}/resourcequotas"), quota).await;
+        Ok(())
+    }
+
+    async fn tamper(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
+        self.world
+            .merge(&Self::path(thing), json!({ "spec": { "hard": { GPUS: amount.to_string() } } }))
+            .await;
+        Ok(())
+    }
+
+    async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
+        self.world.remove(&Self::path(thing)).await;
+        Ok(())
+    }
+}
+
+/// Every promise of the contract, on a real server, with the excuses that `docs/backends/kubernetes.md` gives.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_backend_keeps_the_contract_of_actuators() {
+    let Some(world) = world().await else { return };
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+    if world.get(&format!("/api/v1/namespaces/{NAMESPACE}")).await.is_none() {
+        world.post("/api/v1/namespaces", namespace).await;
+    }
+    let quotas = Quotas::of(&world).await;
+
+    let table = run(&quotas).await;
+
+    println!("{table}");
+    assert_eq!(table.broken(), [""; 0]);
+    assert_eq!(table.blank(), [""; 0]);
+    world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
+}

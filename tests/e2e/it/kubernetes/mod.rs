@@ -1,0 +1,14 @@
+//! The Kubernetes backend against a real API server (1.20.2), with the rights that the shipped manifest gives and no others.
+//!
+//! There is no kubelet and no Kueue: nodes are records, and [`queues`] stands in for Kueue's controller.
+
+mod conflicts;
+mod conformance;
+mod nodes;
+mod objects;
+mod outages;
+mod probes;
+mod queues;
+mod rights;
+mod server;
+mod steps;

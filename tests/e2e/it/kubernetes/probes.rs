@@ -1,0 +1,75 @@
+//! Probes that try what can be tried without pods, and say so of the rest.
+
+use super::{
+    server::{differences, world},
+    steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding},
+};
+use serde_json::json;
+use workflows::actuators::*;
+
+/// S135. What holds is seen to hold, what does not is seen not to, and what cannot be tried is no pass.
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
+    let Some(world) = world().await else { return };
+    let (stage, before) = (Stage::new(&world).await, world.snapshot().await);
+    let steps = ["namespace", "quota", "isolation"];
+    let pairs: Vec<_> =
+        onboarding("probed", 1).into_iter().filter(|pair| steps.contains(&pair.step)).collect();
+    stage.onboard(&pairs).await;
+    let probe = |kind| {
+        let on = stage.on.kubernetes.clone();
+        let stamp = stage.stamp("probe", 1);
+        async move {
+            for _ in 0..100 {
+                match on.probe_isolation(CLUSTER, "probed", WORKSPACE, kind, &stamp).await {
+                    Err(error) if error.code == codes::UNAVAILABLE => {
+                        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    }
+                    other => return other,
+                }
+            }
+            panic!("the namespace does not come to be ready")
+        }
+    };
+
+    let credentials = probe(IsolationKind::ForeignCredentials).await.unwrap();
+    assert!(credentials.held, "{}", credentials.transcript);
+    assert!(credentials.transcript.contains("by probed-admins: allowed"), "{}", credentials.transcript);
+    // A quota holds from when its controller has counted what is there; until then the probe says that it does not.
+    let mut quota = probe(IsolationKind::OverQuota).await.unwrap();
+    for _ in 0..100 {
+        if quota.held {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        quota = probe(IsolationKind::OverQuota).await.unwrap();
+    }
+    assert!(quota.held && quota.transcript.contains("exceeded quota: tenure"), "{}", quota.transcript);
+    // Here is no webhook, so that the image is let in: that must not pass.
+    let image = probe(IsolationKind::ForeignImage).await.unwrap();
+    assert!(!image.held, "{}", image.transcript);
+    for kind in [IsolationKind::CrossTenantTraffic, IsolationKind::ForeignPod] {
+        let error = probe(kind).await.unwrap_err();
+        assert!(error.code == codes::UNSUPPORTED && error.message.starts_with("not supported"), "{error}");
+    }
+
+    // A door that somebody opened is found.
+    let name = namespace("probed");
+    let door = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "door" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "subjects": [{ "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated" }],
+    });
+    world.post(&format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/rolebindings"), door).await;
+    for _ in 0..50 {
+        if !probe(IsolationKind::ForeignCredentials).await.unwrap().held {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(!probe(IsolationKind::ForeignCredentials).await.unwrap().held, "the open door is not seen");
+    world.delete(&format!("/api/v1/namespaces/{name}/resourcequotas/tenure")).await;
+    assert!(!probe(IsolationKind::OverQuota).await.unwrap().held, "without a quota nothing is held");
+    stage.roll_back(&pairs).await;
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+}

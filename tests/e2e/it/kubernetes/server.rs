@@ -1,0 +1,269 @@
+//! One API server for all tests, and what is seen of it by other means than the backend.
+
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use workflows::backends::kubernetes::KubernetesTarget;
+
+/// How long anything on its way is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// The server, which ends with this process.
+struct Server {
+    dir: TempDir,
+}
+
+static SERVER: Mutex<Option<Server>> = Mutex::const_new(None);
+
+/// The server, for one test at a time, with administrator's rights.
+pub struct World {
+    server: MappedMutexGuard<'static, Server>,
+    client: reqwest::Client,
+    token: String,
+    url: String,
+}
+
+/// What every object of the cluster says, by `plural.group namespace/name`.
+pub type Snapshot = BTreeMap<String, Value>;
+
+/// Has the server to oneself; `None`, said aloud, where it cannot be had.
+pub async fn world() -> Option<World> {
+    let mut guard = SERVER.lock().await;
+    if guard.is_none() {
+        *guard = tokio::task::spawn_blocking(start).await.unwrap();
+    }
+    if guard.is_none() {
+        e2e::skipped("a Kubernetes API server", "run tests/servers/kubernetes-build.sh as root");
+        return None;
+    }
+    let server = MutexGuard::map(guard, |server| server.as_mut().unwrap());
+    let read = |name: &str| std::fs::read_to_string(server.dir.path().join(name)).unwrap().trim().to_owned();
+    let (url, token) = (read("server"), read("admin.token"));
+    let _installed_before = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build().unwrap();
+    let world = World { server, client, token, url };
+    world.script("kubernetes-apiserver.sh", &["start"], true).await;
+    Some(world)
+}
+
+fn start() -> Option<Server> {
+    let dir = tempfile::Builder::new().prefix("tenure-kubernetes-").tempdir().unwrap();
+    let up = Command::new(e2e::scripts().join("kubernetes-up.sh"))
+        .arg(dir.path())
+        .arg(std::process::id().to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&up.stderr).into_owned();
+    // What cannot be installed is a reason to skip; what does not start is a failure.
+    if up.status.code() == Some(3) {
+        println!("{said}");
+        return None;
+    }
+    assert!(up.status.success(), "the API server does not start: {said}");
+    let kubeconfig = dir.path().join("admin.kubeconfig");
+    let kueue = e2e::scripts().join("kubernetes-kueue.yaml");
+    let mut apply = Command::new("kubectl");
+    apply.args(["apply", "--validate=false", "-f"]).arg(kueue).env("KUBECONFIG", kubeconfig);
+    let applied = apply.output().unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    Some(Server { dir })
+}
+
+impl World {
+    /// The folder of the server.
+    pub fn dir(&self) -> &Path {
+        self.server.dir.path()
+    }
+
+    /// The server's address and the administrator's token.
+    pub fn access(&self) -> (String, String) {
+        (self.url.clone(), self.token.clone())
+    }
+
+    /// The settings of the backend, with the service account of the shipped manifest.
+    pub fn target(&self) -> KubernetesTarget {
+        KubernetesTarget {
+            kubeconfig: Some(self.kubeconfig("tenure")),
+            // An API server of 1.20 has no admission policies.
+            admission_webhook: Some("images.example".into()),
+            ..KubernetesTarget::default()
+        }
+    }
+
+    pub fn kubeconfig(&self, who: &str) -> PathBuf {
+        self.dir().join(format!("{who}.kubeconfig"))
+    }
+
+    /// Ends the API server at once.
+    pub async fn kill(&self) {
+        self.script("kubernetes-apiserver.sh", &["kill"], false).await;
+    }
+
+    /// Starts the API server again, and waits until it is ready.
+    pub async fn start(&self) {
+        self.script("kubernetes-apiserver.sh", &["start"], false).await;
+    }
+
+    async fn script(&self, name: &str, args: &[&str], only_if_down: bool) {
+        if only_if_down && self.get("/readyz").await.is_some() {
+            return;
+        }
+        let mut command = Command::new(e2e::scripts().join(name));
+        command.arg(self.dir()).args(args);
+        let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Option<(u16, Value)> {
+        let answer = request.bearer_auth(&self.token).send().await.ok()?;
+        let status = answer.status().as_u16();
+        let body = answer.text().await.ok()?;
+        Some((status, serde_json::from_str(&body).unwrap_or(Value::String(body))))
+    }
+
+    /// What is at a path.
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let (status, body) = self.send(self.client.get(format!("{}{path}", self.url))).await?;
+        (status == 200).then_some(body)
+    }
+
+    /// Makes an object as somebody else would.
+    pub async fn post(&self, path: &str, body: Value) -> Value {
+        let (status, body) =
+            self.send(self.client.post(format!("{}{path}", self.url)).json(&body)).await.unwrap();
+        assert!(status < 300, "POST {path}: {status} {body}");
+        body
+    }
+
+    /// Merges into an object under another field manager.
+    pub async fn merge(&self, path: &str, body: Value) -> Value {
+        let request = self.client.patch(format!("{}{path}?fieldManager=somebody-else", self.url));
+        let request = request.header("content-type", "application/merge-patch+json").body(body.to_string());
+        let (status, body) = self.send(request).await.unwrap();
+        assert!(status < 300, "PATCH {path}: {status} {body}");
+        body
+    }
+
+    /// Server-side apply under another field manager, by force.
+    pub async fn apply(&self, path: &str, body: Value) -> Value {
+        let request = self.client.patch(format!("{}{path}?fieldManager=argocd&force=true", self.url));
+        let request = request.header("content-type", "application/apply-patch+yaml").body(body.to_string());
+        let (status, body) = self.send(request).await.unwrap();
+        assert!(status < 300, "PATCH {path}: {status} {body}");
+        body
+    }
+
+    /// Deletes an object as somebody else would.
+    pub async fn remove(&self, path: &str) {
+        self.send(self.client.delete(format!("{}{path}", self.url))).await;
+    }
+
+    /// Deletes an object, whoever's it is, and waits until it is gone.
+    pub async fn delete(&self, path: &str) {
+        self.send(self.client.delete(format!("{}{path}", self.url))).await;
+        self.until(|| async { self.get(path).await.is_none() }).await;
+    }
+
+    /// Waits until something is so.
+    pub async fn until<F: Future<Output = bool>>(&self, mut so: impl FnMut() -> F) {
+        for _ in 0..PATIENCE.as_millis() / BETWEEN.as_millis() {
+            if so().await {
+                return;
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+        panic!("it does not come to be so within {PATIENCE:?}");
+    }
+
+    /// A node that is a record and no machine.
+    pub async fn node(&self, name: &str) {
+        if self.get(&format!("/api/v1/nodes/{name}")).await.is_none() {
+            let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+            self.post("/api/v1/nodes", node).await;
+            // Admission taints a new node until its kubelet is ready; there is none.
+            self.merge(&format!("/api/v1/nodes/{name}"), json!({ "spec": { "taints": null } })).await;
+        }
+    }
+
+    /// Every object of every kind that can be listed, without what differs from one making to the next.
+    pub async fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        let groups = self.get("/apis").await.unwrap();
+        let mut paths = vec![(String::new(), "/api/v1".to_owned())];
+        for group in groups["groups"].as_array().unwrap() {
+            let name = group["name"].as_str().unwrap();
+            for version in group["versions"].as_array().unwrap() {
+                paths.push((name.to_owned(), format!("/apis/{}", version["groupVersion"].as_str().unwrap())));
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for (group, path) in paths {
+            let listed = self.get(&path).await.unwrap();
+            for resource in listed["resources"].as_array().unwrap() {
+                let name = resource["name"].as_str().unwrap();
+                let verbs = resource["verbs"].as_array().unwrap();
+                // Events come and go by themselves.
+                let wanted = !name.contains('/') && name != "events" && verbs.contains(&json!("list"));
+                if !wanted || !seen.insert(format!("{group}/{name}")) {
+                    continue;
+                }
+                let list = self.get(&format!("{path}/{name}")).await.unwrap();
+                for item in list["items"].as_array().into_iter().flatten() {
+                    let (key, item) = plain(&format!("{path}/{name}"), item);
+                    snapshot.insert(key, item);
+                }
+            }
+        }
+        snapshot
+    }
+}
+
+fn plain(kind: &str, item: &Value) -> (String, Value) {
+    let mut item = item.clone();
+    let namespace = item["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    let key = format!("{kind} {namespace}/{}", item["metadata"]["name"].as_str().unwrap_or_default());
+    let metadata = item["metadata"].as_object_mut().unwrap();
+    for field in ["resourceVersion", "managedFields", "selfLink"] {
+        metadata.remove(field);
+    }
+    (key, item)
+}
+
+/// What differs between two snapshots, one line each.
+pub fn differences(before: &Snapshot, after: &Snapshot) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (key, is) in after {
+        match before.get(key) {
+            None => lines.push(format!("new: {key}")),
+            Some(was) => leaves(key, was, is, &mut lines),
+        }
+    }
+    lines.extend(before.keys().filter(|key| !after.contains_key(*key)).map(|key| format!("gone: {key}")));
+    lines
+}
+
+fn leaves(at: &str, was: &Value, is: &Value, lines: &mut Vec<String>) {
+    if let (Value::Object(was), Value::Object(is)) = (was, is) {
+        let mut keys: Vec<&String> = was.keys().chain(is.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            let none = Value::Null;
+            leaves(
+                &format!("{at} {key}"),
+                was.get(key).unwrap_or(&none),
+                is.get(key).unwrap_or(&none),
+                lines,
+            );
+        }
+    } else if was != is {
+        lines.push(format!("changed: {at}: {was} -> {is}"));
+    }
+}

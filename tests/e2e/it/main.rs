@@ -1,0 +1,7 @@
+//! Tenure against the real things.
+
+mod gpu;
+mod keys;
+mod kubernetes;
+mod objects;
+mod slurm;

@@ -1,0 +1,49 @@
+//! The gateway dies in the midst of the work and comes back.
+
+use super::{bucket, stage, stamp};
+use e2e::gateway::Gateway;
+use engine::Class;
+use reqwest::Method;
+use std::time::Duration;
+use workflows::actuators::{Estate, Eyes, Objects, Thing};
+
+/// Whatever the calls say that were under way, they say nothing false, and a repeat ends the work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
+    let Some(gateway) = Gateway::start() else { return };
+    let (on, raw, step) = (stage(&gateway), gateway.raw("PLATFORM"), stamp("offboard", 1));
+    let wanted = bucket("struck");
+    Objects::create(&on.s3, &wanted, "struck", &step).await.unwrap();
+    let mut puts = tokio::task::JoinSet::new();
+    for lane in 0..8 {
+        let (raw, name) = (raw.clone(), wanted.name.clone());
+        puts.spawn(async move {
+            for n in 0..100 {
+                raw.ok(Method::PUT, &format!("/{name}/{lane}-{n}"), b"the secret of the struck").await;
+            }
+        });
+    }
+    puts.join_all().await;
+    let thing = Thing::new("objects", super::REGION, "Bucket", &wanted.name);
+    let seen = on.s3.look(&thing, Eyes::Platform, &step).await.unwrap().unwrap();
+
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::task::block_in_place(|| gateway.kill());
+    };
+    let (struck, ()) = tokio::join!(on.s3.empty(&thing, &seen.uid, &step), killing);
+    // It may have been done before the blow fell; if not, nobody is told that it was.
+    if let Err(error) = &struck {
+        assert!(matches!(error.class, Class::Unknown | Class::Transient), "{error:?}");
+    }
+    let away = on.s3.look(&thing, Eyes::Platform, &step).await.unwrap_err();
+    assert_eq!(away.class, Class::Transient, "a store that is away is not a store without the bucket");
+    tokio::task::block_in_place(|| gateway.restart());
+
+    while on.s3.empty(&thing, &seen.uid, &step).await.unwrap().left > 0 {}
+    on.s3.remove(&thing, &seen.uid, &step).await.unwrap();
+
+    assert_eq!(on.s3.look(&thing, Eyes::Verifier, &step).await.unwrap(), None);
+    assert_eq!(gateway.raw("VERIFIER").listings(&wanted.name).await, None);
+    assert!(!gateway.stores("the secret of the struck"));
+}

@@ -1,0 +1,128 @@
+//! Accounts, and what their workspaces may use.
+
+use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
+use engine::Class;
+use serde_json::{Value, json};
+use std::time::Duration;
+use workflows::actuators::{Associations, Found, Slurm, Swap, codes};
+
+fn to(from: Value, to: &Associations) -> Swap {
+    Swap { field: "associations".into(), from, to: json!(to) }
+}
+
+fn now(found: &Found) -> Value {
+    found.spec["associations"].clone()
+}
+
+#[tokio::test]
+async fn an_account_is_made_once_with_its_workspaces_and_read_back() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, wanted) = (cluster.backend(), gpus(&[("prod", 8), ("dev", 2)]));
+    let step = stamp("0A/CreatingAccount/1/Slot");
+
+    let made = slurm.create_account("gpu", "t-once", "once", &wanted, &step).await.unwrap();
+    let again = slurm.create_account("gpu", "t-once", "once", &wanted, &step).await.unwrap();
+    let seen = slurm.account("gpu", "t-once", &step).await.unwrap().unwrap();
+
+    assert_eq!((&made, &made), (&again, &seen));
+    assert_eq!((made.tenant.as_str(), made.step.as_str()), ("once", step.step.as_str()));
+    assert_eq!(now(&made), json!(wanted));
+    assert_eq!(cluster.limits("t-once--prod"), format!("t-once--prod|{GPU}=8"));
+    let other = slurm.create_account("gpu", "t-once", "other", &wanted, &stamp("other")).await.unwrap_err();
+    assert_eq!((other.class, other.code.as_str()), (Class::Permanent, codes::OBJECT_FOREIGN));
+    let differs = slurm.create_account("gpu", "t-once", "once", &gpus(&[("prod", 9)]), &stamp("later")).await;
+    assert_eq!(differs.unwrap_err().code, codes::OBJECT_FOREIGN);
+}
+
+/// The limit binds in the running controller, and binds again after the undo.
+#[tokio::test]
+async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that_back() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, train) = (cluster.backend(), workload("grows", "train"));
+    let made =
+        slurm.create_account("gpu", "t-grows", "grows", &gpus(&[("prod", 1)]), &stamp("make")).await.unwrap();
+    cluster.let_in("root", "t-grows--prod");
+    let first = slurm.submit(&sleeper(&train, 1), &stamp("first")).await.unwrap();
+    let second = slurm.submit(&sleeper(&train, 1), &stamp("second")).await.unwrap();
+    until("the first runs", Duration::from_secs(20), || async { cluster.job_state(first) == "RUNNING" })
+        .await;
+    let why = cluster.says(&["squeue", "-h", "-j", &second.to_string(), "-o", "%T %r"]);
+    assert!(why.starts_with("PENDING"), "{why}");
+
+    let more = to(now(&made), &gpus(&[("prod", 2)]));
+    let grown = slurm.swap("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap();
+    assert_eq!(slurm.swap("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap(), grown);
+    until("the second runs", Duration::from_secs(20), || async { cluster.job_state(second) == "RUNNING" })
+        .await;
+
+    let less = to(now(&grown), &gpus(&[("prod", 1)]));
+    slurm.swap("gpu", "t-grows", "grows", &less, &stamp("grow/undo")).await.unwrap();
+    assert_eq!(cluster.limits("t-grows--prod"), format!("t-grows--prod|{GPU}=1"));
+    assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends nothing that runs");
+    let third = slurm.submit(&sleeper(&train, 1), &stamp("third")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(cluster.job_state(third), "PENDING");
+    cluster.says(&["scancel", &first.to_string(), &second.to_string(), &third.to_string()]);
+}
+
+#[tokio::test]
+async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let slurm = cluster.backend();
+    let (wanted, step) = (gpus(&[("prod", 4)]), stamp("make"));
+    let made = repeated(|| slurm.create_account("gpu", "t-drift", "drift", &wanted, &step)).await;
+    cluster.says(&[
+        "sacctmgr",
+        "-i",
+        "modify",
+        "account",
+        "where",
+        "name=t-drift--prod",
+        "set",
+        &format!("GrpTRES={GPU}=5"),
+    ]);
+
+    let refused =
+        slurm.swap("gpu", "t-drift", "drift", &to(now(&made), &gpus(&[("prod", 6)])), &stamp("grow")).await;
+
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.class, refused.code.as_str()), (Class::Transient, codes::OBJECT_CHANGED));
+    assert_eq!(cluster.limits("t-drift--prod"), format!("t-drift--prod|{GPU}=5"));
+}
+
+/// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs are counted by another limit than resources are.
+#[tokio::test]
+async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let slurm = cluster.backend();
+    let limits = [("mem", 64_000), ("jobs", 3), ("cpu", 16)].map(|(name, n)| (name.to_owned(), n));
+    let wanted = Associations::from([("prod".to_owned(), limits.into())]);
+
+    let made = slurm.create_account("gpu", "t-units", "units", &wanted, &stamp("make")).await.unwrap();
+
+    assert_eq!(now(&made), json!(wanted));
+    assert_eq!(cluster.limits("t-units--prod"), "t-units--prod|cpu=16,mem=62.50G");
+    let none = Associations::new();
+    let bare = slurm.swap("gpu", "t-units", "units", &to(now(&made), &none), &stamp("off")).await.unwrap();
+    assert_eq!(bare.spec, json!({}));
+}
+
+/// A resource that the cluster does not count cannot be limited, and the message says where it is named.
+#[tokio::test]
+async fn a_resource_that_slurm_does_not_count_is_refused_with_the_remedy() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let wanted = Associations::from([("prod".to_owned(), [("gres/gpu:b300".to_owned(), 1)].into())]);
+    let refused =
+        cluster.backend().create_account("gpu", "t-odd", "odd", &wanted, &stamp("make")).await.unwrap_err();
+    assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED));
+    assert!(refused.message.contains("AccountingStorageTRES"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, dry) = (cluster.backend(), stamp("make").dry());
+    let made = slurm.create_account("gpu", "t-dry", "dry", &gpus(&[("prod", 4)]), &dry).await.unwrap();
+    assert_eq!(now(&made), json!(gpus(&[("prod", 4)])));
+    assert_eq!(slurm.account("gpu", "t-dry", &dry).await.unwrap(), None);
+}

@@ -1,0 +1,10 @@
+//! A real Slurm cluster: accounts, limits, jobs, nodes, what leaves with a tenant, and what Slurm does in odd ways.
+
+mod accounts;
+mod cluster;
+mod conformance;
+mod failures;
+mod leaving;
+mod nodes;
+mod oddities;
+mod reclaim;

@@ -1,0 +1,114 @@
+//! Nodes of a tenant: a line in the node's comment and a reservation, drains with our reason.
+
+use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
+use engine::Class;
+use std::time::Duration;
+use workflows::{
+    actuators::{Kubernetes, Ownership, Slurm, Stamp, codes},
+    backends::slurm::{NewJob, SlurmCluster},
+};
+
+fn owner(tenant: &str, owner_epoch: u64) -> Ownership {
+    Ownership { tenant: Some(tenant.to_owned()), owner_epoch, cordoned: false }
+}
+
+async fn with_account(cluster: &Cluster, tenants: &[&str]) -> SlurmCluster {
+    let slurm = cluster.backend();
+    for tenant in tenants {
+        let name = format!("t-{tenant}");
+        slurm.create_account("gpu", &name, tenant, &gpus(&[("prod", 8)]), &stamp("make")).await.unwrap();
+    }
+    slurm
+}
+
+/// The reservation holds both nodes, a job of the tenant spans them, and it goes with the last of them.
+#[tokio::test]
+async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_are_returned() {
+    let Some(cluster) = Cluster::start(2) else { return };
+    let slurm = with_account(&cluster, &["owns", "other"]).await;
+    let (of, foreign) = (owner("owns", 1), owner("other", 2));
+    for node in ["gpu0", "gpu1", "gpu0"] {
+        let taken = slurm.take_node("gpu", node, &of, &stamp("0A/Taking/1")).await.unwrap();
+        assert_eq!(taken, of);
+    }
+    let reservation = cluster.says(&["scontrol", "show", "reservation", "t-owns", "-o"]);
+    assert!(
+        reservation.contains("Nodes=gpu[0-1]") && reservation.contains("Accounts=t-owns"),
+        "{reservation}"
+    );
+    assert!(reservation.contains("EndTime=2099"), "an unlimited one would end in a year: {reservation}");
+
+    cluster.let_in("root", "t-owns--prod");
+    cluster.let_in("root", "t-other--prod");
+    let outside = slurm.submit(&sleeper(&workload("other", "x"), 1), &stamp("0B/x")).await.unwrap_err();
+    assert_eq!(outside.code, codes::REFUSED, "nobody else's job runs there: {outside}");
+    let inside = NewJob { reservation: "t-owns".into(), ..sleeper(&workload("owns", "y"), 1) };
+    let inside = slurm.submit(&inside, &stamp("0B/y")).await.unwrap();
+    until("the tenant's job runs", Duration::from_secs(20), || async {
+        cluster.job_state(inside) == "RUNNING"
+    })
+    .await;
+
+    let theirs = slurm.take_node("gpu", "gpu0", &foreign, &stamp("0C/Taking/1")).await.unwrap_err();
+    assert_eq!((theirs.class, theirs.code.as_str()), (Class::Permanent, codes::NODE_OWNED));
+    let left = slurm.return_node("gpu", "gpu1", &foreign, &stamp("0C/Returning/1")).await.unwrap();
+    assert_eq!(left.tenant.as_deref(), Some("owns"), "another's return leaves it as it is");
+    cluster.says(&["scancel", &inside.to_string()]);
+    for node in ["gpu0", "gpu1", "gpu1"] {
+        let call = || async { slurm.return_node("gpu", node, &of, &stamp("0D/Returning/1")).await };
+        let freed = super::cluster::repeated(call).await;
+        assert_eq!(freed.tenant, None);
+    }
+    assert!(cluster.says(&["scontrol", "show", "reservation"]).contains("No reservations"));
+    let old = slurm.take_node("gpu", "gpu0", &owner("owns", 1), &stamp("0E/Taking/1")).await.unwrap_err();
+    assert_eq!(old.code, codes::EPOCH_OLD);
+    // A return whose take never came spends its epoch all the same.
+    slurm.return_node("gpu", "gpu0", &owner("owns", 7), &stamp("0F/Returning/1")).await.unwrap();
+    let late = slurm.take_node("gpu", "gpu0", &owner("owns", 6), &stamp("0F/Taking/1")).await.unwrap_err();
+    assert_eq!(late.code, codes::EPOCH_OLD);
+}
+
+/// A drain that somebody else has set, or made their own, is never lifted.
+#[tokio::test]
+async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let slurm = with_account(&cluster, &["drains"]).await;
+    let (of, node) = (owner("drains", 1), "gpu4");
+    slurm.take_node("gpu", node, &of, &stamp("0A/Taking/1")).await.unwrap();
+    let (first, second) = (stamp("0B/Cordon/1"), stamp("0C/Cordon/1"));
+    let drained = || cluster.says(&["sinfo", "-h", "-n", node, "-o", "%T"]).starts_with("drain");
+    let lift = |by: &Stamp| {
+        let (by, slurm, of) = (by.clone(), &slurm, &of);
+        async move { slurm.uncordon_node("gpu", node, of, &by.step, &stamp("0D/Uncordon/1")).await.unwrap() }
+    };
+
+    slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
+    slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
+    assert!(lift(&first).await.cordoned && drained(), "another step still holds it");
+    assert!(!lift(&second).await.cordoned && !drained());
+
+    slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
+    let at = format!("nodename={node}");
+    cluster.says(&["scontrol", "update", &at, "state=drain", "reason=bad fan"]);
+    assert!(!lift(&first).await.cordoned && drained(), "the drain is somebody else's by now");
+    slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
+    assert!(cluster.says(&["scontrol", "show", "node", node]).contains("Reason=bad fan"));
+    slurm.return_node("gpu", node, &of, &stamp("0E/Returning/1")).await.unwrap();
+    assert!(drained(), "a return lifts no other's drain");
+    cluster.says(&["scontrol", "update", &at, "state=resume"]);
+}
+
+#[tokio::test]
+async fn what_others_wrote_into_a_nodes_comment_stays_and_an_unknown_node_is_named() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let slurm = with_account(&cluster, &["notes"]).await;
+    cluster.says(&["scontrol", "update", "nodename=gpu3", "comment=rack 7"]);
+    let of = owner("notes", 1);
+
+    slurm.take_node("gpu", "gpu3", &of, &stamp("0A/Taking/1")).await.unwrap();
+    slurm.return_node("gpu", "gpu3", &of, &stamp("0A/Taking/1/undo")).await.unwrap();
+
+    assert!(cluster.says(&["scontrol", "show", "node", "gpu3"]).contains("| rack 7"));
+    let unknown = slurm.take_node("gpu", "gpu99", &of, &stamp("0B/Taking/1")).await.unwrap_err();
+    assert_eq!((unknown.class, unknown.code.as_str()), (Class::Permanent, codes::OBJECT_MISSING));
+}

@@ -1,0 +1,273 @@
+//! What Slurm 22.05 was seen doing in ways that nobody would guess, each seen again, and how the backend lives with it.
+
+use super::cluster::{Cluster, GPU, gpus, sleeper, stamp, until, workload};
+use engine::Class;
+use serde_json::json;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+use workflows::{
+    actuators::{Slurm, Stamp, WorkloadRef, Workloads, codes},
+    backends::slurm::NewJob,
+};
+
+#[tokio::test]
+async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
+    let Some(cluster) = Cluster::shared() else { return };
+    // The server also serves v0.0.37, which is too old.
+    assert_eq!(cluster.backend().data_parser().await.unwrap(), "v0.0.38");
+}
+
+/// The controller hears of an association that was made over REST under user 4294967294, and refuses to reserve for it.
+#[tokio::test]
+async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_one_of_ours() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let token = cluster.token();
+    let account = json!({ "accounts": [{ "name": "t-rest", "description": "d", "organization": "o" }] });
+    let association = json!({ "associations": [{ "account": "t-rest", "cluster": "gpu", "parent_account": "root", "user": "" }] });
+    cluster.rest("POST", "/slurmdb/v0.0.38/accounts/", Some(account), &token).await;
+    let (status, _) = cluster.rest("POST", "/slurmdb/v0.0.38/associations/", Some(association), &token).await;
+    assert_eq!(status, 200);
+    let slurm = cluster.backend();
+    slurm.create_account("gpu", "t-ours", "ours", &gpus(&[]), &stamp("make")).await.unwrap();
+
+    let reserve = |account: &str| {
+        let words = [format!("reservationname=r-{account}"), format!("accounts={account}")];
+        let said = cluster.says(&[
+            "scontrol",
+            "create",
+            &words[0],
+            &words[1],
+            "starttime=now",
+            "duration=1",
+            "nodes=gpu5",
+            "flags=ignore_jobs",
+        ]);
+        cluster.says(&["scontrol", "delete", &words[0]]);
+        said
+    };
+    let (theirs, ours) = (reserve("t-rest"), reserve("t-ours"));
+
+    assert!(theirs.contains("Invalid account"), "Slurm has mended this, and REST could be used: {theirs}");
+    assert!(ours.contains("Reservation created"), "{ours}");
+}
+
+/// All three are HTTP 500; only the numbers in the list of errors tell them apart.
+#[tokio::test]
+async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let token = cluster.token();
+    for (path, token) in [
+        ("/slurm/v0.0.38/job/999999", token.as_str()),
+        ("/slurmdb/v0.0.38/account/nobody", &token),
+        ("/slurm/v0.0.38/jobs", "none"),
+        ("/slurmdb/v0.0.38/account/nobody", "none"),
+    ] {
+        assert_eq!(cluster.rest("GET", path, None, token).await.0, 500, "{path}");
+    }
+    let wrong = cluster.path().join("wrong.token");
+    fs::write(&wrong, "none").unwrap();
+    let denied = cluster.with(&json!({ "token_file": wrong, "tools_by": "token" }));
+    let (slurm, of) = (cluster.backend(), workload("nobody", "none"));
+
+    assert_eq!(slurm.account("gpu", "t-nobody", &stamp("look")).await.unwrap(), None);
+    assert_eq!(slurm.observe(&of, &stamp("look")).await.unwrap(), None);
+    let account = denied.account("gpu", "t-nobody", &stamp("look")).await.unwrap_err();
+    let job = denied.observe(&of, &stamp("look")).await.unwrap_err();
+    let made =
+        denied.create_account("gpu", "t-nobody", "nobody", &gpus(&[]), &stamp("make")).await.unwrap_err();
+    for error in [account, job, made] {
+        assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::DENIED), "{error}");
+        assert!(!error.message.contains(&token), "a secret is in {error}");
+    }
+}
+
+/// The tools need no munge where they have the token; a wrong one is a denial there as well.
+#[tokio::test]
+async fn the_tools_can_use_the_token_instead_of_munge() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let by_token = cluster.with(&json!({ "tools_by": "token" }));
+    by_token.create_account("gpu", "t-token", "token", &gpus(&[]), &stamp("make")).await.unwrap();
+
+    // The reads go with a token that is right, the tools with one that is not.
+    let wrong = cluster.path().join("tools.token");
+    fs::write(&wrong, "none").unwrap();
+    let text = format!("export SLURM_JWT=$(cat {})\nexec /usr/bin/sacctmgr \"$@\"", wrong.display());
+    let odd = cluster.with(&json!({ "sacctmgr": cluster.tool("sacctmgr-wrong", &text) }));
+    let denied = odd.create_account("gpu", "t-none", "none", &gpus(&[]), &stamp("make")).await.unwrap_err();
+    assert_eq!((denied.class, denied.code.as_str()), (Class::Permanent, codes::DENIED), "{denied}");
+}
+
+/// A body that is not understood is HTTP 200, with the failure in the list of errors.
+#[tokio::test]
+async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let wrapped = json!({ "job": { "comment": "x" } });
+    let (status, body) = cluster.rest("POST", "/slurm/v0.0.38/job/1", Some(wrapped), &cluster.token()).await;
+    assert_eq!(status, 200);
+    assert!(!body["errors"].as_array().unwrap().is_empty(), "{body}");
+}
+
+/// Slurm has no key of a request: the comment is one.
+#[tokio::test]
+async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, of) = (cluster.backend(), workload("twice", "train"));
+    slurm.create_account("gpu", "t-twice", "twice", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
+    cluster.let_in("root", "t-twice--prod");
+
+    let first = slurm.submit(&sleeper(&of, 1), &stamp("0A/Submit/1")).await.unwrap();
+    let again = slurm.submit(&sleeper(&of, 1), &stamp("0A/Submit/1")).await.unwrap();
+    let other = slurm.submit(&sleeper(&of, 1), &stamp("0B/Submit/1")).await.unwrap();
+
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    cluster.says(&["scancel", "--account=t-twice--prod"]);
+    let too_many = NewJob { account: "t-none".into(), ..sleeper(&of, 1) };
+    let refused = slurm.submit(&too_many, &stamp("0C/Submit/1")).await.unwrap_err();
+    assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED), "{refused}");
+}
+
+/// With files that stand for GPUs Slurm sets no `CUDA_VISIBLE_DEVICES`; how many there are it says.
+#[tokio::test]
+async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, of) = (cluster.backend(), workload("env", "train"));
+    slurm.create_account("gpu", "t-env", "env", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
+    cluster.let_in("root", "t-env--prod");
+    let said = cluster.path().join("job.env");
+    let script = format!("#!/bin/bash\nenv > {0}.part; mv {0}.part {0}\n", said.display());
+
+    slurm.submit(&NewJob { script, ..sleeper(&of, 2) }, &stamp("0A/Env/1")).await.unwrap();
+
+    until("the job has run", Duration::from_secs(30), || async { said.exists() }).await;
+    let env = fs::read_to_string(&said).unwrap();
+    assert!(env.contains("SLURM_GPUS_ON_NODE=2"), "{env}");
+    assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm says more than it did: {env}");
+}
+
+/// A deletion over REST of an account that is not there fails with a number that elsewhere means that nothing is new.
+#[tokio::test]
+async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (_, body) = cluster.rest("DELETE", "/slurmdb/v0.0.38/account/t-never", None, &cluster.token()).await;
+    assert_eq!(body["errors"][0]["error_number"], json!(1900), "{body}");
+}
+
+/// A deletion that names the cluster leaves the account's name behind; ours takes it along.
+#[tokio::test]
+async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, wanted) = (cluster.backend(), gpus(&[("prod", 1)]));
+    let first = slurm.create_account("gpu", "t-husk", "husk", &wanted, &stamp("first")).await.unwrap();
+    cluster.says(&["sacctmgr", "-i", "delete", "account", "where", "name=t-husk", "cluster=gpu"]);
+    assert!(cluster.says(&["sacctmgr", "-nP", "show", "account", "format=account"]).contains("t-husk"));
+
+    let mut seen = slurm.account("gpu", "t-husk", &stamp("look")).await;
+    // slurmrestd finds out only by asking that its connection to slurmdbd has gone; an engine asks again, too.
+    if seen.as_ref().is_err_and(|error| error.code == workflows::actuators::codes::UNAVAILABLE) {
+        seen = slurm.account("gpu", "t-husk", &stamp("look")).await;
+    }
+    assert_eq!(seen.unwrap(), None);
+    let second = slurm.create_account("gpu", "t-husk", "husk", &wanted, &stamp("second")).await.unwrap();
+
+    assert_ne!(first.uid, second.uid);
+    assert_eq!(second.step, "second");
+    slurm.delete_account("gpu", "t-husk", &second, &stamp("delete")).await.unwrap();
+    assert!(!cluster.says(&["sacctmgr", "-nP", "show", "account", "format=account"]).contains("t-husk"));
+}
+
+fn children_with(conf: &str) -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| {
+        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
+        ["sacctmgr", "scontrol", "scancel"].contains(&name.as_str())
+            && String::from_utf8_lossy(&read("environ")).contains(conf)
+    })
+    .count()
+}
+
+/// `sacctmgr` waits for munge for ever. The call ends at its deadline, unknown, and no child is left.
+#[tokio::test]
+async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let slurm = cluster.backend();
+    slurm.account("gpu", "t-hang", &stamp("warm up")).await.unwrap();
+    cluster.kill("munged");
+    let began = Instant::now();
+
+    let hurried = Stamp { deadline: Duration::from_secs(3), ..stamp("make") };
+    // `slurmrestd` goes by tokens and needs no munge, so that the account is looked for and then made.
+    let unknown =
+        slurm.create_account("gpu", "t-hang", "hang", &gpus(&[("prod", 1)]), &hurried).await.unwrap_err();
+
+    assert_eq!((unknown.class, unknown.code.as_str()), (Class::Unknown, codes::NO_ANSWER), "{unknown}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let conf = cluster.conf().display().to_string();
+    until("no tool is left", Duration::from_secs(3), || async { children_with(&conf) == 0 }).await;
+
+    cluster.restart("munged");
+    let made =
+        slurm.create_account("gpu", "t-hang", "hang", &gpus(&[("prod", 1)]), &stamp("make")).await.unwrap();
+    assert_eq!(made.tenant, "hang");
+    assert_eq!(cluster.limits("t-hang--prod"), format!("t-hang--prod|{GPU}=1"));
+}
+
+/// Dropping the call is its cancellation: the tool and whatever it started end with it.
+#[tokio::test]
+async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let pids = cluster.path().join("slow.pids");
+    let text = format!("sleep 300 & echo $$ $! >{0}.part; mv {0}.part {0}; wait", pids.display());
+    let slow = cluster.with(&json!({ "sacctmgr": cluster.tool("sacctmgr-slow", &text) }));
+    let call = tokio::spawn(async move {
+        slow.create_account("gpu", "t-drop", "drop", &gpus(&[]), &stamp("make")).await.map(drop)
+    });
+    until("the tool runs", Duration::from_secs(10), || async { pids.exists() }).await;
+    let pids: Vec<String> =
+        fs::read_to_string(&pids).unwrap().split_whitespace().map(str::to_owned).collect();
+
+    call.abort();
+
+    let ended = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    };
+    until("both have ended", Duration::from_secs(5), || async { pids.iter().all(ended) }).await;
+}
+
+/// A requeued job is completing for a while before it waits: it counts as there until its nodes are free.
+#[tokio::test]
+async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, of) = (cluster.backend(), workload("lingers", "train"));
+    slurm.create_account("gpu", "t-lingers", "lingers", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
+    cluster.let_in("root", "t-lingers--prod");
+    // It does not heed the first signal, so that it takes Slurm a while to end it.
+    let script = "#!/bin/bash\ntrap '' TERM CONT\nfor i in $(seq 6000); do sleep 0.1; done\n".to_owned();
+    let job = slurm.submit(&NewJob { script, ..sleeper(&of, 2) }, &stamp("0A/Lingers/1")).await.unwrap();
+    running(&slurm, &of).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
+    slurm.evict(&of, &seen.uid, &stamp("evict")).await.unwrap();
+    let leaving = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
+    assert!(leaving.pods, "it was said to be gone while it was {}", cluster.job_state(job));
+
+    until("it has left", Duration::from_secs(30), || async {
+        !slurm.observe(&of, &stamp("look")).await.unwrap().unwrap().pods
+    })
+    .await;
+    let held = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
+    assert!(!held.active && held.gpus.is_empty());
+    cluster.says(&["scancel", &job.to_string()]);
+}
+
+async fn running(slurm: &impl Workloads, of: &WorkloadRef) {
+    until("it runs", Duration::from_secs(30), || async {
+        slurm.observe(of, &stamp("look")).await.unwrap().is_some_and(|seen| seen.pods)
+    })
+    .await;
+}

@@ -1,0 +1,113 @@
+//! Lent GPUs that are called back: a real job is told, saves, leaves, and another starts in its place.
+
+use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
+use engine::Class;
+use std::time::Duration;
+use workflows::{
+    actuators::{GpuSet, Slurm, StartWorkload, Telling, Workloads, codes},
+    backends::slurm::NewJob,
+};
+
+/// The borrower's job is requeued and held, its GPUs come back, the lender's job starts, and the borrower's runs again.
+#[tokio::test]
+async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let slurm = cluster.backend();
+    let (borrower, lender) = (workload("borrower", "batch"), workload("lender", "serve"));
+    for of in [&borrower, &lender] {
+        let name = format!("t-{}", of.tenant);
+        slurm.create_account("gpu", &name, &of.tenant, &gpus(&[("prod", 8)]), &stamp("make")).await.unwrap();
+        cluster.let_in("root", &format!("{name}--prod"));
+    }
+    let lent = slurm.submit(&sleeper(&borrower, 8), &stamp("0A/Lent/1")).await.unwrap();
+    until("the borrower runs", Duration::from_secs(20), || async { cluster.job_state(lent) == "RUNNING" })
+        .await;
+    let asked = slurm.submit(&sleeper(&lender, 8), &stamp("0B/Own/1")).await.unwrap();
+    assert_eq!(cluster.job_state(asked), "PENDING");
+    let all: GpuSet = [("gpu0".to_owned(), (0..8).collect())].into();
+
+    slurm.tell(&borrower, &Telling::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
+    slurm.tell(&borrower, &Telling::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
+    let told = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
+    assert_eq!((told.reclaim_at, &told.gpus), (Some(5_000), &all));
+    assert_eq!(slurm.clients("gpu", "gpu0", &[3].into(), &stamp("look")).await.unwrap().len(), 1);
+    slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
+    slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
+
+    until("the lender runs", Duration::from_secs(30), || async { cluster.job_state(asked) == "RUNNING" })
+        .await;
+    let gone = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
+    assert!(!gone.pods && !gone.active && gone.gpus.is_empty(), "{gone:?}");
+    assert_eq!(slurm.observe(&lender, &stamp("look")).await.unwrap().unwrap().gpus, all);
+    let holders = slurm.clients("gpu", "gpu0", &[3].into(), &stamp("look")).await.unwrap();
+    assert_eq!(holders, [format!("t-lender--prod/serve (job {asked})")]);
+
+    cluster.says(&["scancel", &asked.to_string()]);
+    until("the lender has left", Duration::from_secs(20), || async {
+        slurm.observe(&lender, &stamp("look")).await.unwrap().is_none()
+    })
+    .await;
+    let again = StartWorkload { workload: borrower.clone(), gpus: all.clone(), service: false };
+    slurm.start(&again.workload, &again.gpus, again.service, &stamp("0C/Restart/1")).await.unwrap();
+    // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
+    until("the borrower runs again", Duration::from_secs(60), || async {
+        cluster.job_state(lent) == "RUNNING"
+    })
+    .await;
+    let back = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
+    assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer told to end");
+}
+
+/// A job that may not be queued again is cancelled; one that was submitted anew is not taken for it.
+#[tokio::test]
+async fn a_job_that_may_not_be_requeued_ends_for_good() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, of) = (cluster.backend(), workload("once-only", "train"));
+    slurm
+        .create_account("gpu", "t-once-only", "once-only", &gpus(&[("prod", 4)]), &stamp("make"))
+        .await
+        .unwrap();
+    cluster.let_in("root", "t-once-only--prod");
+    let job = NewJob { requeue: false, ..sleeper(&of, 1) };
+    let first = slurm.submit(&job, &stamp("0A/Once/1")).await.unwrap();
+    // v0.0.38 does not heed `"requeue": false`.
+    cluster.says(&["scontrol", "update", &format!("jobid={first}"), "requeue=0"]);
+    until("it runs", Duration::from_secs(30), || async { cluster.job_state(first) == "RUNNING" }).await;
+    let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
+
+    slurm.evict(&of, &seen.uid, &stamp("0B/Evict/1")).await.unwrap();
+
+    until("it is gone", Duration::from_secs(30), || async {
+        slurm.observe(&of, &stamp("look")).await.unwrap().is_none()
+    })
+    .await;
+    let second = slurm.submit(&job, &stamp("0C/Once/1")).await.unwrap();
+    let late = slurm.evict(&of, &seen.uid, &stamp("0B/Evict/1")).await.unwrap_err();
+    assert_eq!((late.class, late.code.as_str()), (Class::Transient, codes::OBJECT_CHANGED), "{late}");
+    cluster.says(&["scancel", &second.to_string()]);
+}
+
+/// A job is asked by a signal, and says in its comment that it has saved its work.
+#[tokio::test]
+async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (slurm, of) = (cluster.backend(), workload("saves", "train"));
+    slurm.create_account("gpu", "t-saves", "saves", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
+    cluster.let_in("root", "t-saves--prod");
+    let conf = cluster.conf().display();
+    let save = format!("SLURM_CONF={conf} scontrol update JobId=$SLURM_JOB_ID Comment=checkpointed");
+    let script = format!("#!/bin/bash\ntrap '{save}' USR1\nwhile true; do sleep 0.1; done\n");
+    let job = slurm.submit(&NewJob { script, ..sleeper(&of, 1) }, &stamp("0A/Saves/1")).await.unwrap();
+    until("it runs", Duration::from_secs(30), || async { cluster.job_state(job) == "RUNNING" }).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    assert!(!slurm.checkpoint(&of, &stamp("0B/Save/1")).await.unwrap());
+    until("it has saved", Duration::from_secs(20), || async {
+        slurm.checkpoint(&of, &stamp("0B/Save/1")).await.unwrap()
+    })
+    .await;
+    slurm.tell(&of, &Telling::GoesOn, &stamp("0B/Withdraw/1")).await.unwrap();
+    let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
+    assert!(!seen.checkpointed, "what it has saved will not do another time");
+    cluster.says(&["scancel", &job.to_string()]);
+}

@@ -1,0 +1,47 @@
+//! Which cases of the kit of conformance cannot apply to stores whose things have no amount and whose calls have no keys.
+
+use tests::kit;
+
+/// The case is about changing an amount.
+const CHANGING: [&str; 6] =
+    ["undo.change", "repeat.make_old", "repeat.undo", "slow.change_too", "fence.equal", "fence.per_step"];
+
+/// Why the case cannot apply to a thing that is made and removed, and never changed.
+#[must_use]
+pub fn unchanging(case: &str) -> Option<&'static str> {
+    let changing = CHANGING.contains(&case) || case.split('.').any(|part| part.starts_with("change"));
+    changing.then_some("it has no amount that is changed")
+}
+
+/// Why the case cannot apply to a target that knows neither idempotency keys nor the epochs of steps; each thing bears the
+/// epoch under which it was made, and nothing bears one afterwards.
+#[must_use]
+pub fn keyless(case: &str) -> Option<&'static str> {
+    match case {
+        "repeat.key_reused" => Some("the target knows no keys: each call looks before it changes something"),
+        "fence.make" => {
+            Some("an epoch is compared with that of the thing itself, and the other is another thing")
+        }
+        "fence.undone" => {
+            Some("what is gone bears no epoch any more: the engine's lease keeps a late call away")
+        }
+        _ => None,
+    }
+}
+
+/// Why the case cannot apply to keys, which are all made alike.
+#[must_use]
+pub fn alike(case: &str) -> Option<&'static str> {
+    let same = ["make.foreign", "repeat.make_unequal", "twins.make_rivals", "dry_run.make_refused"];
+    same.contains(&case).then_some("all of one name are alike: there is no other of that name to be refused")
+}
+
+/// Prints the subject's row and sees that nothing is broken or blank.
+///
+/// # Panics
+/// When something is.
+pub fn holds(table: &kit::Table) {
+    println!("{table}");
+    assert_eq!(table.broken(), Vec::<String>::new());
+    assert_eq!(table.blank(), Vec::<String>::new());
+}

@@ -1,0 +1,129 @@
+//! The conformance kit: the simulated platform holds what actuators promise, and the kit finds out who does not.
+
+mod flaws;
+mod proxy;
+mod simulated;
+
+use simulated::{Capability, Through};
+use std::collections::BTreeMap;
+use tests::kit::{self, Cell, Table};
+
+/// Why a capability of the simulator has no such case, for each that it has not.
+fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
+    let unchanging = |why| {
+        let changes = kit::cases().into_iter().map(|case| case.name).filter(|name| changes_something(name));
+        changes.map(|name| (name, why)).collect::<BTreeMap<_, _>>()
+    };
+    match of {
+        Capability::Kubernetes | Capability::Namespace | Capability::Slurm => BTreeMap::new(),
+        Capability::Objects => unchanging(simulated::NO_CHANGE),
+        Capability::Keys => {
+            let mut excuses = unchanging(simulated::NO_CHANGE);
+            let same = ["make.foreign", "repeat.make_unequal", "twins.make_rivals", "dry_run.make_refused"];
+            excuses.extend(same.map(|name| (name, simulated::ALL_ALIKE)));
+            excuses
+        }
+    }
+}
+
+/// Whether a case changes an amount.
+fn changes_something(name: &str) -> bool {
+    name.split('.').any(|part| part.starts_with("change"))
+        || [
+            "undo.change",
+            "repeat.make_old",
+            "repeat.undo",
+            "slow.change_too",
+            "fence.equal",
+            "fence.per_step",
+        ]
+        .contains(&name)
+}
+
+async fn table(of: Capability) -> Table {
+    let table = kit::run(&Through::a_proxy(of).await).await;
+    println!("{table}");
+    table
+}
+
+async fn holds(of: Capability) {
+    let table = table(of).await;
+
+    assert_eq!(table.broken(), [""; 0], "{table}");
+    let wanted = excuses(of).into_iter().map(|(case, why)| (case, why.to_owned())).collect();
+    let excused: BTreeMap<_, _> = table.excused(of.name());
+    assert_eq!(excused, wanted, "nothing is excused that need not be");
+}
+
+/// S50.
+#[tokio::test]
+async fn simulated_kubernetes_keeps_every_promise_of_an_actuator() {
+    holds(Capability::Kubernetes).await;
+}
+
+#[tokio::test]
+async fn what_takes_its_time_to_go_keeps_every_promise_of_an_actuator() {
+    holds(Capability::Namespace).await;
+}
+
+#[tokio::test]
+async fn simulated_slurm_keeps_every_promise_of_an_actuator() {
+    holds(Capability::Slurm).await;
+}
+
+#[tokio::test]
+async fn simulated_object_stores_keep_every_promise_of_an_actuator() {
+    holds(Capability::Objects).await;
+}
+
+#[tokio::test]
+async fn simulated_key_stores_keep_every_promise_of_an_actuator() {
+    holds(Capability::Keys).await;
+}
+
+/// A table has a cell for every pair that was played, and says of itself where one is blank.
+#[test]
+fn every_case_has_a_name_of_its_own_and_a_promise() {
+    let cases = kit::cases();
+    let names: std::collections::BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+
+    assert!(cases.len() >= 40, "{} cases", cases.len());
+    assert_eq!(names.len(), cases.len());
+    for case in cases {
+        let plain = case.name.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
+        assert!(plain && case.promise.len() > 20 && !case.promise.ends_with('.'), "{}", case.name);
+    }
+}
+
+/// The page for those who write backends lists every case; `BLESS=1` writes the list.
+#[test]
+fn the_documentation_lists_every_case_with_its_promise() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/backends/contract.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (head, _) = text.split_once("## Cases\n").expect("a section on cases, which is the last");
+    let row = |case: &kit::Case| format!("| `{}` | {} |\n", case.name, case.promise);
+    let rows: String = kit::cases().iter().map(row).collect();
+    let wanted = format!("{head}## Cases\n\n| Case | Promise |\n|---|---|\n{rows}");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+
+    assert!(text == wanted || std::env::var_os("BLESS").is_some(), "run the tests with BLESS=1");
+}
+
+/// Whoever reads a table sees at once what is not known.
+#[tokio::test]
+async fn a_table_has_no_blank_cell_and_says_what_is_broken() {
+    let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing).await;
+    let whole = Through::a_proxy(Capability::Kubernetes).await;
+    let wanted = |name: &str| name == "make.makes" || name == "look.absent";
+    let table = kit::run_some(&deaf, wanted).await.and(kit::run_some(&whole, wanted).await);
+
+    assert_eq!(table.blank(), [""; 0]);
+    assert_eq!(table.cell("simulated kubernetes", "make.makes"), Some(&Cell::Held));
+    assert!(matches!(table.cell("flawed", "make.makes"), Some(Cell::Broken(_))));
+    let shown = table.to_string();
+    assert!(shown.contains("flawed: 1 held, 0 excused, 1 broken"), "{shown}");
+    let missing = table.and(kit::run_some(&whole, |name| name == "make.marks").await);
+    assert_eq!(missing.blank(), ["flawed make.marks"]);
+}

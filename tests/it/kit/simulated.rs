@@ -1,0 +1,268 @@
+//! The simulated platform as subjects of the kit: in a world of its own behind HTTP, with the kit's proxy before it.
+
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use store::Epoch;
+use tests::kit::{
+    Subject, Trouble,
+    proxy::{Asked, Proxy},
+};
+use workflows::{
+    actuators::*,
+    backends::simulated::{LocalWorld, RemoteWorld, Simulated},
+};
+
+pub(super) const NO_CHANGE: &str = "it has no amount that is changed";
+pub(super) const ALL_ALIKE: &str = "all of one name are alike: there is no other of that name to be refused";
+const TENANT: &str = "acme";
+const CLUSTER: &str = "eu-1";
+
+/// Which capability is examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capability {
+    Kubernetes,
+    Namespace,
+    Slurm,
+    Objects,
+    Keys,
+}
+
+impl Capability {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "simulated kubernetes",
+            Self::Namespace => "simulated namespaces",
+            Self::Slurm => "simulated slurm",
+            Self::Objects => "simulated objects",
+            Self::Keys => "simulated keys",
+        }
+    }
+
+    fn at(self, thing: &str) -> Thing {
+        match self {
+            Self::Kubernetes => {
+                Thing::new("kubernetes", CLUSTER, "ResourceQuota", &format!("t-acme/{thing}"))
+            }
+            Self::Namespace => Thing::new("kubernetes", CLUSTER, "Namespace", thing),
+            Self::Slurm => Thing::new("slurm", CLUSTER, "Account", thing),
+            Self::Objects => Thing::new("objects", CLUSTER, "Bucket", thing),
+            Self::Keys => Thing::new("keys", "", "Key", thing),
+        }
+    }
+
+    fn place(self, thing: &str) -> Place {
+        match self {
+            Self::Namespace => Place::new(CLUSTER, Kind::Namespace, thing),
+            _ => Place::within(CLUSTER, Kind::ResourceQuota, "t-acme", thing),
+        }
+    }
+}
+
+/// A capability of a world that is spoken to through the kit's proxy.
+pub(super) struct Through {
+    of: Capability,
+    world: Arc<LocalWorld>,
+    far: Simulated,
+    near: Simulated,
+    proxy: Proxy,
+    /// Keys have no amount: theirs are remembered here.
+    amounts: Mutex<BTreeMap<String, u64>>,
+}
+
+/// A world's calls are all of one method: what they ask says whether they change something.
+fn changes(asked: &Asked) -> bool {
+    let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+    !["read", "check", "list"].iter().any(|verb| call["verb"] == *verb)
+}
+
+impl Through {
+    pub(super) async fn a_proxy(of: Capability) -> Self {
+        let world = Arc::new(LocalWorld::new());
+        let address = tests::world::serve_here(world.clone()).await.unwrap();
+        let remote = RemoteWorld::new(&format!("http://{address}")).unwrap();
+        drop(remote);
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let proxy = Proxy::with(&format!("http://{address}"), client, changes).await.unwrap();
+        let far = Simulated::new(Arc::new(RemoteWorld::new(&proxy.url()).unwrap()));
+        let near = Simulated::new(world.clone());
+        Self { of, world, far, near, proxy, amounts: Mutex::default() }
+    }
+
+    fn associations(amount: u64) -> Associations {
+        BTreeMap::from([("prod".into(), BTreeMap::from([("gres/gpu:h100".into(), amount)]))])
+    }
+
+    fn amount(&self, thing: &str, spec: &Value) -> Option<u64> {
+        match self.of {
+            Capability::Kubernetes | Capability::Namespace => spec["amount"].as_u64(),
+            Capability::Slurm => spec["associations"]["prod"]["gres/gpu:h100"].as_u64(),
+            Capability::Objects => spec["key"].as_str()?.strip_prefix('k')?.parse().ok(),
+            Capability::Keys => self.amounts.lock().unwrap().get(thing).copied(),
+        }
+    }
+
+    fn spec(&self, amount: u64) -> Value {
+        match self.of {
+            Capability::Kubernetes | Capability::Namespace => json!({ "amount": amount }),
+            Capability::Slurm => json!({ "jobs": 0, "associations": Self::associations(amount) }),
+            Capability::Objects => {
+                json!({ "name": "", "region": CLUSTER, "key": format!("k{amount}"), "versioned": true })
+            }
+            Capability::Keys => json!({}),
+        }
+    }
+
+    fn swap(&self, from: u64, to: u64) -> Swap {
+        let (field, of): (_, fn(u64) -> Value) = match self.of {
+            Capability::Slurm => ("associations", |n| json!(Self::associations(n))),
+            _ => ("amount", |n| json!(n)),
+        };
+        Swap { field: field.into(), from: of(from), to: of(to) }
+    }
+
+    /// Asks once, by way of one of the two.
+    async fn find(&self, on: &Simulated, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        match self.of {
+            Capability::Kubernetes | Capability::Namespace => {
+                Kubernetes::read(on, &self.of.place(thing), stamp).await
+            }
+            Capability::Slurm => on.account(CLUSTER, thing, stamp).await,
+            Capability::Objects => {
+                Ok(Objects::read(on, CLUSTER, thing, stamp).await?.map(|(found, _)| found))
+            }
+            Capability::Keys => Ok(Keys::read(on, thing, stamp).await?.map(|(found, _)| found)),
+        }
+    }
+
+    async fn delete(
+        &self,
+        on: &Simulated,
+        thing: &str,
+        found: &Found,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        match self.of {
+            Capability::Kubernetes | Capability::Namespace => {
+                Kubernetes::delete(on, &self.of.place(thing), &found.uid, stamp).await
+            }
+            Capability::Slurm => on.delete_account(CLUSTER, thing, found, stamp).await,
+            Capability::Objects => Objects::delete(on, CLUSTER, thing, found, stamp).await,
+            Capability::Keys => on.destroy(thing, found, stamp).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Subject for Through {
+    fn name(&self) -> &'static str {
+        self.of.name()
+    }
+
+    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+        let tenant = TENANT.to_owned();
+        match self.of {
+            Capability::Kubernetes | Capability::Namespace => {
+                let manifest = Manifest { place: self.of.place(thing), tenant, spec: self.spec(amount) };
+                self.far.apply(&manifest, stamp).await
+            }
+            Capability::Slurm => {
+                let associations = Self::associations(amount);
+                self.far.create_account(CLUSTER, thing, TENANT, &associations, stamp).await
+            }
+            Capability::Objects => {
+                let (name, region) = (thing.to_owned(), CLUSTER.to_owned());
+                let bucket = Bucket { name, region, key: format!("k{amount}"), versioned: true };
+                Objects::create(&self.far, &bucket, TENANT, stamp).await
+            }
+            Capability::Keys => {
+                self.amounts.lock().unwrap().entry(thing.to_owned()).or_insert(amount);
+                Keys::create(&self.far, thing, TENANT, stamp).await?;
+                let spec = Value::Null;
+                let made = Keys::read(&self.far, thing, stamp).await?.map(|(found, _)| found);
+                let as_if = || Found {
+                    uid: "dry".into(),
+                    tenant,
+                    step: stamp.step.clone(),
+                    spec,
+                    terminating: false,
+                };
+                Ok(made.unwrap_or_else(as_if))
+            }
+        }
+    }
+
+    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.find(&self.far, thing, stamp).await
+    }
+
+    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+        let swap = self.swap(from, to);
+        match self.of {
+            Capability::Slurm => Slurm::swap(&self.far, CLUSTER, thing, TENANT, &swap, stamp).await,
+            _ => Kubernetes::swap(&self.far, &self.of.place(thing), TENANT, &swap, stamp).await,
+        }
+    }
+
+    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        self.delete(&self.far, thing, found, stamp).await?;
+        if self.of == Capability::Keys && self.really(thing).await.is_none() {
+            self.amounts.lock().unwrap().remove(thing);
+        }
+        Ok(())
+    }
+
+    async fn really(&self, thing: &str) -> Option<u64> {
+        let snapshot = self.world.snapshot();
+        let object = snapshot.get(&self.of.at(thing).to_string())?;
+        if object["terminating"] == true {
+            return None;
+        }
+        self.amount(thing, &object["spec"])
+    }
+
+    async fn trouble(&self, next: Trouble) -> Result<(), &'static str> {
+        self.proxy.trouble(next).await.map_err(|_| "the proxy's port is taken")
+    }
+
+    fn excused(&self, case: &str) -> Option<&'static str> {
+        super::excuses(self.of).get(case).copied()
+    }
+
+    async fn plant(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
+        let mut spec = self.spec(amount);
+        if self.of == Capability::Objects {
+            spec["name"] = json!(thing);
+        }
+        self.world.furnish(&self.of.at(thing), "umbrella", spec);
+        Ok(())
+    }
+
+    async fn tamper(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
+        self.world.furnish(&self.of.at(thing), TENANT, self.spec(amount));
+        Ok(())
+    }
+
+    async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
+        let key = format!("behind/{thing}");
+        let stamp = Stamp {
+            action: "Behind",
+            step: key.clone(),
+            key,
+            epoch: Epoch(1),
+            undo: false,
+            deadline: Duration::from_secs(1),
+            dry_run: false,
+        };
+        while let Ok(Some(found)) = self.find(&self.near, thing, &stamp).await {
+            let deleted = self.delete(&self.near, thing, &found, &stamp).await;
+            deleted.map_err(|_| "the world does not let go of it")?;
+        }
+        Ok(())
+    }
+}

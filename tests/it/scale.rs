@@ -1,0 +1,77 @@
+//! The model of many nodes on one database (`tests/simulation/src/scale`), scaled down: its laws hold, and notice what is broken.
+//! The big run is `cargo run --release -p simulation --bin scale`.
+
+use simulation::scale::{Broken, Design, Size, costs::Costs, parse, run};
+
+/// Twenty nodes, twenty thousand executions, three minutes with all troubles.
+fn small() -> Size {
+    Size { nodes: 20, executions: 20_000, minutes: 3, tenants: 20, rate: 30, herd: 4_000, ..Size::large() }
+}
+
+/// Nodes die at once, others stand still for longer than a lease, the database for as long as one: nothing is lost, no
+/// lease is given while another stands, what is late is refused, and others go on within a lease and five seconds.
+#[test]
+fn twenty_nodes_keep_the_laws_through_every_trouble() {
+    let told = run(&small());
+
+    println!("{told}");
+    assert_eq!((&told.broken[..], told.broken_count), (&[][..], 0));
+    assert!(told.died > 0 && told.refused > 0 && told.given_up > 0);
+    assert!(told.takeovers.total() > 2 && told.made > 10_000);
+}
+
+/// Looking for work as it is proposed keeps the same laws.
+#[test]
+fn the_proposed_way_to_look_for_work_keeps_the_laws() {
+    let told = run(&Size { design: Design::PROPOSED, ..small() });
+
+    assert_eq!((told.broken, told.broken_count), (vec![], 0));
+    assert!(told.takeovers.total() > 2 && told.made > 10_000);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let told = |seed| run(&Size { seed, minutes: 1, herd: 500, ..small() }).to_string();
+
+    assert_eq!(told(7), told(7));
+    assert_ne!(told(7), told(8));
+}
+
+/// What the laws are worth: each way to break the protocol is noticed, and called what it is.
+#[test]
+fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
+    let ways = [
+        (Broken::EpochCheck, "was taken, and it stands under"),
+        (Broken::TakeCheck, "before its lease lapsed"),
+        (Broken::Lapse, "have neither task, lease nor timer"),
+    ];
+    for (broken, law) in ways {
+        let told = run(&Size { broken, minutes: 2, herd: 500, ..small() });
+
+        assert!(told.broken.iter().any(|told| told.contains(law)), "{broken:?}: {:?}", told.broken);
+    }
+}
+
+/// One process, whose costs the model was fitted to: `docs/scale.md` has both, and those that it was not fitted to.
+#[test]
+fn the_model_gives_what_was_measured_within_a_half() {
+    // Writers side by side, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
+    for (writers, measured) in [(1, 532.0), (8, 1_315.0), (64, 5_262.0), (512, 9_368.0)] {
+        let size = Size { nodes: 1, executions: 1, minutes: 1, writers, costs: Costs::measured(), ..small() };
+
+        let modelled = run(&size).rate();
+
+        let off = modelled / measured;
+        assert!((0.66..1.5).contains(&off), "{writers} writers: {modelled:.0}/s, measured {measured:.0}/s");
+    }
+}
+
+#[test]
+fn a_wrong_argument_is_told_with_what_is_known() {
+    let wrong = |words: &[&str]| parse(words.iter().map(|word| (*word).to_owned())).unwrap_err();
+
+    assert!(wrong(&["--knots", "1"]).contains("--nodes"));
+    assert!(wrong(&["--nodes", "many"]).contains("is not a number"));
+    assert_eq!(wrong(&["--seed"]), "--seed needs a value");
+    assert!(wrong(&["--design", "other"]).contains("present, proposed"));
+}

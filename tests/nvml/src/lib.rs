@@ -1,0 +1,23 @@
+//! A stand-in for `libnvidia-ml.so.1` and, under that name, for `libcuda.so.1`: as much of their C interfaces as Tenure
+//! calls, over GPUs that are kept in a file.
+//!
+//! The file is `gpus.json` in the folder of the library, or the one that `TENURE_STAND_IN_STATE` names. It is read and, if
+//! something changed, written at every call under a lock, so that several processes see the same GPUs and a test can change
+//! them while a process runs. What a file leaves out has a default; `{}` is eight well GPUs of 80 GB that can be
+//! partitioned. `state.rs` lists what can be set. GPU memory is in files of its own beside it, `gpu-N.memory`.
+//!
+//! It is played: return codes follow the header's documentation, and what the header leaves open follows
+//! what `nvidia-smi` is known to print.
+
+#![expect(unsafe_code, reason = "what is exported has a C interface; all pointers are touched in `abi`")]
+#![allow(non_snake_case, reason = "the names are NVML's and CUDA's")]
+
+pub mod abi;
+pub mod cuda;
+pub mod device;
+pub mod health;
+mod json;
+pub mod mig;
+pub mod processes;
+mod profiles;
+mod state;

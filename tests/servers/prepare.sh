@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs and builds what the tests against real servers start, so that none of them is skipped.
+#
+#   prepare.sh        as root; says what could not be had, and ends with 1 then
+#
+# Packages come from the machine's own package lists. The Kubernetes API server is built once a machine, which takes a quarter of an
+# hour on two slow cores, and is kept in ${TENURE_CACHE:-~/.cache/tenure}.
+set -uo pipefail
+cd "$(dirname "$0")"
+
+packages=(
+    etcd-server openssl jq
+    slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
+    ceph-mon ceph-osd radosgw ceph-common
+    softhsm2 opensc
+)
+missing=()
+for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+command -v kubectl >/dev/null || missing+=(kubernetes-client)
+failed=0
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+    { as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
+        { echo "prepare: not to be had: ${missing[*]}"; failed=1; }
+fi
+./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
+exit "$failed"

@@ -1,0 +1,158 @@
+//! The database's machine: processors that all statements share, a log that is synced for all who wait, and the one lock of commits.
+
+use super::clockwork::Moment;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+/// Names a statement or transaction that is under way.
+pub type JobId = u32;
+
+/// Processors that are shared evenly: of `n` jobs each gets `processors / n` of one, and one at the most.
+#[derive(Debug)]
+pub struct Processors {
+    count: u64,
+    /// How much work each of the jobs has been given since the beginning, in thousandths of a microsecond.
+    given: u64,
+    at: Moment,
+    running: BinaryHeap<Reverse<(u64, u64, JobId)>>,
+    order: u64,
+    still: bool,
+    busy: u128,
+}
+
+impl Processors {
+    /// So many of them.
+    #[must_use]
+    pub fn new(count: u64) -> Self {
+        Self { count, given: 0, at: 0, running: BinaryHeap::new(), order: 0, still: false, busy: 0 }
+    }
+
+    fn advance(&mut self, now: Moment) {
+        let jobs = self.running.len() as u64;
+        if jobs > 0 && !self.still {
+            let spent = (now - self.at) * 1_000;
+            self.given += if jobs <= self.count { spent } else { spent * self.count / jobs };
+            self.busy += u128::from(now - self.at) * u128::from(jobs.min(self.count));
+        }
+        self.at = now;
+    }
+
+    /// Begins a job of so many microseconds.
+    pub fn begin(&mut self, now: Moment, job: JobId, work: u64) {
+        self.advance(now);
+        self.order += 1;
+        self.running.push(Reverse((self.given + work.max(1) * 1_000, self.order, job)));
+    }
+
+    /// When the next job will be done, if none begins before.
+    #[must_use]
+    pub fn next(&self) -> Option<Moment> {
+        let Reverse((until, _, _)) = self.running.peek()?;
+        if self.still {
+            return None;
+        }
+        let (left, jobs) = (until.saturating_sub(self.given), self.running.len() as u64);
+        let wait = if jobs <= self.count { left } else { left * jobs / self.count };
+        Some(self.at + wait.div_ceil(1_000))
+    }
+
+    /// The job that is done now, if one is.
+    pub fn done(&mut self, now: Moment) -> Option<JobId> {
+        self.advance(now);
+        let Reverse((until, _, job)) = *self.running.peek()?;
+        // What is left of it is less than what time is counted in.
+        let rest = 1_000 * self.count.min(self.running.len() as u64) / self.running.len() as u64;
+        if self.still || until > self.given + rest {
+            return None;
+        }
+        self.running.pop();
+        Some(job)
+    }
+
+    /// Stands still, or goes on.
+    pub fn stand_still(&mut self, now: Moment, still: bool) {
+        self.advance(now);
+        self.still = still;
+    }
+
+    /// Microseconds of processors used so far.
+    #[must_use]
+    pub fn busy(&self) -> u128 {
+        self.busy
+    }
+}
+
+/// The log: one sync at a time, for all that have come before it begins.
+#[derive(Debug, Default)]
+pub struct Log {
+    syncing: Vec<JobId>,
+    waiting: Vec<JobId>,
+}
+
+impl Log {
+    /// Wants a sync; says whether one has to be begun.
+    pub fn want(&mut self, job: JobId) -> bool {
+        if self.syncing.is_empty() {
+            self.syncing.push(job);
+            return true;
+        }
+        self.waiting.push(job);
+        false
+    }
+
+    /// Those whose sync is under way.
+    #[must_use]
+    pub fn syncing(&self) -> &[JobId] {
+        &self.syncing
+    }
+
+    /// Those whose sync is over, and whether another begins.
+    pub fn synced(&mut self) -> (Vec<JobId>, bool) {
+        let done = std::mem::replace(&mut self.syncing, std::mem::take(&mut self.waiting));
+        (done, !self.syncing.is_empty())
+    }
+}
+
+/// The lock that whoever commits has; others wait in their order.
+#[derive(Debug, Default)]
+pub struct Lock {
+    owner: Option<JobId>,
+    waiting: VecDeque<JobId>,
+    since: Moment,
+    held: u64,
+}
+
+impl Lock {
+    /// Wants it; says whether it is had at once.
+    pub fn want(&mut self, now: Moment, job: JobId) -> bool {
+        if self.owner.is_none() {
+            self.owner = Some(job);
+            self.since = now;
+            return true;
+        }
+        self.waiting.push_back(job);
+        false
+    }
+
+    /// Lets it go; says who has it next.
+    pub fn release(&mut self, now: Moment) -> Option<JobId> {
+        self.held += now - self.since;
+        self.since = now;
+        self.owner = self.waiting.pop_front();
+        self.owner
+    }
+
+    /// Who has it.
+    #[must_use]
+    pub fn owner(&self) -> Option<JobId> {
+        self.owner
+    }
+
+    /// For how many microseconds it was held so far.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+}

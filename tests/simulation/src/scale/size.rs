@@ -1,0 +1,146 @@
+//! What is simulated, and how a command line says it.
+
+use super::costs::{Costs, PLACES};
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    /// Servers.
+    pub nodes: u16,
+    /// Tasks that each works on at once: `engine.concurrency`.
+    pub places: usize,
+    /// Open executions.
+    pub executions: u32,
+    /// Simulated minutes.
+    pub minutes: u64,
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Tenants, that have equally many of the executions.
+    pub tenants: u16,
+    /// Timers that fall due each second, all along.
+    pub rate: u64,
+    /// Steps that follow each of those.
+    pub steps: u8,
+    /// Timers that fall due within one minute beside.
+    pub herd: u32,
+    /// If not 0, there is nothing but so many commits side by side on each node, all along.
+    pub writers: u16,
+    /// Whether anything goes wrong.
+    pub trouble: bool,
+    /// What the database and the nodes cost.
+    pub costs: Costs,
+    /// How nodes look for work.
+    pub design: Design,
+    /// What is broken on purpose.
+    pub broken: Broken,
+}
+
+/// How nodes look for work: as they do, or as is proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Design {
+    /// A node that is told of work, or has waited for a moment, looks within so many microseconds for each node there is, at
+    /// random, once for all it is told meanwhile.
+    pub pause: u64,
+    /// A look goes by time alone as long as no more is due than is wanted, and brings no more rows than are wanted.
+    pub lean: bool,
+    /// Whoever got less than it wanted does not look again at once, nor does whoever has a place free again beside others.
+    pub content: bool,
+    /// Looking and taking are one statement, so that none finds what another is taking.
+    pub at_once: bool,
+}
+
+impl Design {
+    /// What the engine and the store do.
+    pub const PRESENT: Self = Self { pause: 0, lean: false, content: false, at_once: false };
+    /// What `docs/scale.md` proposes.
+    pub const PROPOSED: Self = Self { pause: 1_000, lean: true, content: true, at_once: true };
+}
+
+/// Ways to break the protocol, so that the laws are seen to notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// None.
+    Nothing,
+    /// A result is taken whatever its epoch.
+    EpochCheck,
+    /// What was found is taken though another has it by then.
+    TakeCheck,
+    /// A lease does not lapse.
+    Lapse,
+}
+
+impl Size {
+    /// A thousand nodes, ten million executions, ten minutes with all troubles, on a large database.
+    #[must_use]
+    pub fn large() -> Self {
+        Self {
+            nodes: 1_000,
+            places: PLACES,
+            executions: 10_000_000,
+            minutes: 10,
+            seed: 1,
+            tenants: 1_000,
+            rate: 100,
+            steps: 3,
+            herd: 1_000_000,
+            writers: 0,
+            trouble: true,
+            costs: Costs::large(),
+            design: Design::PRESENT,
+            broken: Broken::Nothing,
+        }
+    }
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// A sentence that names the argument and what is known.
+pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Size, String> {
+    let mut arguments = arguments.into_iter();
+    let mut size = Size::large();
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let number = |most: u64| match value.parse::<u64>() {
+            Ok(number) if number <= most => Ok(number),
+            _ => Err(format!("{name}: {value:?} is not a number up to {most}")),
+        };
+        match name.as_str() {
+            "--nodes" => size.nodes = u16::try_from(number(10_000)?.max(1)).unwrap(),
+            "--places" => size.places = usize::try_from(number(100_000)?.max(1)).unwrap(),
+            "--round-trips" => size.costs.round_trips = number(100)?.max(8),
+            "--executions" => size.executions = u32::try_from(number(100_000_000)?).unwrap(),
+            "--minutes" => size.minutes = number(600)?.max(1),
+            "--seed" => size.seed = number(u64::MAX)?,
+            "--tenants" => size.tenants = u16::try_from(number(60_000)?.max(1)).unwrap(),
+            "--rate" => size.rate = number(1_000_000)?,
+            "--steps" => size.steps = u8::try_from(number(100)?).unwrap(),
+            "--herd" => size.herd = u32::try_from(number(100_000_000)?).unwrap(),
+            "--writers" => size.writers = u16::try_from(number(10_000)?).unwrap(),
+            "--machine" => {
+                size.costs = match value.as_str() {
+                    "large" => Costs::large(),
+                    "measured" => Costs::measured(),
+                    _ => return Err(format!("--machine {value}: one of large, measured")),
+                }
+            }
+            "--trouble" => size.trouble = number(1)? == 1,
+            "--processors" => size.costs.processors = number(1_024)?.max(1),
+            "--round-trip-us" => size.costs.round_trip = number(1_000_000)?,
+            "--sync-us" => size.costs.sync = number(1_000_000)?,
+            "--design" => {
+                size.design = match value.as_str() {
+                    "present" => Design::PRESENT,
+                    "proposed" => Design::PROPOSED,
+                    _ => return Err(format!("--design {value}: one of present, proposed")),
+                }
+            }
+            _ => {
+                return Err(format!(
+                    "{name} is not known: --nodes, --places, --executions, --minutes, --seed, --tenants, --rate, --steps, --herd, --writers, --trouble 0|1, --machine large|measured, --processors, --round-trip-us, --round-trips, --sync-us, --design present|proposed"
+                ));
+            }
+        }
+    }
+    Ok(size)
+}

@@ -1,0 +1,233 @@
+//! Judges what is left when all has come to rest: by the record of the world, by the ledger, and by the journal.
+
+use super::{
+    Outcome, SLACK,
+    load::Told,
+    troubles::{Away, STOOD_STILL},
+    watch::{Ended, Eyes, Struck},
+};
+use crate::processes::World;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// States in which an execution has done all that it was begun for.
+const DONE: [&str; 3] = ["Active", "Restored", "Cleared"];
+
+impl Ended {
+    fn done(&self) -> bool {
+        self.reason == "completed" && DONE.contains(&self.state.as_str())
+    }
+}
+
+/// Everything.
+pub(super) async fn judge(
+    eyes: &Eyes,
+    world: &World,
+    told: &Told,
+    (struck, away): (&[Struck], &Away),
+    lease: Duration,
+    outcome: &mut Outcome,
+) {
+    let executions = eyes.executions().await;
+    ends(&executions, told, outcome);
+    effects(&executions, &world.look("effects").await, outcome);
+    left_behind(&executions, &world.look("snapshot").await, outcome);
+    nodes(eyes, world, outcome).await;
+    take_overs(eyes, struck, away, lease, outcome).await;
+    late_results(eyes, struck, outcome).await;
+    for refused in world.look("refused").await.as_array().into_iter().flatten() {
+        // The world refused that a node gets a second owner, or one that has had its time.
+        if ["node.owned", "node.epoch_old"].contains(&refused["code"].as_str().unwrap_or_default()) {
+            outcome.wrong.push(format!("asked of the world: {refused}"));
+        }
+        outcome.refused_outside += usize::from(refused["code"] == "call.fenced");
+    }
+}
+
+/// Everybody who was told that something had begun finds it, once, and ended as it should.
+fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
+    let mut by_subject: BTreeMap<&str, usize> = BTreeMap::new();
+    for execution in executions {
+        let Ended { id, workflow, subject, state, reason, took } = execution;
+        let cancelled = subject.strip_prefix("tenant/").is_some_and(|tenant| told.cancelled.contains(tenant));
+        if !(execution.done() || cancelled && reason == "cancelled") {
+            outcome.wrong.push(format!("{workflow} {id} of {subject} is {reason} in {state}"));
+        }
+        let end = if execution.done() { state } else { reason };
+        let took = Duration::from_millis(*took);
+        outcome.ends.entry(format!("{workflow} {end}")).or_default().push(took);
+        if workflow != "eviction" {
+            *by_subject.entry(subject).or_default() += 1;
+        }
+    }
+    outcome.ends.values_mut().for_each(|took| took.sort());
+    for subject in told.ends.keys() {
+        match by_subject.get(subject.as_str()) {
+            Some(1) => {}
+            count => {
+                outcome.wrong.push(format!("{subject} was asked for once, and there are {count:?} of it"))
+            }
+        }
+    }
+}
+
+/// A key took effect once, and whatever is done left behind all that the same left behind in peace.
+fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
+    let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (key, count) in effects.as_object().into_iter().flatten() {
+        outcome.keys += 1;
+        if *count != json!(1) {
+            outcome.wrong.push(format!("{key} took effect {count} times"));
+        }
+        // execution/state/how many times entered/slot
+        if let [execution, state, _, slot] = key.split('/').collect::<Vec<_>>()[..] {
+            left.entry(execution).or_default().insert(format!("{state}/{slot}"));
+        }
+    }
+    // The first of each kind was over before any trouble began.
+    let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();
+    let nothing = BTreeSet::new();
+    for execution in executions.iter().filter(|execution| execution.done()) {
+        let has = left.get(execution.id.as_str()).unwrap_or(&nothing);
+        let owed = owed.entry((&execution.workflow, shape(execution))).or_insert(has);
+        let lacks: Vec<_> = owed.difference(has).collect();
+        outcome.owed += owed.len();
+        if !lacks.is_empty() {
+            let Ended { id, workflow, subject, .. } = execution;
+            outcome.wrong.push(format!("{workflow} {id} of {subject} is done, and lost is {lacks:?}"));
+        }
+    }
+    for ((workflow, _), owed) in &owed {
+        if owed.is_empty() {
+            outcome.wrong.push(format!("no {workflow} has had any effect"));
+        }
+    }
+}
+
+/// Of what does the same the shape is the same.
+fn shape(execution: &Ended) -> &'static str {
+    let Some(tenant) = execution.subject.strip_prefix("tenant/") else { return "" };
+    if tenant.starts_with("lender-") {
+        return "lends";
+    }
+    let number = tenant.rsplit('-').next().and_then(|number| number.parse::<usize>().ok());
+    if number.is_some_and(|number| number % 4 == 3) { "two nodes" } else { "one node" }
+}
+
+/// What was taken back has left nothing.
+fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
+    let back = executions.iter().filter(|execution| execution.reason == "cancelled");
+    let back: BTreeSet<&str> =
+        back.filter_map(|execution| execution.subject.strip_prefix("tenant/")).collect();
+    for (address, thing) in snapshot.as_object().into_iter().flatten() {
+        let tenant = thing["tenant"].as_str().unwrap_or_default();
+        if back.contains(tenant) {
+            outcome.wrong.push(format!("{address} is left of {tenant}, whose onboarding was taken back"));
+        }
+    }
+}
+
+/// Ledger and world agree on who owns what.
+async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
+    let (ours, theirs) = (eyes.owners().await, owners(world).await);
+    for node in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
+        if ours.get(node) != theirs.get(node) {
+            let (ours, theirs) = (ours.get(node), theirs.get(node));
+            outcome.wrong.push(format!("node {node}: the ledger says {ours:?}, the world says {theirs:?}"));
+        }
+    }
+    outcome.owned = theirs.len();
+}
+
+/// Who owns which node, as the nodes themselves have it, by the node's id.
+async fn owners(world: &World) -> BTreeMap<String, String> {
+    let owners = world.look("owners").await;
+    let owner = |(address, owner): (&String, &Value)| {
+        Some((address.rsplit('/').next()?.to_owned(), owner["tenant"].as_str()?.to_owned()))
+    };
+    owners.as_object().into_iter().flatten().filter_map(owner).collect()
+}
+
+/// Looks once at what must not be at any moment.
+pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
+    outcome.looks += 1;
+    let mut found: Vec<String> =
+        world.look("violations").await.as_array().into_iter().flatten().map(Value::to_string).collect();
+    let (before, theirs) = (eyes.owners().await, owners(world).await);
+    let differs = |ours: &BTreeMap<String, String>, (node, theirs): (&String, &String)| {
+        ours.get(node).is_some_and(|ours| ours != theirs)
+    };
+    if theirs.iter().any(|pair| differs(&before, pair)) {
+        // It may have changed hands between the two looks.
+        let after = eyes.owners().await;
+        let two =
+            theirs.iter().filter(|pair| differs(&before, *pair) && before.get(pair.0) == after.get(pair.0));
+        found.extend(two.map(|(node, owner)| {
+            format!("node {node} is {owner}'s, and the ledger gave it to {:?}", after.get(node))
+        }));
+    }
+    found.retain(|wrong| !outcome.wrong.contains(wrong));
+    outcome.wrong.extend(found);
+}
+
+/// How long each task that a server held when trouble came was without anybody who could do it. A lease lapses by itself; once it has,
+/// the time in which the database is away does not count.
+async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration, outcome: &mut Outcome) {
+    let (handed_over, leased) = (eyes.handed_over().await, eyes.leased().await);
+    let ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    for Struck { kind, at, held } in struck {
+        let taken = outcome.taken.entry(*kind).or_default();
+        taken.troubles += 1;
+        taken.held += held.len();
+        for lease in held {
+            match handed_over.get(lease) {
+                Some(then) => {
+                    let lapsed = at.saturating_add(ms);
+                    let gone =
+                        away.iter().map(|(from, to)| (*to).min(*then).saturating_sub((*from).max(lapsed)));
+                    let gone: u64 = gone.sum();
+                    taken.after.push(Duration::from_millis(then.saturating_sub(*at).saturating_sub(gone)));
+                }
+                None if leased.contains(lease) => {
+                    outcome.wrong.push(format!(
+                        "{} was held by a server that was {kind}, and nobody took it over",
+                        lease.task
+                    ));
+                }
+                // What was on its way to the database has arrived, or the server was back in time.
+                None => taken.settled += 1,
+            }
+        }
+    }
+    for (kind, taken) in &mut outcome.taken {
+        taken.after.sort();
+        if let Some(most) = taken.after.last().filter(|most| **most > lease + SLACK) {
+            outcome.wrong.push(format!("a task of a server that was {kind} was taken over after {most:.1?}"));
+        }
+    }
+    outcome.wrong.extend(
+        eyes.stolen()
+            .await
+            .iter()
+            .map(|result| format!("a result was taken from one who did not hold it: {result}")),
+    );
+}
+
+/// What came too late was refused, and its execution's history says so.
+async fn late_results(eyes: &Eyes, struck: &[Struck], outcome: &mut Outcome) {
+    let handed_over = eyes.handed_over().await;
+    let refused = eyes.refused().await;
+    outcome.refused = refused.len();
+    let leases: BTreeSet<_> = refused.into_iter().filter_map(|(_, lease)| lease).collect();
+    for Struck { held, .. } in struck.iter().filter(|struck| struck.kind == STOOD_STILL) {
+        let lost: Vec<_> = held.iter().filter(|lease| handed_over.contains_key(lease)).collect();
+        outcome.late.0 += lost.len();
+        outcome.late.1 += lost.iter().filter(|lease| leases.contains(**lease)).count();
+    }
+    if outcome.late.1 == 0 {
+        outcome.wrong.push("no refusal of a late result is in the journal".into());
+    }
+}

@@ -1,0 +1,273 @@
+//! What is asked for meanwhile: a steady mix of tenants who come, and of owners who call lent GPUs back.
+
+use super::{troubles::Dice, watch::Eyes};
+use crate::processes::{Caller, World};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+/// GPUs of one node, and of one tenant that lends.
+const NODE: u64 = 8;
+/// How long anything may take before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Borrowers are called back at once and again and again; and what was seen of a cluster stays true.
+fn policy() -> Value {
+    json!({
+        "policy": "platform", "version": 3,
+        "lending": { "cool_down": "0s",
+                     "thrash": { "reclaims": 1_000, "within": "1m", "limit_share": 1, "hold": "1m" } },
+        "admission": { "max_staleness": "1d" },
+        "reclaim": {
+            "deadline": "1h", "grace": "2m", "confirm": { "reads": 2, "apart": "1s" },
+            "guard": { "ratio": 8, "share": 1, "victim_gpus": 8, "victim_age": "1d" },
+            "limits": { "plan": "1m", "fence": "1m", "notify": "2m", "evict": "2m" },
+        },
+    })
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Tenants that come.
+    pub onboardings: usize,
+    /// Loans that are called back.
+    pub reclaims: usize,
+    /// Tenants within which GPUs are lent and called back, one loan at a time each.
+    pub lenders: usize,
+    /// Tenants that may be on their way at once.
+    pub at_once: usize,
+}
+
+impl Wanted {
+    /// Nodes that are enough for all of them.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        // Every fourth tenant has two.
+        self.lenders + self.onboardings * 5 / 4 + 8
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// Subjects of what was begun and how it ended, as those who asked saw it.
+    pub(super) ends: BTreeMap<String, String>,
+    /// Tenants whose onboarding was cancelled half way.
+    pub(super) cancelled: BTreeSet<String>,
+    pub(super) wrong: Vec<String>,
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) staff: Caller,
+    pub(super) world: Arc<World>,
+    pub(super) eyes: Arc<Eyes>,
+    pub(super) told: Arc<Mutex<Told>>,
+}
+
+impl Load {
+    /// Policy, and the tenants that lend, in peace; and one of everything, so that it is known what each leaves behind.
+    pub(super) async fn prepare(&self, wanted: Wanted) {
+        let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy())).await;
+        assert!(status.is_success(), "{said}");
+        let (mut coming, places) = (JoinSet::new(), Arc::new(Semaphore::new(16)));
+        for lender in 0..wanted.lenders {
+            let (load, places) = (self.clone(), places.clone());
+            coming.spawn(async move {
+                let _place = places.acquire().await;
+                load.lender(lender).await;
+            });
+        }
+        for n in [0, 3] {
+            let load = self.clone();
+            coming.spawn(async move { load.onboard(&format!("peace-{n}"), n, None).await });
+        }
+        coming.join_all().await;
+        self.lend_and_call_back("lender-0", "peace").await;
+    }
+
+    /// Begins what is wanted, evenly until `until`, and waits until it has ended.
+    pub(super) async fn run(&self, wanted: Wanted, mut dice: Dice, until: Instant) {
+        let began = Instant::now();
+        let span = until.saturating_duration_since(began);
+        let places = Arc::new(Semaphore::new(wanted.at_once));
+        let mut asking = JoinSet::new();
+        for lender in 0..wanted.lenders {
+            let (load, rounds) = (self.clone(), wanted.reclaims.div_ceil(wanted.lenders));
+            let pace = span / u32::try_from(rounds).unwrap_or(1);
+            let first =
+                pace / u32::try_from(wanted.lenders).unwrap_or(1) * u32::try_from(lender).unwrap_or(0);
+            asking.spawn(async move {
+                for round in 0..rounds {
+                    let due = began + first + pace * u32::try_from(round).unwrap_or(0);
+                    tokio::time::sleep_until(due.into()).await;
+                    if Instant::now() > until {
+                        return;
+                    }
+                    load.lend_and_call_back(&format!("lender-{lender}"), &round.to_string()).await;
+                }
+            });
+        }
+        let pace = span / u32::try_from(wanted.onboardings).unwrap_or(1);
+        for n in 0..wanted.onboardings {
+            tokio::time::sleep_until((began + pace * u32::try_from(n).unwrap_or(0)).into()).await;
+            let Ok(place) = places.clone().acquire_owned().await else { break };
+            if Instant::now() > until {
+                break;
+            }
+            // Some change their minds, so that nodes go back and to others.
+            let cancel = (n % 8 == 7).then(|| Duration::from_millis(dice.below(3_000)));
+            let load = self.clone();
+            asking.spawn(async move {
+                load.onboard(&format!("tenant-{n}"), n, cancel).await;
+                drop(place);
+            });
+        }
+        asking.join_all().await;
+    }
+
+    fn wrong(&self, what: String) {
+        self.told.lock().unwrap().wrong.push(what);
+    }
+
+    /// How the onboarding or reclaim of this subject has ended.
+    async fn end(&self, subject: String) -> Option<String> {
+        let ended = self.eyes.ended(&subject, PATIENCE).await;
+        match &ended {
+            Some(state) => _ = self.told.lock().unwrap().ends.insert(subject, state.clone()),
+            None => self.wrong(format!("{subject} has not ended {PATIENCE:?} after it was asked for")),
+        }
+        ended
+    }
+
+    /// A tenant comes; every fourth wants two nodes, and is asked about.
+    async fn onboard(&self, name: &str, n: usize, cancel: Option<Duration>) {
+        let (tier, gpus) = if n % 4 == 3 { ("enterprise", 2 * NODE) } else { ("research", NODE) };
+        let wish = json!({
+            "name": name,
+            "tenant": { "tier": tier, "isolation": "dedicated", "data_residency": "eu-only",
+                        "allow_preemption": false, "allow_gpu_sharing": false },
+            "workspaces": [{ "name": "main", "class": "production" }],
+            "entitlement": { "gpu_model": "H100", "gpus": gpus, "region": "eu" },
+        });
+        let key = format!("ask-{name}");
+        let (status, said) = self.staff.call(Method::POST, "/v1/tenants", Some(&key), Some(wish)).await;
+        if status != StatusCode::ACCEPTED {
+            return self.wrong(format!("{name} was not taken up: {status} {said}"));
+        }
+        if let Some(after) = cancel {
+            tokio::time::sleep(after).await;
+            let path = format!("/v1/executions/{}:cancel", said["id"].as_str().unwrap_or_default());
+            let why = json!({ "reason": "they changed their minds" });
+            self.staff.call(Method::POST, &path, None, Some(why)).await;
+            self.told.lock().unwrap().cancelled.insert(name.to_owned());
+        }
+        self.end(format!("tenant/{name}")).await;
+    }
+
+    /// A tenant with a workspace that owns and one that borrows, seen to be idle.
+    async fn lender(&self, n: usize) {
+        let name = format!("lender-{n}");
+        let half = json!({ "gpus": NODE / 2 });
+        let wish = json!({
+            "name": name,
+            "tenant": { "tier": "research", "isolation": "dedicated", "data_residency": "eu-only",
+                        "allow_preemption": true, "allow_gpu_sharing": false },
+            "workspaces": [{ "name": "serving", "class": "production", "quotas": half },
+                           { "name": "research", "class": "research", "quotas": half }],
+            "entitlement": { "gpu_model": "H100", "gpus": NODE, "region": "eu" },
+        });
+        let (status, said) = self.staff.call(Method::POST, "/v1/tenants", Some(&name), Some(wish)).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{said}");
+        assert_eq!(self.end(format!("tenant/{name}")).await.as_deref(), Some("Active"));
+        let idle = json!({ "H100": { "usable": NODE, "busy": 0 } });
+        let nodes = self.staff.all(&format!("/v1/nodes?owner={name}")).await;
+        let seen = nodes.iter().filter_map(|node| Some((node["id"].as_str()?.to_owned(), idle.clone())));
+        let facts = json!({ "nodes": seen.collect::<BTreeMap<_, _>>() });
+        let (status, said) =
+            self.staff.call(Method::POST, "/v1/clusters/eu-1/facts", None, Some(facts)).await;
+        assert!(status.is_success(), "{said}");
+    }
+
+    /// One workspace borrows all that the other has; that one wants it back, gets it, and both are done.
+    async fn lend_and_call_back(&self, tenant: &str, round: &str) {
+        let (borrower, owner) = (format!("borrower-{round}"), format!("owner-{round}"));
+        if !self.borrow(tenant, &borrower).await {
+            return;
+        }
+        let wants = json!({ "tenant": tenant, "workspace": "serving", "name": owner,
+                            "requests": { "gpu/H100": NODE / 2 } });
+        let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(wants)).await;
+        // Asked again after its answer was lost, it may have got them meanwhile.
+        if ![StatusCode::ACCEPTED, StatusCode::OK].contains(&status) {
+            return self.wrong(format!("{tenant}/{owner} is neither admitted nor in line: {status} {said}"));
+        }
+        if self.end(format!("workload/{tenant}/{owner}")).await.is_none() {
+            return;
+        }
+        let stands = self.staff.get(&format!("/v1/workloads/{tenant}/{owner}")).await;
+        if stands["state"] != "admitted" {
+            self.wrong(format!("{tenant}/{owner} called back what was lent, and is {}", stands["state"]));
+        }
+        for workload in [borrower, owner] {
+            self.end_in_its_cluster(tenant, &workload).await;
+            let path = format!("/v1/workloads/{tenant}/{workload}:finish");
+            let (status, said) = self.staff.call(Method::POST, &path, None, Some(json!({}))).await;
+            if !status.is_success() {
+                self.wrong(format!("{tenant}/{workload} could not be finished: {status} {said}"));
+            }
+        }
+    }
+
+    /// A workload that borrows, running in its cluster.
+    async fn borrow(&self, tenant: &str, name: &str) -> bool {
+        let wants = json!({ "tenant": tenant, "workspace": "research", "name": name, "checkpoint": "api",
+                            "requests": { "gpu/H100": NODE } });
+        let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(wants)).await;
+        let deadline = Instant::now() + PATIENCE;
+        let mut stands = Value::Null;
+        while stands["state"] != "admitted" {
+            if Instant::now() > deadline {
+                self.wrong(format!(
+                    "{tenant}/{name} does not get what nobody uses: {status} {said} {stands}"
+                ));
+                return false;
+            }
+            stands = self.staff.get(&format!("/v1/workloads/{tenant}/{name}")).await;
+            if stands["state"] != "admitted" {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+        let placed = stands["placed"].as_array().cloned().unwrap_or_default();
+        let gpus = placed.iter().filter_map(|placed| {
+            let gpus: Vec<u16> =
+                placed["gpus"].as_object()?.keys().filter_map(|gpu| gpu.parse().ok()).collect();
+            Some((placed["node"].as_str()?.to_owned(), gpus))
+        });
+        let gpus: BTreeMap<String, Vec<u16>> = gpus.collect();
+        let runs = json!({ "workspace": "research", "active": true, "pods": true, "gpus": gpus });
+        self.in_its_cluster("run", tenant, name, runs).await;
+        true
+    }
+
+    async fn end_in_its_cluster(&self, tenant: &str, name: &str) {
+        self.in_its_cluster("delete", tenant, name, Value::Null).await;
+    }
+
+    /// What a cluster does by itself with a workload.
+    async fn in_its_cluster(&self, verb: &str, tenant: &str, name: &str, spec: Value) {
+        let step = format!("cluster: {verb} {tenant}/{name}");
+        let request = json!({
+            "action": "Cluster", "step": step, "key": step, "epoch": 0, "deadline_ms": 10_000,
+            "system": "kubernetes", "cluster": "eu-1", "verb": verb, "kind": "Workload",
+            "name": format!("{tenant}/{name}"), "tenant": tenant, "spec": spec,
+        });
+        self.world.call(&request).await;
+    }
+}

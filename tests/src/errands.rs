@@ -1,0 +1,337 @@
+//! Errands: a workflow that comes to stand in every condition in which an execution can be under way, on a yard that counts what
+//! is done to it by idempotency key, and that helps nobody until it is opened.
+
+use engine::{
+    Action, ActionError, Call, DAY, HOUR, MINUTE, Outcome, Plan, Probe, Repeat, RetryPolicy, Rule, Seat,
+    Step, Subject, Workflow, act, act_each, approval, await_signal, children, end, wait, when,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use strum::{IntoStaticStr, VariantArray};
+
+/// A condition in which an errand comes to stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, VariantArray)]
+pub enum Kind {
+    /// It waits for people.
+    Approval,
+    /// It waits for a signal.
+    Signal,
+    /// It waits for time to pass.
+    Timer,
+    /// Its action has failed, and will be tried again.
+    Retrying,
+    /// A worker had its task, and died: whether it had done it is known outside alone.
+    InFlight,
+    /// Of its slots some are done, others at work.
+    FanOut,
+    /// It waits for what it has started.
+    Parent,
+    /// It was started by another, and waits for a signal. No errand is of this kind; each parent has two.
+    Child,
+    /// It is parked past its point of no return.
+    Parked,
+    /// It is parked, for nobody could say what became of a call.
+    Unknown,
+    /// It turns back: one undo is done, another fails for now.
+    Unwinding,
+}
+
+/// What is outside: effects by idempotency key.
+#[derive(Debug, Default)]
+pub struct Yard {
+    effects: Mutex<BTreeMap<String, u32>>,
+    failures: Mutex<BTreeMap<String, u32>>,
+    open: AtomicBool,
+}
+
+impl Yard {
+    /// From here on whatever is asked for is done.
+    pub fn open(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    /// Another one, as this is now.
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let open = AtomicBool::new(self.is_open());
+        Self { effects: Mutex::new(self.effects()), failures: Mutex::new(failures), open }
+    }
+
+    /// How often each was done.
+    #[must_use]
+    pub fn effects(&self) -> BTreeMap<String, u32> {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often something was refused to the errand.
+    #[must_use]
+    pub fn failures(&self, subject: &str) -> u32 {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(subject).copied().unwrap_or(0)
+    }
+
+    /// Does it.
+    pub fn effect(&self, key: String) {
+        *self.effects.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    fn fail(&self, subject: &str) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        *failures.entry(subject.to_owned()).or_default() += 1;
+    }
+}
+
+/// What an action does while the yard is closed. Once it is open, each does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// Its work.
+    Plainly,
+    /// Nothing: it is to be tried again.
+    Busy,
+    /// Nothing yet: it is to be asked for again in an hour.
+    Later,
+    /// Nothing, for good.
+    Broken,
+    /// Its work, and nobody hears of it, nor can say so.
+    Unheard,
+    /// Nothing, for good, even when the yard is open.
+    Never,
+}
+
+/// Does something for an errand, once for each key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Do {
+    subject: String,
+    how: How,
+}
+
+impl Action for Do {
+    type Platform = Yard;
+    type Output = String;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Yard, call: &Call) -> Result<String, ActionError> {
+        let how = if on.is_open() && self.how != How::Never { How::Plainly } else { self.how };
+        if how != How::Plainly {
+            on.fail(&self.subject);
+        }
+        match how {
+            How::Plainly | How::Unheard => on.effect(call.key()),
+            How::Busy | How::Later | How::Broken | How::Never => {}
+        }
+        match how {
+            How::Plainly => Ok(self.subject.clone()),
+            How::Busy => Err(ActionError::transient("yard.busy", "it is closed")),
+            How::Later => Err(ActionError::pending("yard.later", HOUR)),
+            How::Broken | How::Never => Err(ActionError::permanent("yard.broken", "it is closed for good")),
+            How::Unheard => Err(ActionError::unknown("yard.unheard", "no answer came")),
+        }
+    }
+
+    async fn probe(&self, on: &Yard, call: &Call) -> Result<Probe<String>, ActionError> {
+        Ok(match (self.how, on.is_open(), on.has(&call.key())) {
+            (How::Unheard, false, _) => Probe::CannotTell,
+            (_, _, true) => Probe::Done(self.subject.clone()),
+            (_, _, false) => Probe::NotDone,
+        })
+    }
+}
+
+/// Something to be done, which comes to stand where its kind says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Errand {
+    number: usize,
+    kind: Kind,
+    learnt: Vec<String>,
+}
+
+/// Where an errand stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[allow(missing_docs, reason = "what each does is said in `step`")]
+pub enum State {
+    Choosing,
+    Asking,
+    Listening,
+    Sleeping,
+    Arriving,
+    Trying,
+    Spreading,
+    Parenting,
+    Committing,
+    Building,
+    Furnishing,
+    Breaking,
+    Finishing,
+    Done,
+    Declined,
+    Lapsed,
+}
+
+impl Errand {
+    /// The errands of all kinds in turn.
+    #[must_use]
+    pub fn numbered(number: usize) -> Self {
+        let kinds: Vec<Kind> = Kind::VARIANTS.iter().copied().filter(|kind| *kind != Kind::Child).collect();
+        Self { number, kind: kinds[number % kinds.len()], learnt: Vec::new() }
+    }
+
+    fn name(&self) -> String {
+        format!("errand/{:05}", self.number)
+    }
+
+    fn doing(&self, how: How) -> Do {
+        Do { subject: self.name(), how }
+    }
+
+    fn chores(&self) -> impl Iterator<Item = Chore> {
+        let of = |n: usize| Chore { name: format!("chore/{:05}/{n}", self.number) };
+        [of(1), of(2)].into_iter()
+    }
+}
+
+impl Workflow for Errand {
+    const NAME: &'static str = "errand";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Choosing;
+    type State = State;
+    type Platform = Yard;
+
+    fn step(&self, state: State) -> Step<Self> {
+        let is = |kinds: &[Kind]| kinds.contains(&self.kind);
+        let learn = |me: &mut Self, what: String| me.learnt.push(what);
+        let patient = RetryPolicy { attempts: 200, ..RetryPolicy::default() };
+        match state {
+            State::Choosing => when(is(&[Kind::Approval]), "ask", State::Asking)
+                .or_when(is(&[Kind::Signal]), "listen", State::Listening)
+                .or_when(is(&[Kind::Timer]), "sleep", State::Sleeping)
+                .or_when(is(&[Kind::InFlight]), "arrive", State::Arriving)
+                .or_when(is(&[Kind::Retrying, Kind::Unknown]), "try", State::Trying)
+                .or_when(is(&[Kind::FanOut]), "spread", State::Spreading)
+                .or_when(is(&[Kind::Parent]), "start others", State::Parenting)
+                .or_when(is(&[Kind::Parked]), "commit", State::Committing)
+                .waived_by(Rule { name: "tests".into(), version: "1".into() })
+                .otherwise("build", State::Building),
+            State::Asking => approval([Seat::of("boss", 2)])
+                .within(DAY)
+                .granted(State::Finishing)
+                .refused(State::Declined)
+                .expired(State::Lapsed),
+            State::Listening => await_signal("go").within(DAY).then(State::Finishing).expired(State::Lapsed),
+            State::Sleeping => wait(HOUR).then(State::Finishing),
+            State::Arriving => await_signal("come").within(DAY).then(State::Trying).expired(State::Lapsed),
+            State::Trying => {
+                let how = match self.kind {
+                    Kind::Retrying => How::Busy,
+                    Kind::Unknown => How::Unheard,
+                    _ => How::Plainly,
+                };
+                act(self.doing(how)).nothing_to_undo().record(learn).retry(patient).then(State::Finishing)
+            }
+            State::Spreading => {
+                let hows = [How::Plainly, How::Later, How::Plainly, How::Later];
+                act_each(hows.map(|how| self.doing(how)))
+                    .undo_each(|done: &Do| Do { how: How::Plainly, ..done.clone() })
+                    .record(learn)
+                    .within(DAY)
+                    .then(State::Finishing)
+            }
+            State::Parenting => children(self.chores()).cancelled().within(2 * DAY).then(State::Finishing),
+            State::Committing => {
+                act(self.doing(How::Broken)).forward_only().record(learn).then(State::Finishing)
+            }
+            State::Building => {
+                act(self.doing(How::Plainly)).undo(self.doing(How::Busy)).then(State::Furnishing)
+            }
+            State::Furnishing => {
+                act(self.doing(How::Plainly)).undo(self.doing(How::Plainly)).then(State::Breaking)
+            }
+            State::Breaking => act(self.doing(How::Never)).nothing_to_undo().then(State::Finishing),
+            State::Finishing => {
+                act(self.doing(How::Plainly)).nothing_to_undo().within(MINUTE).then(State::Done)
+            }
+            State::Done => end(Outcome::Completed),
+            State::Declined => end(Outcome::Refused),
+            State::Lapsed => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject {
+            tenant: format!("tenant-{}", self.number % 10),
+            name: self.name(),
+            guard: Some(self.name()),
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: self.name(), decides: json!({ "number": self.number }), placement: json!(self.learnt) }
+    }
+
+    fn examples() -> Vec<Self> {
+        (0..Kind::VARIANTS.len()).map(Self::numbered).collect()
+    }
+}
+
+/// What an errand starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Chore {
+    name: String,
+}
+
+/// Where a chore stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[allow(missing_docs, reason = "what each does is said in `step`")]
+pub enum Standing {
+    Listening,
+    Working,
+    Done,
+    Lapsed,
+}
+
+impl Workflow for Chore {
+    const NAME: &'static str = "chore";
+    const SCHEMA: u32 = 1;
+    const INITIAL: Standing = Standing::Listening;
+    type State = Standing;
+    type Platform = Yard;
+
+    fn step(&self, state: Standing) -> Step<Self> {
+        match state {
+            Standing::Listening => {
+                await_signal("go").within(DAY).then(Standing::Working).expired(Standing::Lapsed)
+            }
+            Standing::Working => act(Do { subject: self.name.clone(), how: How::Plainly })
+                .nothing_to_undo()
+                .then(Standing::Done),
+            Standing::Done => end(Outcome::Completed),
+            Standing::Lapsed => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: String::new(), name: self.name.clone(), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: self.name.clone(), decides: json!(self.name), placement: json!(null) }
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self { name: "chore/1".into() }]
+    }
+}

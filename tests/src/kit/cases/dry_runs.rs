@@ -1,0 +1,70 @@
+//! Dry runs: answers of calls that do nothing.
+
+use super::{Case, case};
+use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds};
+use workflows::actuators::codes;
+
+pub(super) const CASES: &[Case] = &[
+    case("dry_run.make", "a dry run of a making is answered as if, and makes nothing", |b| Box::pin(make(b))),
+    case("dry_run.make_then", "the same key in earnest after a dry run does it", |b| Box::pin(make_then(b))),
+    case("dry_run.make_refused", "what would be refused is refused in a dry run", |b| {
+        Box::pin(make_refused(b))
+    }),
+    case("dry_run.change", "a dry run of a change is answered as if, and changes nothing", |b| {
+        Box::pin(change(b))
+    }),
+    case("dry_run.change_refused", "a change that would be refused is refused in a dry run", |b| {
+        Box::pin(change_refused(b))
+    }),
+    case("dry_run.remove", "a dry run of a removal is answered as if, and removes nothing", |b| {
+        Box::pin(remove(b))
+    }),
+];
+
+async fn make(b: &Bench<'_>) -> Ended {
+    let dry = b.make(5, &b.stamp("make").dry()).await;
+    dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
+    let seen = b.look().await?;
+    holds(seen.is_none(), || format!("the dry run made {seen:?}"))?;
+    b.really(None).await
+}
+
+async fn make_then(b: &Bench<'_>) -> Ended {
+    let dry = b.make(5, &b.stamp("make").dry()).await;
+    dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
+    b.made(5).await?;
+    b.really(Some(5)).await
+}
+
+async fn make_refused(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    let error = failure(b.make(7, &b.stamp("other").dry()).await)?;
+    coded(&error, &[codes::OBJECT_FOREIGN])?;
+    b.really(Some(5)).await
+}
+
+async fn change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    let dry = b.change(5, 9, &b.stamp("change").dry()).await;
+    dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
+    b.really(Some(5)).await?;
+    let earnest = b.change(5, 9, &b.stamp("change")).await;
+    earnest.map_err(|e| broken(format!("in earnest it failed: {e}")))?;
+    b.really(Some(9)).await
+}
+
+async fn change_refused(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    let error = failure(b.change(7, 9, &b.stamp("change").dry()).await)?;
+    coded(&error, &[codes::OBJECT_CHANGED])?;
+    b.really(Some(5)).await
+}
+
+async fn remove(b: &Bench<'_>) -> Ended {
+    let made = b.made(5).await?;
+    let dry = b.subject.remove(&b.thing, &made, &b.stamp("remove").dry()).await;
+    dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
+    let seen = b.there().await?;
+    holds(!seen.terminating, || "the dry run removed it".into())?;
+    b.really(Some(5)).await
+}

@@ -1,0 +1,147 @@
+//! A call of somebody whose lease is over, or whose caller has gone.
+
+use super::{Case, case};
+use crate::kit::{
+    Trouble,
+    bench::{Bench, Ended, broken, coded, failure, holds, permanent},
+};
+use std::time::Duration;
+use store::Epoch;
+use workflows::actuators::{Stamp, codes};
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "fence.make",
+        "after a later holder has acted for a step, an earlier one makes nothing for it",
+        |b| Box::pin(make(b)),
+    ),
+    case("fence.change", "an earlier holder of a step changes nothing after a later one", |b| {
+        Box::pin(change(b))
+    }),
+    case("fence.remove", "an earlier holder of a step removes nothing after a later one", |b| {
+        Box::pin(remove(b))
+    }),
+    case("fence.undone", "what was undone is not made again by an earlier holder of its step", |b| {
+        Box::pin(undone(b))
+    }),
+    case("fence.equal", "the same holder may go on", |b| Box::pin(equal(b))),
+    case("fence.per_step", "the epochs of different steps are not compared", |b| Box::pin(per_step(b))),
+    case("cancel.make", "a making that was given up in flight is finished by its repeat, once", |b| {
+        Box::pin(cancel_make(b))
+    }),
+    case("cancel.change", "a change that was given up in flight is finished by its repeat, once", |b| {
+        Box::pin(cancel_change(b))
+    }),
+    case("cancel.remove", "a removal that was given up in flight is finished by its repeat", |b| {
+        Box::pin(cancel_remove(b))
+    }),
+    case("cancel.ends", "nothing of ours goes on after a call was given up", |b| Box::pin(cancel_ends(b))),
+];
+
+fn at(stamp: Stamp, epoch: u64) -> Stamp {
+    Stamp { epoch: Epoch(epoch), ..stamp }
+}
+
+async fn make(b: &Bench<'_>) -> Ended {
+    let (stamp, other) = (b.stamp("make"), b.other());
+    let newer = b.make(5, &at(stamp.clone(), 9)).await;
+    newer.map_err(|e| broken(format!("making it failed: {e}")))?;
+    let late = b.subject.make(&other, 6, &at(stamp.part("other"), 3)).await;
+    let error = failure(late)?;
+    permanent(&error)?;
+    coded(&error, &[codes::FENCED])?;
+    let stands = b.subject.really(&other).await;
+    holds(stands.is_none(), || format!("a late call made one with {stands:?}"))?;
+    b.really(Some(5)).await
+}
+
+async fn change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    let stamp = b.stamp("change");
+    let newer = b.change(5, 9, &at(stamp.clone(), 9)).await;
+    newer.map_err(|e| broken(format!("changing it failed: {e}")))?;
+    let error = failure(b.change(9, 12, &at(stamp.part("late"), 3)).await)?;
+    permanent(&error)?;
+    coded(&error, &[codes::FENCED])?;
+    b.really(Some(9)).await
+}
+
+async fn remove(b: &Bench<'_>) -> Ended {
+    let stamp = b.stamp("make");
+    let made = b.make(5, &at(stamp.clone(), 9)).await;
+    let made = made.map_err(|e| broken(format!("making it failed: {e}")))?;
+    let late = b.subject.remove(&b.thing, &made, &at(b.undo("make"), 3)).await;
+    let error = failure(late)?;
+    permanent(&error)?;
+    coded(&error, &[codes::FENCED])?;
+    b.really(Some(5)).await
+}
+
+async fn undone(b: &Bench<'_>) -> Ended {
+    let stamp = b.stamp("make");
+    let made = b.make(5, &at(stamp.clone(), 3)).await;
+    let made = made.map_err(|e| broken(format!("making it failed: {e}")))?;
+    b.removed(&made, &at(b.undo("make"), 9)).await?;
+    // Answered as before or refused: either will do, as long as nothing is made.
+    let _answer = b.make(5, &at(stamp, 3)).await;
+    b.really(None).await
+}
+
+async fn equal(b: &Bench<'_>) -> Ended {
+    let stamp = at(b.stamp("make"), 7);
+    b.make(5, &stamp).await.map_err(|e| broken(format!("making it failed: {e}")))?;
+    let changed = b.change(5, 9, &stamp.part("change")).await;
+    changed.map_err(|e| broken(format!("the same holder was refused: {e}")))?;
+    b.really(Some(9)).await
+}
+
+async fn per_step(b: &Bench<'_>) -> Ended {
+    b.make(5, &at(b.stamp("make"), 9)).await.map_err(|e| broken(format!("making it failed: {e}")))?;
+    let changed = b.change(5, 9, &at(b.stamp("change"), 1)).await;
+    changed.map_err(|e| broken(format!("another step was refused: {e}")))?;
+    b.really(Some(9)).await
+}
+
+/// How long a call that is given up takes to begin, and when it is given up.
+const SLOW: Duration = Duration::from_millis(400);
+const GIVEN_UP: Duration = Duration::from_millis(120);
+
+async fn cancel_make(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Slow(SLOW)).await?;
+    let _given_up = tokio::time::timeout(GIVEN_UP, b.make(5, &b.stamp("make"))).await;
+    b.trouble(Trouble::Calm).await?;
+    let made = b.make(5, &b.stamp("make")).await;
+    let made = made.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    tokio::time::sleep(SLOW).await;
+    let seen = b.there().await?;
+    holds(made.uid == seen.uid, || format!("the repeat answered {made:?} and there is {seen:?}"))?;
+    b.really(Some(5)).await
+}
+
+async fn cancel_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(Trouble::Slow(SLOW)).await?;
+    let _given_up = tokio::time::timeout(GIVEN_UP, b.change(5, 9, &b.stamp("change"))).await;
+    b.trouble(Trouble::Calm).await?;
+    let changed = b.change(5, 9, &b.stamp("change")).await;
+    changed.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    b.really(Some(9)).await
+}
+
+async fn cancel_remove(b: &Bench<'_>) -> Ended {
+    let made = b.made(5).await?;
+    b.trouble(Trouble::Slow(SLOW)).await?;
+    let stamp = b.stamp("remove");
+    let _given_up = tokio::time::timeout(GIVEN_UP, b.subject.remove(&b.thing, &made, &stamp)).await;
+    b.trouble(Trouble::Calm).await?;
+    b.removed(&made, &b.stamp("remove")).await
+}
+
+async fn cancel_ends(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Slow(SLOW)).await?;
+    let _given_up = tokio::time::timeout(GIVEN_UP, b.make(5, &b.stamp("make"))).await;
+    tokio::time::sleep(SLOW * 2).await;
+    b.trouble(Trouble::Calm).await?;
+    // It was slow before it began: whoever gave up took it back, so that nothing begins afterwards.
+    b.really(None).await
+}

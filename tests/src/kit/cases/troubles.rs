@@ -1,0 +1,270 @@
+//! The target is slow, away, or says no.
+
+use super::{Case, case};
+use crate::kit::{
+    Trouble,
+    bench::{Bench, Ended, broken, coded, failure, holds, permanent, transient},
+};
+use engine::{ActionError, Class};
+use std::time::{Duration, Instant};
+use workflows::actuators::{Stamp, codes};
+
+pub(super) const CASES: &[Case] = &[
+    case("slow.make", "an answer that comes slowly and in time is taken", |b| Box::pin(slow(b))),
+    case("slow.make_too", "past its deadline a making is given up, and unknown", |b| Box::pin(slow_make(b))),
+    case("slow.change_too", "past its deadline a change is given up, and unknown", |b| {
+        Box::pin(slow_change(b))
+    }),
+    case("slow.look_too", "past its deadline a look is given up, and may be repeated", |b| {
+        Box::pin(slow_look(b))
+    }),
+    case("down.make", "a making that nobody took is transient and made nothing", |b| Box::pin(down_make(b))),
+    case("down.look", "a look that nobody answered is never an absence", |b| {
+        Box::pin(look(b, Trouble::Down, &[codes::UNAVAILABLE]))
+    }),
+    case("down.change", "a change that nobody took is transient and changed nothing", |b| {
+        Box::pin(down_change(b))
+    }),
+    case("down.remove", "a removal that nobody took is transient and removed nothing", |b| {
+        Box::pin(down_remove(b))
+    }),
+    case("down.back", "when the target is back, the same call does it", |b| Box::pin(down_back(b))),
+    case("deny.make", "a making without permission fails for good, and makes nothing", |b| {
+        Box::pin(deny_make(b))
+    }),
+    case("deny.look", "a look without permission is never an absence", |b| {
+        Box::pin(look(b, Trouble::Deny, DENIED))
+    }),
+    case("deny.change", "a change without permission fails for good, and changes nothing", |b| {
+        Box::pin(deny_change(b))
+    }),
+    case("deny.remove", "a removal without permission fails for good, and removes nothing", |b| {
+        Box::pin(deny_remove(b))
+    }),
+    case("throttle.make", "a making that is turned away waits as long as it was told to", |b| {
+        Box::pin(throttle_make(b))
+    }),
+    case("throttle.look", "a look that is turned away waits as long as it was told to", |b| {
+        Box::pin(throttle_look(b))
+    }),
+    case("throttle.change", "a change that is turned away waits as long as it was told to", |b| {
+        Box::pin(throttle_change(b))
+    }),
+    case("garbage.make", "a making answered by garbage is not taken for done, and can be repeated", |b| {
+        Box::pin(garbage_make(b))
+    }),
+    case("garbage.look", "a look answered by garbage is never an absence", |b| {
+        Box::pin(look(b, Trouble::Garbage, &[codes::UNREADABLE]))
+    }),
+    case("garbage.change", "a change answered by garbage is not taken for done, and can be repeated", |b| {
+        Box::pin(garbage_change(b))
+    }),
+    case(
+        "unsupported.make",
+        "what the target does not know fails for good, and is not tried for ever",
+        |b| Box::pin(unsupported(b)),
+    ),
+];
+
+const DENIED: &[&str] = &[codes::DENIED, codes::REFUSED];
+
+/// How long a caller is told to stay away.
+const AWAY: Duration = Duration::from_secs(7);
+
+async fn slow(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Slow(Duration::from_millis(60))).await?;
+    let made = b.make(5, &b.stamp("make")).await;
+    b.trouble(Trouble::Calm).await?;
+    made.map_err(|e| broken(format!("it was slow and in time, and failed: {e}")))?;
+    b.really(Some(5)).await
+}
+
+/// A call that has less time than the target takes.
+fn hurried(stamp: Stamp) -> Stamp {
+    Stamp { deadline: Duration::from_millis(250), ..stamp }
+}
+
+const TOO_SLOW: Trouble = Trouble::Slow(Duration::from_secs(20));
+/// Long enough for a busy machine, and less than the target takes.
+const GIVES_UP: Duration = Duration::from_secs(5);
+
+fn in_time(began: Instant) -> Ended {
+    let took = began.elapsed();
+    holds(took < GIVES_UP, || format!("its deadline was 250 ms and it took {} ms", took.as_millis()))
+}
+
+async fn slow_make(b: &Bench<'_>) -> Ended {
+    b.trouble(TOO_SLOW).await?;
+    let began = Instant::now();
+    let error = failure(b.make(5, &hurried(b.stamp("make"))).await)?;
+    b.trouble(Trouble::Calm).await?;
+    in_time(began)?;
+    // A backend that looks before it sends may have got no further than that.
+    holds(matches!(error.class, Class::Unknown | Class::Transient), || format!("the answer is {error:?}"))?;
+    b.make(5, &b.stamp("make")).await.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    b.really(Some(5)).await
+}
+
+async fn slow_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(TOO_SLOW).await?;
+    let began = Instant::now();
+    let error = failure(b.change(5, 9, &hurried(b.stamp("change"))).await)?;
+    b.trouble(Trouble::Calm).await?;
+    in_time(began)?;
+    holds(matches!(error.class, Class::Unknown | Class::Transient), || format!("the answer is {error:?}"))?;
+    let changed = b.change(5, 9, &b.stamp("change")).await;
+    changed.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    b.really(Some(9)).await
+}
+
+async fn slow_look(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(TOO_SLOW).await?;
+    let began = Instant::now();
+    let error = failure(b.subject.look(&b.thing, &hurried(b.stamp("look"))).await)?;
+    b.trouble(Trouble::Calm).await?;
+    in_time(began)?;
+    transient(&error)
+}
+
+/// Not permanent, and not an absence: whoever looks comes back.
+async fn look(b: &Bench<'_>, what: Trouble, wanted: &[&str]) -> Ended {
+    b.made(5).await?;
+    b.trouble(what).await?;
+    let looked = b.subject.look(&b.thing, &b.stamp("look")).await;
+    b.trouble(Trouble::Calm).await?;
+    let error = match looked {
+        Ok(None) => return Err(broken("it was said to be absent".into())),
+        other => failure(other)?,
+    };
+    coded(&error, wanted)?;
+    b.there().await.map(drop)
+}
+
+async fn down_make(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Down).await?;
+    let error = failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    transient(&error)?;
+    coded(&error, &[codes::UNAVAILABLE])?;
+    b.really(None).await
+}
+
+async fn down_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(Trouble::Down).await?;
+    let error = failure(b.change(5, 9, &b.stamp("change")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    transient(&error)?;
+    b.really(Some(5)).await
+}
+
+async fn down_remove(b: &Bench<'_>) -> Ended {
+    let made = b.made(5).await?;
+    b.trouble(Trouble::Down).await?;
+    let error = failure(b.subject.remove(&b.thing, &made, &b.stamp("remove")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    transient(&error)?;
+    b.really(Some(5)).await
+}
+
+async fn down_back(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Down).await?;
+    failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    let made = b.make(5, &b.stamp("make")).await;
+    made.map_err(|e| broken(format!("it is back, and the same call failed: {e}")))?;
+    b.really(Some(5)).await
+}
+
+fn denied(error: &ActionError) -> Ended {
+    permanent(error)?;
+    coded(error, DENIED)
+}
+
+async fn deny_make(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Deny).await?;
+    let error = failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    denied(&error)?;
+    b.really(None).await
+}
+
+async fn deny_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(Trouble::Deny).await?;
+    let error = failure(b.change(5, 9, &b.stamp("change")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    denied(&error)?;
+    b.really(Some(5)).await
+}
+
+async fn deny_remove(b: &Bench<'_>) -> Ended {
+    let made = b.made(5).await?;
+    b.trouble(Trouble::Deny).await?;
+    let error = failure(b.subject.remove(&b.thing, &made, &b.stamp("remove")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    denied(&error)?;
+    b.really(Some(5)).await
+}
+
+fn turned_away(error: &ActionError) -> Ended {
+    holds(matches!(error.class, Class::Transient | Class::Pending { .. }), || {
+        format!("it was turned away for a while and the answer says {:?}: {error}", error.class)
+    })?;
+    let told = error.retry_after;
+    holds(told == Some(AWAY), || format!("it was told to stay away for {AWAY:?} and passes on {told:?}"))
+}
+
+async fn throttle_make(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Throttle(AWAY)).await?;
+    let error = failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    turned_away(&error)?;
+    b.really(None).await
+}
+
+async fn throttle_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(Trouble::Throttle(AWAY)).await?;
+    let error = failure(b.change(5, 9, &b.stamp("change")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    turned_away(&error)?;
+    b.really(Some(5)).await
+}
+
+async fn throttle_look(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Throttle(AWAY)).await?;
+    let error = failure(b.subject.look(&b.thing, &b.stamp("look")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    turned_away(&error)
+}
+
+async fn garbage_make(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::Garbage).await?;
+    let error = failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    coded(&error, &[codes::UNREADABLE])?;
+    b.make(5, &b.stamp("make")).await.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    b.really(Some(5)).await
+}
+
+async fn garbage_change(b: &Bench<'_>) -> Ended {
+    b.made(5).await?;
+    b.trouble(Trouble::Garbage).await?;
+    let error = failure(b.change(5, 9, &b.stamp("change")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    coded(&error, &[codes::UNREADABLE])?;
+    let changed = b.change(5, 9, &b.stamp("change")).await;
+    changed.map_err(|e| broken(format!("the repeat failed: {e}")))?;
+    b.really(Some(9)).await
+}
+
+async fn unsupported(b: &Bench<'_>) -> Ended {
+    b.trouble(Trouble::NotSupported).await?;
+    let error = failure(b.make(5, &b.stamp("make")).await)?;
+    b.trouble(Trouble::Calm).await?;
+    permanent(&error)?;
+    b.really(None).await
+}

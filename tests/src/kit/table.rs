@@ -1,0 +1,99 @@
+//! What came of every case on every subject.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// What came of one case on one subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// The promise was kept.
+    Held,
+    /// The case cannot apply, and why.
+    Excused(String),
+    /// The promise was broken, and how.
+    Broken(String),
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held => write!(f, "held"),
+            Self::Excused(why) => write!(f, "excused: {why}"),
+            Self::Broken(what) => write!(f, "BROKEN: {what}"),
+        }
+    }
+}
+
+/// Subjects and cases, with a cell for each pair that was played.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    cells: BTreeMap<(&'static str, &'static str), Cell>,
+}
+
+impl Table {
+    pub(super) fn put(&mut self, subject: &'static str, case: &'static str, cell: Cell) {
+        self.cells.insert((subject, case), cell);
+    }
+
+    /// This table with the cells of another.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.cells.extend(other.cells);
+        self
+    }
+
+    /// The cell of a case, if it was played on the subject.
+    #[must_use]
+    pub fn cell(&self, subject: &str, case: &str) -> Option<&Cell> {
+        self.cells.iter().find(|((s, c), _)| *s == subject && *c == case).map(|(_, cell)| cell)
+    }
+
+    /// What was broken, one line each.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let broken = self.cells.iter().filter(|(_, cell)| matches!(cell, Cell::Broken(_)));
+        broken.map(|((subject, case), cell)| format!("{subject} {case}: {cell}")).collect()
+    }
+
+    /// The cases that were excused for a subject, with the reasons.
+    #[must_use]
+    pub fn excused(&self, subject: &str) -> BTreeMap<&'static str, String> {
+        let of = self.cells.iter().filter(|((s, _), _)| *s == subject);
+        of.filter_map(|((_, case), cell)| match cell {
+            Cell::Excused(why) => Some((*case, why.clone())),
+            Cell::Held | Cell::Broken(_) => None,
+        })
+        .collect()
+    }
+
+    /// Pairs that were not played although both the subject and the case occur.
+    #[must_use]
+    pub fn blank(&self) -> Vec<String> {
+        let subjects: BTreeSet<_> = self.cells.keys().map(|(subject, _)| *subject).collect();
+        let cases: BTreeSet<_> = self.cells.keys().map(|(_, case)| *case).collect();
+        let pairs = subjects.iter().flat_map(|subject| cases.iter().map(move |case| (*subject, *case)));
+        pairs.filter(|pair| !self.cells.contains_key(pair)).map(|(s, c)| format!("{s} {c}")).collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.cells.keys().map(|(_, case)| case.len()).max().unwrap_or(0);
+        let subjects: BTreeSet<_> = self.cells.keys().map(|(subject, _)| *subject).collect();
+        for subject in subjects {
+            let of = |wanted: fn(&Cell) -> bool| {
+                self.cells.iter().filter(|((s, _), cell)| *s == subject && wanted(cell)).count()
+            };
+            let held = of(|cell| matches!(cell, Cell::Held));
+            let excused = of(|cell| matches!(cell, Cell::Excused(_)));
+            let broken = of(|cell| matches!(cell, Cell::Broken(_)));
+            writeln!(f, "{subject}: {held} held, {excused} excused, {broken} broken")?;
+            for ((_, case), cell) in self.cells.iter().filter(|((s, _), _)| *s == subject) {
+                writeln!(f, "  {case:width$}  {cell}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! A stand-in for Vault: its transit engine and the metadata of its key-value engine, over HTTP.
+//!
+//! It is not Vault, and says so in the header `x-stand-in`. What it does is really done, encryption with AES-256-GCM among it;
+//! what it answers, and with which words, is as Vault's documentation and sources have it: 404 with an empty list of errors
+//! where there is nothing, 404 with words where there is no engine, 400 for what transit refuses, 403 without a fitting token,
+//! 503 while sealed. It has no policies beyond three kinds of token, no leases, no storage, no replication.
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::{IntoResponse, Response},
+};
+use ring::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    rand::{SecureRandom, SystemRandom},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// What a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Everything but to make a key by encrypting with it.
+    All,
+    /// To look.
+    Read,
+    /// Nothing: a login that is known and has no policy.
+    Nothing,
+}
+
+/// The stand-in, which listens until it is dropped.
+#[derive(Debug)]
+pub struct StandIn {
+    address: SocketAddr,
+    held: Arc<Mutex<Held>>,
+    listening: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    tokens: BTreeMap<String, Rights>,
+    keys: BTreeMap<String, Key>,
+    metadata: BTreeMap<String, BTreeMap<String, String>>,
+    sealed: bool,
+}
+
+#[derive(Debug)]
+struct Key {
+    material: [u8; 32],
+    made: u64,
+    exportable: bool,
+    allow_plaintext_backup: bool,
+    deletion_allowed: bool,
+}
+
+impl StandIn {
+    /// Listens, with these tokens, on a port of the system's choice.
+    ///
+    /// # Errors
+    /// When no port is to be had.
+    pub async fn start(tokens: &[(&str, Rights)]) -> io::Result<Self> {
+        let tokens = tokens.iter().map(|(token, rights)| ((*token).to_owned(), *rights)).collect();
+        let held = Arc::new(Mutex::new(Held { tokens, ..Held::default() }));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let router = Router::new().fallback(answer).with_state(held.clone());
+        let listening = tokio::spawn(async move {
+            let _ended = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, held, listening })
+    }
+
+    /// Where clients find it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Seals it, or unseals it.
+    pub fn seal(&self, sealed: bool) {
+        lock(&self.held).sealed = sealed;
+    }
+
+    /// Takes the tokens away and gives this one all rights.
+    pub fn only_token(&self, token: &str) {
+        lock(&self.held).tokens = BTreeMap::from([(token.to_owned(), Rights::All)]);
+    }
+
+    /// The names of the keys, behind everybody's back.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        lock(&self.held).keys.keys().cloned().collect()
+    }
+
+    /// The marks kept at this path, behind everybody's back.
+    #[must_use]
+    pub fn metadata(&self, path: &str) -> Option<BTreeMap<String, String>> {
+        lock(&self.held).metadata.get(path).cloned()
+    }
+
+    /// Makes a key behind everybody's back.
+    pub fn plant(&self, name: &str, exportable: bool) {
+        lock(&self.held).keys.insert(name.to_owned(), Key::new(exportable, false));
+    }
+
+    /// Removes a key behind everybody's back.
+    pub fn vanish(&self, name: &str) {
+        lock(&self.held).keys.remove(name);
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Key {
+    fn new(exportable: bool, allow_plaintext_backup: bool) -> Self {
+        let mut material = [0; 32];
+        SystemRandom::new().fill(&mut material).expect("the system has randomness");
+        let made = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Self { material, made, exportable, allow_plaintext_backup, deletion_allowed: false }
+    }
+
+    fn cipher(&self) -> LessSafeKey {
+        LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &self.material).expect("32 bytes are a key"))
+    }
+
+    fn encrypt(&self, plaintext: &str) -> String {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).expect("the system has randomness");
+        let mut text = plaintext.as_bytes().to_vec();
+        let sealed = self.cipher().seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::empty(),
+            &mut text,
+        );
+        sealed.expect("a short text is encrypted");
+        let whole: String = nonce.iter().chain(&text).map(|byte| format!("{byte:02x}")).collect();
+        format!("vault:v1:{whole}")
+    }
+
+    fn decrypt(&self, ciphertext: &str) -> Option<String> {
+        let hex = ciphertext.strip_prefix("vault:v1:")?;
+        let bytes: Option<Vec<u8>> =
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+        let bytes = bytes?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN)?;
+        let mut rest = rest.to_vec();
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let plain = self.cipher().open_in_place(nonce, Aad::empty(), &mut rest).ok()?;
+        Some(String::from_utf8_lossy(plain).into_owned())
+    }
+
+    fn described(&self, name: &str) -> Value {
+        json!({ "data": {
+            "name": name, "type": "aes256-gcm96", "derived": false, "latest_version": 1,
+            "deletion_allowed": self.deletion_allowed, "exportable": self.exportable,
+            "allow_plaintext_backup": self.allow_plaintext_backup, "min_available_version": 0,
+            "min_decryption_version": 1, "min_encryption_version": 0, "imported_key": false,
+            "supports_encryption": true, "supports_decryption": true, "keys": { "1": self.made },
+        } })
+    }
+}
+
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn say(status: StatusCode, body: &Value) -> Response {
+    (status, [("x-stand-in", "not Vault")], Json(body.clone())).into_response()
+}
+
+fn errors(status: StatusCode, said: &[&str]) -> Response {
+    say(status, &json!({ "errors": said }))
+}
+
+fn nothing() -> Response {
+    (StatusCode::NO_CONTENT, [("x-stand-in", "not Vault")]).into_response()
+}
+
+async fn answer(
+    State(held): State<Arc<Mutex<Held>>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut held = lock(&held);
+    if held.sealed {
+        return errors(StatusCode::SERVICE_UNAVAILABLE, &["Vault is sealed"]);
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let rights = held.tokens.get(text("x-vault-token")).copied().unwrap_or(Rights::Nothing);
+    let looks = method == Method::GET;
+    let may = rights == Rights::All || (rights == Rights::Read && looks);
+    if !may {
+        return errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]);
+    }
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    // Each namespace has engines of its own.
+    let (space, path) = (text("x-vault-namespace"), uri.path().trim_start_matches("/v1/").to_owned());
+    let within = |name: &str| if space.is_empty() { name.to_owned() } else { format!("{space}:{name}") };
+    let parts: Vec<&str> = path.split('/').collect();
+    match (method.as_str(), parts.as_slice()) {
+        ("GET", ["transit", "keys"]) => listed(&held, space),
+        (_, ["transit", "keys", name]) => key(&mut held, &method, name, &within(name), &body),
+        ("POST", ["transit", "keys", name, "config"]) => configured(&mut held, name, &within(name), &body),
+        ("POST", ["transit", verb @ ("encrypt" | "decrypt"), name]) => {
+            crypted(&held, verb, &within(name), &body)
+        }
+        (_, ["secret", "metadata", rest @ ..]) => {
+            metadata(&mut held, &method, &within(&rest.join("/")), &body)
+        }
+        _ => {
+            let said = format!("no handler for route \"{path}\". route entry not found.");
+            errors(StatusCode::NOT_FOUND, &[&said])
+        }
+    }
+}
+
+fn listed(held: &Held, space: &str) -> Response {
+    let own = |name: &String| match name.split_once(':') {
+        Some((of, name)) if of == space => Some(name.to_owned()),
+        None if space.is_empty() => Some(name.clone()),
+        Some(_) | None => None,
+    };
+    let names: Vec<String> = held.keys.keys().filter_map(own).collect();
+    if names.is_empty() {
+        return errors(StatusCode::NOT_FOUND, &[]);
+    }
+    say(StatusCode::OK, &json!({ "data": { "keys": names } }))
+}
+
+fn key(held: &mut Held, method: &Method, name: &str, at: &str, body: &Value) -> Response {
+    let flag = |name: &str| body[name] == json!(true);
+    match (method.as_str(), held.keys.get(at)) {
+        ("GET", Some(key)) => say(StatusCode::OK, &key.described(name)),
+        ("GET", None) => errors(StatusCode::NOT_FOUND, &[]),
+        // One that is there is left as it is, and described.
+        ("POST", Some(key)) => say(StatusCode::OK, &key.described(name)),
+        ("POST", None) => {
+            let key = Key::new(flag("exportable"), flag("allow_plaintext_backup"));
+            let described = key.described(name);
+            held.keys.insert(at.to_owned(), key);
+            say(StatusCode::OK, &described)
+        }
+        ("DELETE", Some(key)) if key.deletion_allowed => {
+            held.keys.remove(at);
+            nothing()
+        }
+        ("DELETE", there) => {
+            let why = if there.is_some() {
+                "deletion is not allowed for this key"
+            } else {
+                "could not delete key; not found"
+            };
+            errors(StatusCode::BAD_REQUEST, &[&format!("error deleting policy {name}: {why}")])
+        }
+        _ => errors(StatusCode::METHOD_NOT_ALLOWED, &["1 error occurred:\n\t* unsupported operation\n\n"]),
+    }
+}
+
+fn configured(held: &mut Held, name: &str, at: &str, body: &Value) -> Response {
+    let Some(key) = held.keys.get_mut(at) else {
+        return errors(StatusCode::BAD_REQUEST, &[&format!("no existing key named {name} could be found")]);
+    };
+    if let Some(allowed) = body["deletion_allowed"].as_bool() {
+        key.deletion_allowed = allowed;
+    }
+    // Once set, never unset.
+    key.exportable |= body["exportable"] == json!(true);
+    key.allow_plaintext_backup |= body["allow_plaintext_backup"] == json!(true);
+    say(StatusCode::OK, &key.described(name))
+}
+
+fn crypted(held: &Held, verb: &str, at: &str, body: &Value) -> Response {
+    let refused = |said| errors(StatusCode::BAD_REQUEST, &[said]);
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    match (verb, held.keys.get(at)) {
+        ("encrypt", Some(key)) => {
+            say(StatusCode::OK, &json!({ "data": { "ciphertext": key.encrypt(&text("plaintext")) } }))
+        }
+        // Encrypting makes a key where the token may create; none here may.
+        ("encrypt", None) => errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]),
+        (_, None) => refused("encryption key not found"),
+        (_, Some(key)) => match key.decrypt(&text("ciphertext")) {
+            Some(plaintext) => say(StatusCode::OK, &json!({ "data": { "plaintext": plaintext } })),
+            None => refused("cipher: message authentication failed"),
+        },
+    }
+}
+
+fn metadata(held: &mut Held, method: &Method, path: &str, body: &Value) -> Response {
+    match method.as_str() {
+        "GET" => match held.metadata.get(path) {
+            Some(custom) => say(
+                StatusCode::OK,
+                &json!({ "data": { "custom_metadata": custom, "current_version": 0, "versions": {} } }),
+            ),
+            None => errors(StatusCode::NOT_FOUND, &[]),
+        },
+        "DELETE" => {
+            held.metadata.remove(path);
+            nothing()
+        }
+        _ => {
+            let custom: BTreeMap<String, String> =
+                serde_json::from_value(body["custom_metadata"].clone()).unwrap_or_default();
+            if custom.values().any(|value| value.len() > 512) {
+                return errors(
+                    StatusCode::BAD_REQUEST,
+                    &["custom_metadata validation failed: value too long"],
+                );
+            }
+            held.metadata.insert(path.to_owned(), custom);
+            nothing()
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One cluster, and the capability that it serves.
+
+use super::{
+    answers::Fault,
+    discovery::At,
+    marks::{Marks, terminating},
+    objects::{merged, swapped},
+    settings::{KubernetesTarget, KubernetesTargetError},
+    wire::{self, Ask, deadline},
+};
+use crate::actuators::{
+    Finding, Found, IsolationKind, Kind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt, sync::Mutex, time::Duration};
+use tokio::time::Instant;
+
+/// How long a connection may take; the deadline of a call still bounds it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The API server of one cluster.
+pub struct KubernetesCluster {
+    client: kube::Client,
+    pub(super) target: KubernetesTarget,
+    pub(super) marks: Marks,
+    /// The versions that were looked up, by plural.
+    pub(super) served: Mutex<BTreeMap<&'static str, String>>,
+}
+
+/// Without credentials.
+impl fmt::Debug for KubernetesCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesCluster").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl KubernetesCluster {
+    /// The cluster that the target describes. Credentials are read; nothing is sent before the first call. A token file is read
+    /// again as it is renewed.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, and the remedy.
+    pub async fn connect(target: &KubernetesTarget) -> Result<Self, KubernetesTargetError> {
+        target.checked()?;
+        // Another part of the process may have installed one before; any will do.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let mut config = match &target.kubeconfig {
+            Some(path) => {
+                let wrong = |why: String| KubernetesTargetError::Kubeconfig { path: path.clone(), why };
+                let file = Kubeconfig::read_from(path).map_err(|e| wrong(e.to_string()))?;
+                let options =
+                    KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
+                let read = kube::Config::from_custom_kubeconfig(file, &options).await;
+                read.map_err(|e| wrong(e.to_string()))?
+            }
+            None => kube::Config::incluster()
+                .map_err(|e| KubernetesTargetError::NotInCluster { why: e.to_string() })?,
+        };
+        // The engine decides what is tried again, and when: a retry below it would repeat what may have taken effect.
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT_WITHIN);
+        let client =
+            kube::Client::try_from(config).map_err(|e| KubernetesTargetError::Client(e.to_string()))?;
+        Ok(Self {
+            client,
+            marks: Marks::new(&target.prefix),
+            target: target.clone(),
+            served: Mutex::default(),
+        })
+    }
+
+    pub(super) async fn send(&self, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+        wire::send(&self.client, ask, until).await
+    }
+
+    /// Whether the object's job is done by a webhook of the operator's, so that it is neither made nor looked for.
+    fn elsewhere(&self, place: &Place) -> bool {
+        place.kind == Kind::ValidatingAdmissionPolicy && self.target.admission_webhook.is_some()
+    }
+
+    /// Where the object is, and the object.
+    pub(super) async fn live(
+        &self,
+        place: &Place,
+        stamp: &Stamp,
+    ) -> Result<(At, Option<Value>), ActionError> {
+        let until = deadline(stamp);
+        let at = self.at(place, until).await?;
+        let live = self.get(&at, until).await?;
+        Ok((at, live))
+    }
+}
+
+/// The answer for an object that the operator's webhook stands in for: it has no identity.
+fn not_ours(manifest: &Manifest, stamp: &Stamp) -> Found {
+    Found {
+        uid: String::new(),
+        tenant: manifest.tenant.clone(),
+        step: stamp.step.clone(),
+        spec: manifest.spec.clone(),
+        terminating: false,
+    }
+}
+
+#[async_trait]
+impl Kubernetes for KubernetesCluster {
+    fn backend(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        if self.elsewhere(&manifest.place) {
+            return Ok(not_ours(manifest, stamp));
+        }
+        let found = self.make(manifest, stamp).await?;
+        if manifest.place.kind == Kind::ValidatingAdmissionPolicy {
+            self.bound(&manifest.place, &manifest.tenant, stamp).await?;
+        }
+        Ok(found)
+    }
+
+    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        let changed = |found: &Found| Ok(merged(&found.spec, &manifest.spec));
+        self.change(&manifest.place, &manifest.tenant, stamp, changed).await
+    }
+
+    async fn swap(
+        &self,
+        place: &Place,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        let name = place.full_name();
+        self.change(place, tenant, stamp, |found| swapped(found, swap, &name)).await
+    }
+
+    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        if self.elsewhere(place) {
+            return Ok(None);
+        }
+        let (at, live) = self.live(place, stamp).await?;
+        Ok(live.map(|live| self.found(&live, &at)))
+    }
+
+    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+        let (at, live) = self.live(place, stamp).await?;
+        Ok(live.filter(terminating).map(|live| super::diagnosis::of(&at.name(), &live)))
+    }
+
+    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.remove(place, uid, stamp).await
+    }
+
+    async fn take_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        to: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.take(node, to, stamp).await
+    }
+
+    async fn cordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.cordon(node, of, stamp).await
+    }
+
+    async fn uncordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.uncordon(node, of, by, stamp).await
+    }
+
+    async fn return_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.give_back(node, of, stamp).await
+    }
+
+    async fn probe_isolation(
+        &self,
+        cluster: &str,
+        tenant: &str,
+        workspace: &str,
+        kind: IsolationKind,
+        stamp: &Stamp,
+    ) -> Result<Finding, ActionError> {
+        self.probe(cluster, tenant, workspace, kind, stamp).await
+    }
+}

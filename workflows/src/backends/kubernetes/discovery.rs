@@ -1,0 +1,179 @@
+//! Where each kind is served, by which version.
+//!
+//! Kinds of the platform's core have had one version for years. What may be missing or move on (Kueue, admission policies) is
+//! looked up, once, and again when its path is no longer served.
+
+use super::{
+    answers::Fault,
+    cluster::KubernetesCluster,
+    wire::{Ask, escaped},
+};
+use crate::actuators::{Kind, Place, codes};
+use engine::ActionError;
+use serde_json::Value;
+use std::sync::PoisonError;
+use tokio::time::Instant;
+
+/// A kind as the API server names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Resource {
+    group: &'static str,
+    /// The version, where it is not looked up.
+    version: Option<&'static str>,
+    plural: &'static str,
+    pub(super) kind: &'static str,
+    /// What has to be installed or done where it is not served.
+    remedy: &'static str,
+}
+
+const KUEUE: &str = "install Kueue";
+const POLICIES: &str = "admission policies need Kubernetes 1.30, or 1.28 with their beta API on";
+const BUILT_IN: &str = "this is no Kubernetes API server";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const KUEUE_GROUP: &str = "kueue.x-k8s.io";
+
+/// The binding that puts an admission policy in force.
+pub(super) const BINDING: Resource = Resource {
+    group: ADMISSION,
+    version: None,
+    plural: "validatingadmissionpolicybindings",
+    kind: "ValidatingAdmissionPolicyBinding",
+    remedy: POLICIES,
+};
+
+pub(super) fn resource(kind: Kind) -> Resource {
+    let built_in =
+        |group, plural, kind| Resource { group, version: Some("v1"), plural, kind, remedy: BUILT_IN };
+    let kueue = |plural, kind| Resource { group: KUEUE_GROUP, version: None, plural, kind, remedy: KUEUE };
+    match kind {
+        Kind::Namespace => built_in("", "namespaces", "Namespace"),
+        Kind::ResourceQuota => built_in("", "resourcequotas", "ResourceQuota"),
+        Kind::NetworkPolicy => built_in("networking.k8s.io", "networkpolicies", "NetworkPolicy"),
+        Kind::RoleBinding => built_in("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
+        Kind::ValidatingAdmissionPolicy => Resource {
+            group: ADMISSION,
+            version: None,
+            plural: "validatingadmissionpolicies",
+            kind: "ValidatingAdmissionPolicy",
+            remedy: POLICIES,
+        },
+        Kind::Cohort => kueue("cohorts", "Cohort"),
+        Kind::ResourceFlavor => kueue("resourceflavors", "ResourceFlavor"),
+        Kind::ClusterQueue => kueue("clusterqueues", "ClusterQueue"),
+        Kind::LocalQueue => kueue("localqueues", "LocalQueue"),
+    }
+}
+
+/// Where one object is, or would be.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub(super) place: Place,
+    pub(super) resource: Resource,
+    /// The version by which it is served.
+    pub(super) version: String,
+}
+
+impl At {
+    /// `v1`, `kueue.x-k8s.io/v1beta1`.
+    pub(super) fn api_version(&self) -> String {
+        match self.resource.group {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The path of all of its kind, there.
+    pub(super) fn collection(&self) -> String {
+        let root = if self.resource.group.is_empty() { "/api" } else { "/apis" };
+        let within = match &self.place.namespace {
+            Some(namespace) => format!("/namespaces/{}", escaped(namespace)),
+            None => String::new(),
+        };
+        format!("{root}/{}{within}/{}", self.api_version(), self.resource.plural)
+    }
+
+    /// Its own path.
+    pub(super) fn path(&self) -> String {
+        format!("{}/{}", self.collection(), escaped(&self.place.name))
+    }
+
+    /// `Namespace t-acme--default`.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.resource.kind, self.place.full_name())
+    }
+}
+
+impl KubernetesCluster {
+    /// Where the object is served.
+    pub(super) async fn at(&self, place: &Place, until: Instant) -> Result<At, ActionError> {
+        self.at_as(resource(place.kind), place, until).await
+    }
+
+    /// Where an object of this resource is served, with the name of `place`.
+    pub(super) async fn at_as(
+        &self,
+        resource: Resource,
+        place: &Place,
+        until: Instant,
+    ) -> Result<At, ActionError> {
+        let version = match resource.version {
+            Some(version) => version.to_owned(),
+            None => self.served(resource, until).await?,
+        };
+        Ok(At { place: place.clone(), resource, version })
+    }
+
+    /// Forgets what was looked up, as after an upgrade of the cluster.
+    pub(super) fn forget_versions(&self) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    async fn served(&self, resource: Resource, until: Instant) -> Result<String, ActionError> {
+        let known = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(resource.plural).cloned();
+        if let Some(version) = known {
+            return Ok(version);
+        }
+        let group = match self.send(&Ask::get(&format!("/apis/{}", resource.group)), until).await {
+            Ok(group) => group,
+            Err(Fault::Refused(refusal)) if refusal.is_unserved() || refusal.is_missing() => {
+                return Err(unserved(resource, "no version of its group"));
+            }
+            Err(fault) => return Err(fault.into()),
+        };
+        let versions = versions(&group);
+        for version in &versions {
+            let listed = self.send(&Ask::get(&format!("/apis/{}/{version}", resource.group)), until).await;
+            let listed = match listed {
+                Ok(listed) => listed,
+                Err(Fault::Refused(refusal)) if refusal.status == 404 => continue,
+                Err(fault) => return Err(fault.into()),
+            };
+            if names(&listed).any(|name| name == resource.plural) {
+                let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+                served.insert(resource.plural, version.clone());
+                return Ok(version.clone());
+            }
+        }
+        Err(unserved(resource, &versions.join(", ")))
+    }
+}
+
+/// The versions of a group, the preferred one first.
+fn versions(group: &Value) -> Vec<String> {
+    let version = |of: &Value| of.get("version").and_then(Value::as_str).map(str::to_owned);
+    let preferred = group.get("preferredVersion").and_then(version);
+    let all = group.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let others = all.iter().filter_map(version).filter(|one| preferred.as_ref() != Some(one));
+    preferred.clone().into_iter().chain(others).collect()
+}
+
+fn names(listed: &Value) -> impl Iterator<Item = &str> {
+    let all = listed.get("resources").and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(|one| one.get("name")?.as_str())
+}
+
+fn unserved(resource: Resource, seen: &str) -> ActionError {
+    let Resource { group, plural, remedy, .. } = resource;
+    let why = format!("not supported: the cluster does not serve {plural}.{group} (it has {seen}); {remedy}");
+    ActionError::permanent(codes::UNSUPPORTED, why)
+}

@@ -1,0 +1,360 @@
+//! What actions ask for, in their words, and the objects that say it to Kubernetes.
+
+use super::{discovery::At, guards, marks::Marks, settings::KubernetesTarget};
+use crate::actuators::{Kind, Manifest, codes};
+use engine::ActionError;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What an action asks of one object: the `spec` of a manifest, in its normal form.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Words {
+    Namespace(NamespaceWords),
+    Quota(QuotaWords),
+    Guard(GuardWords),
+    People(PeopleWords),
+    Admission(AdmissionWords),
+    Cohort(CohortWords),
+    Flavor(FlavorWords),
+    Queue(QueueWords),
+    Entrance(EntranceWords),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamespaceWords {
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(rename = "podSecurity")]
+    pub(super) pod_security: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuotaWords {
+    #[serde(default)]
+    pub(super) hard: BTreeMap<String, Amount>,
+}
+
+/// A quantity, as a number where it is a whole one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Amount {
+    Whole(u64),
+    Text(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GuardWords {
+    #[serde(rename = "policyTypes")]
+    pub(super) policy_types: Vec<String>,
+    pub(super) allow: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeopleWords {
+    pub(super) role: String,
+    pub(super) groups: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdmissionWords {
+    pub(super) registries: Vec<String>,
+    pub(super) tolerations: Vec<String>,
+    #[serde(rename = "failurePolicy")]
+    pub(super) failure_policy: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CohortWords {
+    #[serde(default)]
+    pub(super) quotas: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlavorWords {
+    #[serde(rename = "nodeLabels")]
+    pub(super) node_labels: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueueWords {
+    pub(super) cohort: String,
+    #[serde(rename = "resourceGroups", default)]
+    pub(super) groups: Vec<GroupWords>,
+    #[serde(rename = "stopPolicy")]
+    pub(super) stop_policy: String,
+}
+
+/// A flavor's part of a queue, in GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GroupWords {
+    pub(super) flavor: String,
+    #[serde(rename = "nominalQuota")]
+    pub(super) nominal: u64,
+    #[serde(rename = "borrowingLimit")]
+    pub(super) borrowing: Option<u64>,
+    #[serde(rename = "lendingLimit")]
+    pub(super) lending: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntranceWords {
+    #[serde(rename = "clusterQueue")]
+    pub(super) queue: String,
+}
+
+/// The level of a namespace's pod security is enforced, audited and warned of.
+pub(super) const POD_SECURITY: &str = "pod-security.kubernetes.io";
+/// The words of a flavor for its two labels.
+pub(super) const TENANT: &str = "tenant";
+pub(super) const GPU: &str = "gpu";
+
+impl Words {
+    /// The words of a manifest's spec. A field that is null counts as absent.
+    ///
+    /// # Errors
+    /// `platform.refused`, permanent, for what this backend does not know how to say.
+    pub(super) fn read(kind: Kind, spec: &Value) -> Result<Self, ActionError> {
+        let mut spec = spec.clone();
+        if let Value::Object(fields) = &mut spec {
+            fields.retain(|_, value| !value.is_null());
+        }
+        Ok(match kind {
+            Kind::Namespace => Self::Namespace(words(kind, spec)?),
+            Kind::ResourceQuota => Self::Quota(words(kind, spec)?),
+            Kind::NetworkPolicy => Self::Guard(words(kind, spec)?),
+            Kind::RoleBinding => Self::People(words(kind, spec)?),
+            Kind::ValidatingAdmissionPolicy => Self::Admission(words(kind, spec)?),
+            Kind::Cohort => Self::Cohort(words(kind, spec)?),
+            Kind::ResourceFlavor => Self::Flavor(words(kind, spec)?),
+            Kind::ClusterQueue => Self::Queue(words(kind, spec)?),
+            Kind::LocalQueue => Self::Entrance(words(kind, spec)?),
+        })
+    }
+
+    /// The words as the `spec` of an object found.
+    pub(super) fn value(&self) -> Value {
+        let value = match self {
+            Self::Namespace(words) => serde_json::to_value(words),
+            Self::Quota(words) => serde_json::to_value(words),
+            Self::Guard(words) => serde_json::to_value(words),
+            Self::People(words) => serde_json::to_value(words),
+            Self::Admission(words) => serde_json::to_value(words),
+            Self::Cohort(words) => serde_json::to_value(words),
+            Self::Flavor(words) => serde_json::to_value(words),
+            Self::Queue(words) => serde_json::to_value(words),
+            Self::Entrance(words) => serde_json::to_value(words),
+        };
+        value.unwrap_or_default()
+    }
+}
+
+fn words<T: DeserializeOwned>(kind: Kind, spec: Value) -> Result<T, ActionError> {
+    let kind: &str = kind.into();
+    serde_json::from_value(spec)
+        .map_err(|e| ActionError::permanent(codes::REFUSED, format!("spec of {kind}: {e}")))
+}
+
+/// What an object says beyond its marks: its labels, annotations, and the rest of its body.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) labels: Map<String, Value>,
+    pub(super) annotations: Map<String, Value>,
+    /// `spec`, or what a kind has in place of one.
+    pub(super) body: Map<String, Value>,
+}
+
+/// The object that says `words` for `tenant`.
+pub(super) fn content(
+    words: &Words,
+    tenant: &str,
+    at: &At,
+    target: &KubernetesTarget,
+    marks: &Marks,
+) -> Content {
+    let mut content = Content::default();
+    match words {
+        Words::Namespace(words) => namespace(words, marks, &mut content),
+        Words::Quota(words) => content.spec(json!({ "hard": quantities(&words.hard) })),
+        Words::Guard(words) => content.spec(guard(words, tenant, marks)),
+        Words::People(words) => people(words, &mut content),
+        Words::Admission(words) => {
+            content.annotate(&marks.asked(), &json!(words));
+            content.spec(guards::spec(words, &at.place.name, marks));
+        }
+        Words::Cohort(words) => {
+            content.annotate(&marks.quotas(), &json!(words.quotas));
+            content.spec(json!({}));
+        }
+        Words::Flavor(words) => content.spec(flavor(words, tenant, target, marks)),
+        Words::Queue(words) => content.spec(queue(words, tenant, at, target, marks)),
+        Words::Entrance(words) => content.spec(json!({ "clusterQueue": words.queue })),
+    }
+    content
+}
+
+impl Content {
+    fn spec(&mut self, spec: Value) {
+        self.body.insert("spec".into(), spec);
+    }
+
+    fn annotate(&mut self, key: &str, value: &Value) {
+        self.annotations.insert(key.to_owned(), value.to_string().into());
+    }
+}
+
+fn namespace(words: &NamespaceWords, marks: &Marks, content: &mut Content) {
+    for mode in ["enforce", "audit", "warn"] {
+        content.labels.insert(format!("{POD_SECURITY}/{mode}"), words.pod_security.clone().into());
+    }
+    for (key, value) in &words.labels {
+        content.labels.insert(key.clone(), value.clone().into());
+    }
+    let names: Vec<&String> = words.labels.keys().collect();
+    content.annotate(&marks.labels(), &json!(names));
+}
+
+fn quantities(hard: &BTreeMap<String, Amount>) -> Value {
+    let said = hard.iter().map(|(resource, amount)| {
+        let amount = match amount {
+            Amount::Whole(number) => number.to_string(),
+            Amount::Text(text) => text.clone(),
+        };
+        (resource.clone(), Value::from(amount))
+    });
+    Value::Object(said.collect())
+}
+
+/// Nothing goes in or out but what is allowed by name.
+fn guard(words: &GuardWords, tenant: &str, marks: &Marks) -> Value {
+    let rules = |direction: &str| -> Vec<Value> {
+        words.allow.iter().filter_map(|what| rule(what, direction, tenant, marks)).collect()
+    };
+    json!({
+        "podSelector": {},
+        "policyTypes": words.policy_types,
+        "ingress": rules("from"),
+        "egress": rules("to"),
+    })
+}
+
+/// What may be allowed by name.
+pub(super) const ALLOWED: [&str; 2] = ["same-tenant", "dns"];
+
+/// The rule that allows `what` in one direction (`from` or `to`), if there is one.
+pub(super) fn rule(what: &str, direction: &str, tenant: &str, marks: &Marks) -> Option<Value> {
+    match (what, direction) {
+        ("same-tenant", _) => Some(
+            json!({ direction: [{ "namespaceSelector": { "matchLabels": { marks.tenant(): tenant } } }] }),
+        ),
+        ("dns", "to") => Some(json!({
+            "to": [{
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "kube-system" } },
+                "podSelector": { "matchLabels": { "k8s-app": "kube-dns" } },
+            }],
+            "ports": [{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }],
+        })),
+        _ => None,
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn people(words: &PeopleWords, content: &mut Content) {
+    let subjects: Vec<Value> = words
+        .groups
+        .iter()
+        .map(|group| json!({ "kind": "Group", "apiGroup": RBAC, "name": group }))
+        .collect();
+    content
+        .body
+        .insert("roleRef".into(), json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": words.role }));
+    content.body.insert("subjects".into(), subjects.into());
+}
+
+/// The flavor's pods get the node's labels as selector and the taint's toleration from Kueue.
+fn flavor(words: &FlavorWords, tenant: &str, target: &KubernetesTarget, marks: &Marks) -> Value {
+    let labels = words.node_labels.iter().map(|(word, value)| {
+        let key = match word.as_str() {
+            TENANT => marks.tenant(),
+            GPU => target.gpu_label.clone(),
+            other => other.to_owned(),
+        };
+        (key, Value::from(value.clone()))
+    });
+    json!({ "nodeLabels": labels.collect::<Map<_, _>>(), "tolerations": [toleration(tenant, marks)] })
+}
+
+/// What lets a pod onto the tenant's nodes.
+pub(super) fn toleration(tenant: &str, marks: &Marks) -> Value {
+    json!({ "key": marks.tenant(), "operator": "Equal", "value": tenant, "effect": "NoSchedule" })
+}
+
+/// The name of the field that holds a queue's cohort.
+pub(super) fn cohort_field(version: &str) -> &'static str {
+    if matches!(version, "v1alpha1" | "v1beta1") { "cohort" } else { "cohortName" }
+}
+
+/// Kueue lets a resource be in one group of a queue only, so all flavors of GPUs are in one.
+fn queue(words: &QueueWords, tenant: &str, at: &At, target: &KubernetesTarget, marks: &Marks) -> Value {
+    let gpus = &target.gpu_resource;
+    let flavors = words.groups.iter().map(|group| {
+        let mut resource = json!({ "name": gpus, "nominalQuota": group.nominal.to_string() });
+        if let Value::Object(fields) = &mut resource {
+            let limits = [("borrowingLimit", group.borrowing), ("lendingLimit", group.lending)];
+            fields.extend(
+                limits
+                    .into_iter()
+                    .filter_map(|(key, limit)| Some((key.to_owned(), limit?.to_string().into()))),
+            );
+        }
+        json!({ "name": group.flavor, "resources": [resource] })
+    });
+    let flavors: Vec<Value> = flavors.collect();
+    let groups = if flavors.is_empty() {
+        json!([])
+    } else {
+        json!([{ "coveredResources": [gpus], "flavors": flavors }])
+    };
+    json!({
+        cohort_field(&at.version): words.cohort,
+        "namespaceSelector": { "matchLabels": { marks.tenant(): tenant } },
+        "resourceGroups": groups,
+        "stopPolicy": words.stop_policy,
+    })
+}
+
+/// The whole object, with marks.
+pub(super) fn object(
+    manifest: &Manifest,
+    at: &At,
+    content: Content,
+    marks: &Marks,
+    step: &str,
+    calls: &str,
+) -> Value {
+    let Content { mut labels, mut annotations, body } = content;
+    labels.insert(marks.tenant(), manifest.tenant.clone().into());
+    annotations.insert(marks.step(), step.into());
+    annotations.insert(marks.calls(), calls.into());
+    let mut metadata = json!({ "name": at.place.name, "labels": labels, "annotations": annotations });
+    if let (Value::Object(metadata), Some(namespace)) = (&mut metadata, &at.place.namespace) {
+        metadata.insert("namespace".into(), namespace.clone().into());
+    }
+    let mut object =
+        json!({ "apiVersion": at.api_version(), "kind": at.resource.kind, "metadata": metadata });
+    if let Value::Object(object) = &mut object {
+        object.extend(body);
+    }
+    object
+}

@@ -1,0 +1,114 @@
+//! Which cluster, and under which names Tenure works in it.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One cluster, as operators describe it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KubernetesTarget {
+    /// The kubeconfig file with address and credentials. Default: none, which is the service account of the pod that Tenure runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context within the kubeconfig. Default: its current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The field manager under which every write is made, and that owns what Tenure sets. Default `tenure`. Two Tenures on one
+    /// cluster need two.
+    #[serde(default = "manager")]
+    pub field_manager: String,
+    /// The prefix of our labels, annotations and taints, a DNS name. Default `tenure.dev`. Never change it while tenants are there:
+    /// their objects would become strangers.
+    #[serde(default = "prefix")]
+    pub prefix: String,
+    /// The resource by which GPUs are counted in queues. Default `nvidia.com/gpu`.
+    #[serde(default = "gpu_resource")]
+    pub gpu_resource: String,
+    /// The node label whose value is the GPU model, as the inventory names it. Default `nvidia.com/gpu.product`, which GPU feature
+    /// discovery sets.
+    #[serde(default = "gpu_label")]
+    pub gpu_label: String,
+    /// The admission webhook that restricts images and tolerations of tenants, on a cluster that serves no admission policies
+    /// (before 1.30). Default none: Tenure makes policies of its own, and is refused where the cluster serves none. With one, the
+    /// guard is the operator's, nothing is made, and the probe of images wants a refusal by this webhook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission_webhook: Option<String>,
+}
+
+impl Default for KubernetesTarget {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            field_manager: manager(),
+            prefix: prefix(),
+            gpu_resource: gpu_resource(),
+            gpu_label: gpu_label(),
+            admission_webhook: None,
+        }
+    }
+}
+
+fn manager() -> String {
+    "tenure".to_owned()
+}
+
+fn prefix() -> String {
+    "tenure.dev".to_owned()
+}
+
+fn gpu_resource() -> String {
+    "nvidia.com/gpu".to_owned()
+}
+
+fn gpu_label() -> String {
+    "nvidia.com/gpu.product".to_owned()
+}
+
+/// Why a cluster cannot be spoken to. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum KubernetesTargetError {
+    /// The kubeconfig cannot be used.
+    #[error("kubeconfig {path}: {why}; check the file, its context and that it can be read")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no service account.
+    #[error("kubeconfig: none is set and this is no pod of a cluster ({why}); set kubeconfig to a file")]
+    NotInCluster {
+        /// What was looked for.
+        why: String,
+    },
+    /// A name that the API server would refuse.
+    #[error("{field}: {value:?} is not of a-z, 0-9, '-' and '.'; give one that is")]
+    Name {
+        /// Which setting.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// No connection can be prepared from it.
+    #[error(
+        "kubeconfig: no connection can be made with these credentials ({0}); check certificates and keys"
+    )]
+    Client(String),
+}
+
+impl KubernetesTarget {
+    /// The settings, if the API server would take the names in them.
+    pub(super) fn checked(&self) -> Result<(), KubernetesTargetError> {
+        let plain = |text: &str| {
+            let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+            !text.is_empty() && text.len() <= 63 && text.bytes().all(fits)
+        };
+        for (field, value) in [("field_manager", &self.field_manager), ("prefix", &self.prefix)] {
+            if !plain(value) {
+                return Err(KubernetesTargetError::Name { field, value: value.clone() });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests to the API server, each bounded by the deadline of its call.
+
+use super::answers::{Fault, Refusal, unanswered, unreadable};
+use crate::actuators::{Stamp, codes};
+use engine::ActionError;
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    method: Method,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    body: Option<(&'static str, Value)>,
+    /// It asks a question by POST, and changes nothing.
+    question: bool,
+}
+
+impl Ask {
+    pub(super) fn get(path: &str) -> Self {
+        Self { method: Method::GET, path: path.to_owned(), query: Vec::new(), body: None, question: false }
+    }
+
+    pub(super) fn post(path: &str, body: Value) -> Self {
+        Self { method: Method::POST, body: Some(("application/json", body)), ..Self::get(path) }
+    }
+
+    /// A POST that is answered and leaves nothing, such as a review of access.
+    pub(super) fn review(path: &str, body: Value) -> Self {
+        Self { question: true, ..Self::post(path, body) }
+    }
+
+    /// A server-side apply.
+    pub(super) fn apply(path: &str, body: Value) -> Self {
+        Self { method: Method::PATCH, body: Some(("application/apply-patch+yaml", body)), ..Self::get(path) }
+    }
+
+    /// A JSON merge patch (RFC 7386).
+    pub(super) fn merge(path: &str, body: Value) -> Self {
+        Self { method: Method::PATCH, body: Some(("application/merge-patch+json", body)), ..Self::get(path) }
+    }
+
+    /// A JSON patch (RFC 6902).
+    pub(super) fn patch(path: &str, body: Value) -> Self {
+        Self { method: Method::PATCH, body: Some(("application/json-patch+json", body)), ..Self::get(path) }
+    }
+
+    pub(super) fn delete(path: &str, body: Value) -> Self {
+        Self { method: Method::DELETE, body: Some(("application/json", body)), ..Self::get(path) }
+    }
+
+    /// In the name of this field manager.
+    pub(super) fn by(mut self, manager: &str) -> Self {
+        self.query.push(("fieldManager", manager.to_owned()));
+        self
+    }
+
+    /// Also against other managers of the fields.
+    pub(super) fn forced(mut self) -> Self {
+        self.query.push(("force", "true".to_owned()));
+        self
+    }
+
+    /// Answered as if it had been done, when the call is a dry run.
+    pub(super) fn under(self, stamp: &Stamp) -> Self {
+        if stamp.dry_run { self.rehearsed() } else { self }
+    }
+
+    /// Answered as if it had been done, and not done: `dryRun=All`.
+    pub(super) fn rehearsed(mut self) -> Self {
+        self.query.push(("dryRun", "All".to_owned()));
+        self.question = true;
+        self
+    }
+
+    fn changing(&self) -> bool {
+        self.method != Method::GET && !self.question
+    }
+
+    fn about(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    fn request(&self) -> Result<Request<Body>, ActionError> {
+        let query: Vec<String> =
+            self.query.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+        let uri =
+            if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) };
+        let mut request = Request::builder().method(self.method.clone()).uri(uri);
+        request = request.header(header::ACCEPT, "application/json");
+        let body = match &self.body {
+            Some((kind, body)) => {
+                request = request.header(header::CONTENT_TYPE, *kind);
+                Body::from(body.to_string().into_bytes())
+            }
+            None => Body::empty(),
+        };
+        request
+            .body(body)
+            .map_err(|e| ActionError::permanent(codes::REFUSED, format!("{}: {e}", self.about())))
+    }
+}
+
+/// The moment by which a call must have its answer.
+pub(super) fn deadline(stamp: &Stamp) -> Instant {
+    Instant::now() + stamp.deadline
+}
+
+/// Sends one request and reads its answer whole. Dropping the future ends the request with its connection.
+pub(super) async fn send(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+    let (about, changing) = (ask.about(), ask.changing());
+    let request = ask.request()?;
+    let exchange = async {
+        let (head, body) = client.send(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok::<_, kube::Error>((head, body))
+    };
+    let (head, body) = match timeout_at(until, exchange).await {
+        Err(_) => return Err(unanswered(&about, "no answer in time", changing, true).into()),
+        Ok(Err(error)) => return Err(failure(&about, &error, changing).into()),
+        Ok(Ok(answer)) => answer,
+    };
+    if !head.status.is_success() {
+        let rest = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        return Err(Fault::Refused(Box::new(Refusal::read(
+            head.status.as_u16(),
+            rest,
+            &body,
+            about,
+            changing,
+        ))));
+    }
+    let object: Value = serde_json::from_slice(&body).map_err(|e| unreadable(&about, e, changing))?;
+    if object.get("kind").and_then(Value::as_str).is_none() {
+        return Err(unreadable(&about, "it has no kind", changing).into());
+    }
+    Ok(object)
+}
+
+fn failure(about: &str, error: &kube::Error, changing: bool) -> ActionError {
+    if let kube::Error::Auth(why) = error {
+        return ActionError::permanent(codes::DENIED, format!("{about}: no credentials: {why}"));
+    }
+    let (mut said, mut sent) = (String::new(), true);
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(one) = cause {
+        if let Some(client) = one.downcast_ref::<hyper_util::client::legacy::Error>() {
+            sent = !client.is_connect();
+        }
+        let text = one.to_string();
+        if !said.contains(&text) {
+            said = if said.is_empty() { text } else { format!("{said}: {text}") };
+        }
+        cause = one.source();
+    }
+    unanswered(about, &said, changing, sent)
+}
+
+/// A part of a path or a query, with what has a meaning there escaped.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}

@@ -1,0 +1,185 @@
+//! The kinds of backend that a file of targets can name, each made from its settings where it is compiled in.
+
+use super::TargetError;
+use crate::{
+    actuators::{Estate, Keys, Kubernetes, Objects, Slurm, Workloads},
+    backends::hooks::OneHook,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What can serve a cluster.
+pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "simulated"];
+/// What can keep keys.
+pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
+/// What can keep buckets.
+pub(super) const OBJECTS: &[&str] = &["s3"];
+/// What can stand behind a hook.
+pub(super) const HOOKS: &[&str] = &["exec", "http"];
+
+/// That there is no such kind.
+pub(super) fn unknown(at: &str, known: &[&str]) -> TargetError {
+    TargetError::new(at, format!("is no kind of backend: these are: {}", known.join(", ")))
+}
+
+/// That this program was built without the backend.
+#[allow(dead_code, reason = "with every backend compiled in nothing is off")]
+fn off(feature: &str) -> TargetError {
+    let why = format!("this tenure was built without it: build it with `--features {feature}`");
+    TargetError::new("", why)
+}
+
+/// The settings of a backend, in its type.
+#[allow(dead_code, reason = "without any backend compiled in nothing is read")]
+fn read<T: serde::de::DeserializeOwned>(settings: Value) -> Result<T, TargetError> {
+    serde_json::from_value(settings).map_err(|e| TargetError::new("", e))
+}
+
+/// A key store, and what finds its keys again.
+pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn Estate>);
+/// An object store, and what finds its buckets again.
+pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn Estate>);
+
+/// What a backend of a cluster serves there.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
+    pub(super) slurm: Option<Arc<dyn Slurm>>,
+    pub(super) workloads: Option<Arc<dyn Workloads>>,
+    pub(super) estate: Option<Arc<dyn Estate>>,
+}
+
+#[cfg(feature = "kubernetes")]
+pub(super) async fn kubernetes(settings: Value) -> Result<Served, TargetError> {
+    use crate::backends::kubernetes::KubernetesCluster;
+    let cluster = KubernetesCluster::connect(&read(settings)?).await;
+    let cluster = cluster.map_err(|e| TargetError::new("", e))?;
+    Ok(Served { kubernetes: Some(Arc::new(cluster)), ..Served::default() })
+}
+
+#[cfg(not(feature = "kubernetes"))]
+#[allow(clippy::unused_async, reason = "with the backend it connects")]
+pub(super) async fn kubernetes(_: Value) -> Result<Served, TargetError> {
+    Err(off("kubernetes"))
+}
+
+/// A cluster that is named and stays simulated.
+pub(super) fn simulated(settings: Value) -> Result<(), TargetError> {
+    match settings {
+        Value::Null => Ok(()),
+        Value::Object(fields) if fields.is_empty() => Ok(()),
+        _ => Err(TargetError::new("", "has no settings: write {}")),
+    }
+}
+
+/// `name` is what the fleet calls the cluster. Things are found again by the name that Slurm has for it: it must be the same.
+#[cfg(feature = "slurm")]
+pub(super) fn slurm(name: &str, settings: Value) -> Result<Served, TargetError> {
+    use crate::backends::slurm::{SlurmCluster, SlurmTarget};
+    let target: SlurmTarget = read(settings)?;
+    same("cluster", &target.cluster, name)?;
+    let cluster = SlurmCluster::connect(&target).map_err(|e| TargetError::new("", e))?;
+    let cluster = Arc::new(cluster);
+    Ok(Served {
+        kubernetes: Some(cluster.clone()),
+        slurm: Some(cluster.clone()),
+        workloads: Some(cluster.clone()),
+        estate: Some(cluster),
+    })
+}
+
+#[cfg(not(feature = "slurm"))]
+pub(super) fn slurm(_: &str, _: Value) -> Result<Served, TargetError> {
+    Err(off("slurm"))
+}
+
+/// That a setting repeats the name under which it stands.
+#[cfg(any(feature = "slurm", feature = "s3"))]
+fn same(field: &str, said: &str, name: &str) -> Result<(), TargetError> {
+    if said == name {
+        return Ok(());
+    }
+    Err(TargetError::new(field, format!("is {said:?}, and stands under {name:?}: give both the same name")))
+}
+
+pub(super) fn keys(kind: &str, settings: Value) -> Result<KeyStore, TargetError> {
+    match kind {
+        "vault" => vault(settings),
+        "pkcs11" => pkcs11(settings),
+        _ => Err(unknown("", KEYS)),
+    }
+}
+
+#[cfg(feature = "vault")]
+fn vault(settings: Value) -> Result<KeyStore, TargetError> {
+    let vault = crate::backends::vault::Vault::connect(&read(settings)?);
+    let vault = Arc::new(vault.map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((vault.clone(), vault))
+}
+
+#[cfg(not(feature = "vault"))]
+fn vault(_: Value) -> Result<KeyStore, TargetError> {
+    Err(off("vault"))
+}
+
+#[cfg(feature = "pkcs11")]
+fn pkcs11(settings: Value) -> Result<KeyStore, TargetError> {
+    let token = crate::backends::pkcs11::Pkcs11::connect(&read(settings)?);
+    let token = Arc::new(token.map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((token.clone(), token))
+}
+
+#[cfg(not(feature = "pkcs11"))]
+fn pkcs11(_: Value) -> Result<KeyStore, TargetError> {
+    Err(off("pkcs11"))
+}
+
+/// `region` is what tenants' wishes call it.
+pub(super) fn objects(region: &str, kind: &str, settings: Value) -> Result<ObjectStore, TargetError> {
+    match kind {
+        "s3" => s3(region, settings),
+        _ => Err(unknown("", OBJECTS)),
+    }
+}
+
+#[cfg(feature = "s3")]
+fn s3(region: &str, settings: Value) -> Result<ObjectStore, TargetError> {
+    use crate::backends::s3::{S3, S3Target};
+    let target: S3Target = read(settings)?;
+    same("region", &target.region, region)?;
+    let store = Arc::new(S3::connect(&target).map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((store.clone(), store))
+}
+
+#[cfg(not(feature = "s3"))]
+fn s3(_: &str, _: Value) -> Result<ObjectStore, TargetError> {
+    Err(off("s3"))
+}
+
+pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    match kind {
+        "exec" => exec(settings),
+        "http" => http(settings),
+        _ => Err(unknown("", HOOKS)),
+    }
+}
+
+#[cfg(feature = "exec")]
+fn exec(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Ok(Arc::new(crate::backends::exec::Program::connect(&read(settings)?)?))
+}
+
+#[cfg(not(feature = "exec"))]
+fn exec(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Err(off("exec"))
+}
+
+#[cfg(feature = "http")]
+fn http(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Ok(Arc::new(crate::backends::http::Service::connect(&read(settings)?)?))
+}
+
+#[cfg(not(feature = "http"))]
+fn http(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Err(off("http"))
+}
