@@ -111,6 +111,7 @@ CREATE TABLE tasks (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX tasks_turn ON tasks (tenant, available, execution, visit, slot);
 CREATE INDEX tasks_available ON tasks (available);
+CREATE INDEX tasks_held ON tasks (available) WHERE holder IS NOT NULL;
 
 -- Fencing tokens: each lease has one, and none is given twice.
 CREATE SEQUENCE epochs AS bigint;

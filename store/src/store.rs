@@ -240,7 +240,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Tenants take turns: the next one goes to the tenant that was served longest ago, by this store since it was opened,
     /// and is its earliest. So with `k` tenants that have something due, each gets one of any `k` in a row, whatever the
-    /// others have waiting. A task belongs to the tenant of its execution's record; while there is none, to nobody's share.
+    /// others have waiting. A store that processes share, with a backlog, hands out before all else what a process that is
+    /// gone had begun: its tenant has had that turn. A task belongs to the tenant of its execution's record; while there is none, to nobody's share.
     async fn lease(
         &self,
         holder: &str,

@@ -30,6 +30,9 @@ FROM tenants CROSS JOIN LATERAL (
     WHERE tasks.tenant = tenants.tenant AND available <= $1
     ORDER BY available, execution, visit, slot LIMIT $2
 ) due";
+/// Of a backlog: what somebody held who is gone. It was begun, so that it is not to wait behind what was not.
+const LAPSED: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
+    WHERE holder IS NOT NULL AND available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
 
 /// Takes those that nobody else has taken meanwhile; nothing, where the database stands before what was seen of it.
 const TAKE: &str = "\
@@ -58,6 +61,21 @@ const HASTEN: &str = "UPDATE tasks SET due = least(due, $4), available = least(d
 /// With fewer due than this there is no backlog.
 const FEW: usize = 256;
 
+/// What can be handed out.
+#[derive(Debug, Default)]
+struct Due {
+    /// Before all else: held by somebody who is gone. The tenant has had this turn, so that it counts as none.
+    lapsed: Vec<TaskId>,
+    /// Of each tenant, the earliest first.
+    others: BTreeMap<String, VecDeque<(i64, TaskId)>>,
+}
+
+impl Due {
+    fn len(&self) -> usize {
+        self.lapsed.len().saturating_add(self.others.values().map(VecDeque::len).sum())
+    }
+}
+
 /// When each tenant was last served by this process.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
@@ -67,8 +85,9 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Takes up to `limit` of what is due: each time of the tenant served longest ago, or among equals of the one that has waited longest.
-    fn choose(&mut self, due: &mut BTreeMap<String, VecDeque<(i64, TaskId)>>, limit: usize) -> Vec<TaskId> {
-        let mut chosen = Vec::new();
+    fn choose(&mut self, due: Due, limit: usize) -> Vec<TaskId> {
+        let Due { lapsed: mut chosen, others: mut due } = due;
+        chosen.truncate(limit);
         while chosen.len() < limit {
             let firsts = due.iter().filter_map(|(tenant, tasks)| {
                 let (available, id) = tasks.front()?;
@@ -97,12 +116,12 @@ impl Shared {
         let mut leases = Vec::new();
         while leases.len() < limit {
             let wanted = limit.saturating_sub(leases.len());
-            let mut due = self.due(now, wanted).await?;
-            if due.is_empty() {
+            let due = self.due(now, wanted).await?;
+            if due.len() == 0 {
                 break;
             }
-            let all = due.values().map(VecDeque::len).sum::<usize>() <= wanted;
-            let chosen = self.turns.lock().unwrap_or_else(PoisonError::into_inner).choose(&mut due, wanted);
+            let all = due.len() <= wanted;
+            let chosen = self.turns.lock().unwrap_or_else(PoisonError::into_inner).choose(due, wanted);
             let mut taken = self.take(&chosen, holder, now, until).await?;
             // Another process took them all; it will be back for more before this one is. Or there was more here once.
             let none = taken.is_empty();
@@ -119,38 +138,36 @@ impl Shared {
         Ok(leases)
     }
 
-    async fn due(
-        &self,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<BTreeMap<String, VecDeque<(i64, TaskId)>>, Error> {
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {
         let few = limit.saturating_mul(4).max(FEW);
+        let mut due = Due::default();
         let mut rows = self.asked(EARLIEST, now, few).await?;
         if rows.len() >= few {
+            due.lapsed = self.asked(LAPSED, now, limit).await?.into_iter().map(|(_, _, id)| id).collect();
             // Whoever has waited longest might be one tenant alone; others have their turn.
             rows = self.asked(DUE, now, limit).await?;
         }
-        let mut due: BTreeMap<String, VecDeque<_>> = BTreeMap::new();
-        for found in &rows {
-            let of = |found: &PgRow| {
-                Ok::<_, sqlx::Error>((
-                    found.try_get("tenant")?,
-                    found.try_get("available")?,
-                    row::task_id(found)?,
-                ))
-            };
-            let (tenant, available, id) = of(found).map_err(|error| unavailable(&error))?;
-            due.entry(tenant).or_default().push_back((available, id));
+        for (tenant, available, id) in rows {
+            if !due.lapsed.contains(&id) {
+                due.others.entry(tenant).or_default().push_back((available, id));
+            }
         }
-        due.values_mut().for_each(|tasks| tasks.make_contiguous().sort_unstable());
+        due.others.values_mut().for_each(|tasks| tasks.make_contiguous().sort_unstable());
         Ok(due)
     }
 
-    async fn asked(&self, sql: &'static str, now: Timestamp, most: usize) -> Result<Vec<PgRow>, Error> {
+    async fn asked(
+        &self,
+        sql: &'static str,
+        now: Timestamp,
+        most: usize,
+    ) -> Result<Vec<(String, i64, TaskId)>, Error> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.retried(
-            || async move { sqlx::query(sql).bind(big(now.0)).bind(most).fetch_all(&self.pool).await },
-        )
+        let found = |row: &PgRow| Ok((row.try_get("tenant")?, row.try_get("available")?, row::task_id(row)?));
+        self.retried(|| async move {
+            let rows = sqlx::query(sql).bind(big(now.0)).bind(most).fetch_all(&self.pool).await?;
+            rows.iter().map(found).collect::<Result<_, sqlx::Error>>()
+        })
         .await
     }
 

@@ -140,6 +140,35 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     two.close().await.unwrap();
 }
 
+/// With more waiting than there are turns to give, what a process left half done does not wait for its turn again: whoever
+/// asks first takes all of it over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
+    let Some(options) = options() else { return };
+    let (lost, other) = (opened(&options).await, opened(&options).await);
+    let task = |number: u64, due: u64| Task {
+        id: TaskId { execution: ExecutionId::new(Timestamp(number), [3; 10]), visit: 1, slot: 0 },
+        due: Timestamp(due),
+        body: Vec::new(),
+    };
+    let begun: Vec<_> = (0..8).map(|number| task(number, 1_000)).collect();
+    lost.commit(Commit { schedule: begun.clone(), ..Commit::default() }).await.unwrap();
+    let leases = lost.lease(&lost.holder(), Timestamp(1_000), Duration::from_secs(10), 8).await.unwrap();
+    assert_eq!(leases.len(), 8);
+    // Due while those were held, so that all of it has waited longer by the time that the leases lapse.
+    let waiting = (100..500).map(|number| task(number, 2_000)).collect();
+    lost.commit(Commit { schedule: waiting, ..Commit::default() }).await.unwrap();
+
+    let later = Timestamp(12_000);
+    let taken = other.lease(&other.holder(), later, Duration::from_secs(10), 16).await.unwrap();
+
+    assert_eq!(taken.len(), 16);
+    assert!(taken[..8].iter().all(|lease| begun.contains(&lease.task) && lease.deliveries == 2), "{taken:?}");
+    assert!(taken[8..].iter().all(|lease| lease.deliveries == 1));
+    let next = other.lease(&other.holder(), later, Duration::from_secs(10), 16).await.unwrap();
+    assert!(next.iter().all(|lease| lease.task.due == Timestamp(2_000)));
+}
+
 fn entry(writer: u64, event: &str) -> Entry {
     Entry {
         sequence: Sequence(0),

@@ -306,10 +306,15 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
     if before.as_ref() == Some(&host) {
         return code;
     }
+    let mut text = host.json().print();
+    let len = text.len();
+    // One write that covers what stood there: whoever is killed here leaves one state or the other.
+    let before = file.metadata().map_or(0, |file| usize::try_from(file.len()).unwrap_or(0));
+    text.extend(std::iter::repeat_n(' ', before.saturating_sub(len)));
     let kept = file
         .seek(SeekFrom::Start(0))
-        .and_then(|_| file.set_len(0))
-        .and_then(|()| file.write_all(host.json().print().as_bytes()));
+        .and_then(|_| file.write_all(text.as_bytes()))
+        .and_then(|()| file.set_len(len as u64));
     if kept.is_ok() { code } else { UNKNOWN }
 }
 

@@ -22,7 +22,7 @@ async fn as_another_process() {
 #[tokio::test]
 async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     let (bench, stamps) = (Bench::new(json!({ "gpus": [{}, {}] })), Stamps::new().await);
-    bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 100 }));
+    bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 2_000 }));
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "gpu::interrupted::as_another_process", "--ignored"])
         .env(FOLDER, &bench.folder)
@@ -53,7 +53,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
 #[tokio::test]
 async fn a_change_that_was_left_half_done_is_undone_to_its_beginning() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);
-    bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 100 }));
+    bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 2_000 }));
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "gpu::interrupted::as_another_process", "--ignored"])
         .env(FOLDER, &bench.folder)
