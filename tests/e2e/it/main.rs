@@ -5,3 +5,4 @@ mod keys;
 mod kubernetes;
 mod objects;
 mod slurm;
+mod whole;

@@ -21,7 +21,7 @@ use workflows::{
 };
 
 /// The GPUs of a node, and what Slurm calls one of them.
-pub(super) const GPU: &str = "gres/gpu:h200";
+pub(crate) const GPU: &str = "gres/gpu:h200";
 
 /// What the script says of the cluster that it started.
 #[derive(Debug, Deserialize)]
@@ -37,7 +37,7 @@ struct Started {
 
 /// A running cluster; it ends with the last that uses it.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     dir: TempDir,
     started: Started,
 }
@@ -46,7 +46,7 @@ static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
 impl Cluster {
     /// The cluster that tests share which end no daemon. `None`, said aloud, where none can be had.
-    pub(super) fn shared() -> Option<Arc<Self>> {
+    pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade() {
             return Some(running);
@@ -57,7 +57,7 @@ impl Cluster {
     }
 
     /// A cluster of one's own, with so many nodes of 8 GPUs.
-    pub(super) fn start(nodes: u32) -> Option<Self> {
+    pub(crate) fn start(nodes: u32) -> Option<Self> {
         let dir = tempfile::Builder::new().prefix("tenure-slurm-").tempdir().unwrap();
         let script = e2e::scripts().join("slurm-up.sh");
         let up = Command::new(script).arg(dir.path()).arg(nodes.to_string()).output().unwrap();
@@ -73,13 +73,13 @@ impl Cluster {
         }
     }
 
-    pub(super) fn settings(&self) -> Value {
+    pub(crate) fn settings(&self) -> Value {
         let Started { url, cluster, user, token_file, conf, .. } = &self.started;
         json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf })
     }
 
     /// The backend under test, with some settings changed.
-    pub(super) fn with(&self, changes: &Value) -> SlurmCluster {
+    pub(crate) fn with(&self, changes: &Value) -> SlurmCluster {
         let mut settings = self.settings();
         let fields = settings.as_object_mut().unwrap();
         fields.extend(changes.as_object().unwrap().clone());
@@ -87,28 +87,28 @@ impl Cluster {
         SlurmCluster::connect(&target).unwrap()
     }
 
-    pub(super) fn backend(&self) -> SlurmCluster {
+    pub(crate) fn backend(&self) -> SlurmCluster {
         self.with(&json!({}))
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.started.url
     }
 
-    pub(super) fn conf(&self) -> &Path {
+    pub(crate) fn conf(&self) -> &Path {
         &self.started.conf
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub(super) fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         fs::read_to_string(&self.started.token_file).unwrap().trim().to_owned()
     }
 
     /// A script in the cluster's folder, to stand for a tool.
-    pub(super) fn tool(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn tool(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     /// What a tool of Slurm prints, past the backend.
-    pub(super) fn says(&self, words: &[&str]) -> String {
+    pub(crate) fn says(&self, words: &[&str]) -> String {
         let output = Command::new("timeout")
             .arg("20")
             .args(words)
@@ -128,27 +128,32 @@ impl Cluster {
     }
 
     /// What `slurmrestd` answers, past the backend: its status and its body.
-    pub(super) async fn rest(
+    pub(crate) async fn rest(
         &self,
         method: &str,
         path: &str,
         body: Option<Value>,
         token: &str,
     ) -> (u16, Value) {
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let url = format!("{}{path}", self.started.url);
-        let mut request = client.request(method.parse().unwrap(), url);
-        request = request.header("X-SLURM-USER-NAME", "root").header("X-SLURM-USER-TOKEN", token);
-        if let Some(body) = body {
-            request = request.json(&body);
-        }
-        let answer = request.send().await.unwrap();
+        let send = || {
+            let request = client.request(method.parse().unwrap(), &url);
+            let request = request.header("X-SLURM-USER-NAME", "root").header("X-SLURM-USER-TOKEN", token);
+            body.iter().fold(request, |request, body| request.json(body)).send()
+        };
+        // It closes a connection now and then when its own to slurmdbd has gone, before it has read anything.
+        let answer = match send().await {
+            Ok(answer) => answer,
+            Err(_) => send().await.unwrap(),
+        };
         let status = answer.status().as_u16();
         (status, answer.json().await.unwrap_or_default())
     }
 
     /// Ends a daemon as a crash does.
-    pub(super) fn kill(&self, daemon: &str) {
+    pub(crate) fn kill(&self, daemon: &str) {
         let pid = fs::read_to_string(self.started.run.join(daemon)).unwrap();
         let killed =
             Command::new("kill").args(["-KILL", "--", &format!("-{}", pid.trim())]).status().unwrap();
@@ -156,23 +161,23 @@ impl Cluster {
     }
 
     /// Starts a daemon again that was killed.
-    pub(super) fn restart(&self, daemon: &str) {
+    pub(crate) fn restart(&self, daemon: &str) {
         assert!(Command::new(self.started.bin.join(daemon)).status().unwrap().success());
     }
 
     /// The command line that kills a daemon.
-    pub(super) fn killing(&self, daemon: &str) -> String {
+    pub(crate) fn killing(&self, daemon: &str) -> String {
         format!("kill -KILL -- -$(cat {})", self.started.run.join(daemon).display())
     }
 
     /// Makes `user` a user of an account.
-    pub(super) fn let_in(&self, user: &str, account: &str) {
+    pub(crate) fn let_in(&self, user: &str, account: &str) {
         let account = format!("account={account}");
         self.says(&["sacctmgr", "-i", "add", "user", user, &account]);
     }
 
     /// Limits of an account as the accounting has them, by `sacctmgr`.
-    pub(super) fn limits(&self, account: &str) -> String {
+    pub(crate) fn limits(&self, account: &str) -> String {
         let account = format!("account={account}");
         let said =
             self.says(&["sacctmgr", "-nP", "show", "assoc", "where", &account, "format=account,grptres"]);
@@ -181,7 +186,7 @@ impl Cluster {
         limited.or_else(|| said.lines().next()).unwrap_or_default().to_owned()
     }
 
-    pub(super) fn job_state(&self, job: u64) -> String {
+    pub(crate) fn job_state(&self, job: u64) -> String {
         self.says(&["squeue", "-h", "-j", &job.to_string(), "-o", "%T"])
     }
 }
@@ -196,7 +201,7 @@ fn down(dir: &Path) {
     let _ended = Command::new(e2e::scripts().join("slurm-down.sh")).arg(dir).status();
 }
 
-pub(super) fn stamp(step: &str) -> Stamp {
+pub(crate) fn stamp(step: &str) -> Stamp {
     Stamp {
         action: "Test",
         step: step.to_owned(),
@@ -209,19 +214,19 @@ pub(super) fn stamp(step: &str) -> Stamp {
 }
 
 /// What workspaces may use of GPUs.
-pub(super) fn gpus(of: &[(&str, u64)]) -> Associations {
+pub(crate) fn gpus(of: &[(&str, u64)]) -> Associations {
     of.iter()
         .map(|(workspace, n)| ((*workspace).to_owned(), BTreeMap::from([(GPU.to_owned(), *n)])))
         .collect()
 }
 
-pub(super) fn workload(tenant: &str, name: &str) -> WorkloadRef {
+pub(crate) fn workload(tenant: &str, name: &str) -> WorkloadRef {
     let (tenant, workspace) = (tenant.to_owned(), "prod".to_owned());
     WorkloadRef { cluster: "gpu".into(), tenant, workspace, name: name.into() }
 }
 
 /// A job of a workload that sleeps.
-pub(super) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
+pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
     NewJob {
         name: of.name.clone(),
         account: format!("t-{}--{}", of.tenant, of.workspace),
@@ -235,7 +240,7 @@ pub(super) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
 }
 
 /// Looks until it is so, for at most so long; on a busy machine, four times that.
-pub(super) async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut so: impl FnMut() -> F) {
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut so: impl FnMut() -> F) {
     let (began, within) = (Instant::now(), within * 4);
     while !so().await {
         assert!(began.elapsed() < within, "still not so after {within:?}: {what}");
@@ -244,7 +249,7 @@ pub(super) async fn until<F: Future<Output = bool>>(what: &str, within: Duration
 }
 
 /// Calls until it is no transient failure.
-pub(super) async fn repeated<T, F: Future<Output = Result<T, ActionError>>>(
+pub(crate) async fn repeated<T, F: Future<Output = Result<T, ActionError>>>(
     mut call: impl FnMut() -> F,
 ) -> T {
     let began = Instant::now();

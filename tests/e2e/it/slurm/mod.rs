@@ -1,7 +1,7 @@
 //! A real Slurm cluster: accounts, limits, jobs, nodes, what leaves with a tenant, and what Slurm does in odd ways.
 
 mod accounts;
-mod cluster;
+pub(crate) mod cluster;
 mod conformance;
 mod failures;
 mod leaving;

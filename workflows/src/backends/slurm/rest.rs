@@ -128,8 +128,17 @@ impl Rest {
     }
 
     /// What stands under a path; `None` where Slurm says that there is no such thing.
+    ///
+    /// Looked for once more where the way there was gone: `slurmrestd` keeps its connection to `slurmdbd`, and finds out only by
+    /// asking that it has ended.
     async fn get(&self, side: Side, path: &str) -> Result<Option<Value>, ActionError> {
-        self.call(&Ask { method: Method::GET, side, path, body: None }).await
+        let ask = Ask { method: Method::GET, side, path, body: None };
+        match self.call(&ask).await {
+            Err(error) if error.code == codes::UNAVAILABLE && error.retry_after.is_none() => {
+                self.call(&ask).await
+            }
+            answer => answer,
+        }
     }
 
     /// Changes something. `None` where Slurm says that there is no such thing.

@@ -1,0 +1,147 @@
+//! A server with real clusters, people who agree to everything, and what they ask for.
+
+use reqwest::{Client, Method, StatusCode};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tests::processes::{Caller, Server};
+use tokio::task::JoinHandle;
+
+const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
+/// How long one execution may take; real daemons are slow beside other tests.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Waits that are an organisation's are short; every check that is made stays.
+fn policy() -> Value {
+    json!({
+        "policy": "platform", "version": 3,
+        "lending": { "cool_down": "0s" },
+        "admission": { "max_staleness": "1d" },
+        "reclaim": { "grace": "20s", "confirm": { "reads": 3, "apart": "1s" },
+                     "scrub": { "same_workspace": "none", "cross_workspace": "none" } },
+        "offboarding": { "drain": "2m" },
+    })
+}
+
+/// A platform and its people.
+pub struct House {
+    pub server: Server,
+    pub staff: Caller,
+    pub dir: TempDir,
+    voting: JoinHandle<()>,
+}
+
+impl House {
+    /// A server whose clusters are served by `targets`, with these sites and nodes.
+    pub async fn open(targets: &Value, sites: &str, nodes: &[(&str, &str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // JSON is YAML.
+        let file = dir.path().join("targets.yaml");
+        std::fs::write(&file, targets.to_string()).unwrap();
+        let settings = [("TENURE_TARGETS", file.display().to_string())];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value));
+        let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, settings.into());
+        let admin = server.caller(&server.admin());
+        import(&server, "/v1/fleet:import", "application/yaml", sites).await;
+        for (cluster, region, rows) in nodes {
+            let path = format!("/v1/fleet:import?cluster={cluster}&region={region}");
+            import(&server, &path, "text/csv", &format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}")).await;
+        }
+        let staff = admin.user("rita", "admin").await;
+        let (status, said) = staff.call(Method::POST, "/v1/policies", None, Some(policy())).await;
+        assert!(status.is_success(), "{said}");
+        let mut voters = Vec::new();
+        for role in
+            ["platform_ops", "finance", "tenant_owner", "dpo", "compliance", "security", "capacity_manager"]
+        {
+            voters.push(admin.user(&format!("a-{role}"), role).await);
+        }
+        let voting = tokio::spawn(async move { vote(&voters).await });
+        Self { server, staff, dir, voting }
+    }
+
+    /// Asks for something that takes an execution, and waits until that has ended; answers with it.
+    pub async fn done(&self, path: &str, body: Value) -> Value {
+        let id = self.asked(path, body).await;
+        self.ended(&id).await
+    }
+
+    /// Asks, and answers with the execution that does it.
+    pub async fn asked(&self, path: &str, body: Value) -> String {
+        let (status, said) =
+            self.staff.call(Method::POST, path, Some(&body.to_string()), Some(body.clone())).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{said}");
+        said["id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
+    /// The execution once it has completed.
+    pub async fn ended(&self, id: &str) -> Value {
+        let item = self.until(id, |item| item["open"] == false).await;
+        assert_eq!(item["reason"], "completed", "{item:#}\n{:#}", self.journal(id).await);
+        item
+    }
+
+    /// The execution once it is so.
+    pub async fn until(&self, id: &str, so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let item = self.staff.get(&format!("/v1/executions/{id}")).await;
+            if so(&item) {
+                return item;
+            }
+            let parked = item["phase"] == "parked";
+            assert!(!parked && Instant::now() < deadline, "{item:#}\n{:#}", self.journal(id).await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The last that happened.
+    async fn journal(&self, id: &str) -> Value {
+        let all = self.staff.all(&format!("/v1/executions/{id}/journal")).await;
+        let last = all.len().saturating_sub(20);
+        all[last..].into()
+    }
+
+    /// That these nodes were seen, and nobody on their GPUs.
+    pub async fn idle(&self, cluster: &str, model: &str, tenant: &str) {
+        let seen = json!({ model: { "usable": 8, "busy": 0 } });
+        let nodes = self.staff.all(&format!("/v1/nodes?owner={tenant}")).await;
+        let nodes = nodes.iter().map(|node| (node["id"].as_str().unwrap().to_owned(), seen.clone()));
+        let facts = json!({ "nodes": nodes.collect::<serde_json::Map<_, _>>() });
+        let path = format!("/v1/clusters/{cluster}/facts");
+        let (status, said) = self.staff.call(Method::POST, &path, None, Some(facts)).await;
+        assert!(status.is_success(), "{said}");
+    }
+
+    /// Asks for GPUs for a workload; answers with what was decided.
+    pub async fn submit(&self, body: Value) -> Value {
+        let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(body)).await;
+        assert!(status.is_success(), "{said}");
+        said
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.voting.abort();
+    }
+}
+
+async fn import(server: &Server, path: &str, media: &str, text: &str) {
+    let request = Client::new().post(format!("{}{path}", server.url())).bearer_auth(server.admin());
+    let answer = request.header("content-type", media).body(text.to_owned()).send().await.unwrap();
+    assert!(answer.status().is_success(), "{}", answer.text().await.unwrap_or_default());
+}
+
+async fn vote(voters: &[Caller]) {
+    loop {
+        for voter in voters {
+            for case in voter.all("/v1/approvals").await {
+                let path = format!("/v1/approvals/{}:approve", case["id"].as_str().unwrap_or_default());
+                let body = json!({ "digest": case["digest"], "reason": "seen" });
+                voter.call(Method::POST, &path, None, Some(body)).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,6 @@
+//! The core workflows from end to end: asked for over HTTP as staff and tenants do, on clusters that are real.
+//!
+//! What the file of targets does not name is simulated, within the server.
+
+mod house;
+mod slurm;
