@@ -35,16 +35,8 @@ use tokio::{
 use workflows::{
     audit,
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
-    capacity_exhaustion::CapacityExhaustion,
     destruction::{KeyFile, Signer},
-    incident_response::IncidentResponse,
-    offboarding::Offboarding,
-    onboarding::Onboarding,
     platform::Platform,
-    quota_decrease::QuotaDecrease,
-    quota_increase::QuotaIncrease,
-    reclaim::Reclaim,
-    sla_change::SlaChange,
 };
 
 /// The folder of the embedded store within a data folder.
@@ -180,7 +172,8 @@ fn assemble(
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let store = kept.store.clone();
     let platform = kept.before(platform.signed_by(signer.clone()));
-    let engine = more(registered(Engine::new(store, Arc::new(SystemClock), platform))?)
+    let engine = workflows::registered(Engine::new(store, Arc::new(SystemClock), platform))
+        .and_then(more)
         .map_err(Failure::other)?
         .options(options)
         .metrics(metrics)
@@ -210,18 +203,6 @@ fn assemble(
         told: Notify::new(),
         batched: Arc::default(),
     }))
-}
-
-/// The engine with every workflow of the product.
-pub(crate) fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Failure> {
-    let engine = engine.with::<Onboarding>().map_err(Failure::other)?;
-    let engine = engine.with::<Offboarding>().map_err(Failure::other)?;
-    let engine = engine.with::<QuotaIncrease>().map_err(Failure::other)?;
-    let engine = engine.with::<QuotaDecrease>().map_err(Failure::other)?;
-    let engine = engine.with::<SlaChange>().map_err(Failure::other)?;
-    let engine = engine.with::<CapacityExhaustion>().map_err(Failure::other)?;
-    let engine = engine.with::<IncidentResponse>().map_err(Failure::other)?;
-    engine.with::<Reclaim>().map_err(Failure::other)
 }
 
 /// Works on executions; if the engine ends by itself, the server ends with it.

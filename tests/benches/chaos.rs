@@ -1,5 +1,5 @@
 //! `cargo bench -p tests --bench chaos [-- SECONDS]`: 5,000 onboardings and reclaims by three servers on one database, with
-//! trouble for eighteen minutes, which is how long two processors take for so many. Prints what was seen; exits non-zero if anything was not as promised.
+//! trouble from the first to the last: ten minutes at least, and longer where the machine does not keep up. Prints what was seen; exits non-zero if anything was not as promised.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 use tests::{
@@ -8,7 +8,7 @@ use tests::{
 };
 
 /// For all 5,000; fewer are asked for in less.
-const SECONDS: usize = 1_080;
+const SECONDS: usize = 600;
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -42,7 +42,8 @@ const LOOK: Duration = Duration::from_millis(400);
 pub struct Size {
     /// What is asked for.
     pub wanted: Wanted,
-    /// How long it is asked for, and the trouble lasts.
+    /// Over how long it is asked for. The trouble lasts that long, and until all has been asked and has ended; what has not been
+    /// asked after three times as long is not asked.
     pub trouble: Duration,
     /// Between the end of one server's trouble and the next.
     pub every: Range<Duration>,
@@ -172,12 +173,10 @@ pub async fn run(
     let watching = tokio::spawn(watch(eyes.clone(), world.clone(), outcome.clone()));
     let asking = tokio::spawn({
         let (load, dice) = (stage.load.clone(), dice.clone());
-        // What is begun last comes to its end in trouble as well.
-        let last = until - (size.trouble / 4).min(Duration::from_secs(10));
-        async move { load.run(size.wanted, dice, last).await }
+        async move { load.run(size.wanted, dice, (size.trouble, began + size.trouble * 3)).await }
     });
-    let struck = troubles::strike(&mut stage.servers, &world, &eyes, (dice, size.every, LEASE), until).await;
-    tokio::time::sleep_until(until.into()).await;
+    let over = || asking.is_finished() && Instant::now() > until;
+    let struck = troubles::strike(&mut stage.servers, &world, &eyes, (dice, size.every, LEASE), over).await;
     stop.store(true, Ordering::Release);
     // Kept until all has been asked.
     let (_cluster, away) = dying.await.expect("the database was killed and started");

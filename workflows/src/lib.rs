@@ -32,3 +32,32 @@ pub mod simulate;
 pub mod sla_change;
 pub mod sweeps;
 pub mod tenancy;
+
+use capacity_exhaustion::CapacityExhaustion;
+use engine::{Engine, Unsound};
+use incident_response::IncidentResponse;
+use offboarding::Offboarding;
+use onboarding::Onboarding;
+use platform::Platform;
+use quota_decrease::QuotaDecrease;
+use quota_increase::QuotaIncrease;
+use reclaim::Reclaim;
+use sla_change::SlaChange;
+
+/// The engine with every workflow of the product; [`Reclaim`] brings its evictions along, [`Offboarding`] the sanitisation of nodes.
+///
+/// They are put together here, so that their code is compiled once and not by everyone who runs them.
+///
+/// # Errors
+/// What is wrong with a machine.
+pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+    engine
+        .with::<Onboarding>()?
+        .with::<Offboarding>()?
+        .with::<QuotaIncrease>()?
+        .with::<QuotaDecrease>()?
+        .with::<SlaChange>()?
+        .with::<CapacityExhaustion>()?
+        .with::<IncidentResponse>()?
+        .with::<Reclaim>()
+}

@@ -6,10 +6,7 @@ use super::{
     client::{Body, Client, escape},
     output::{self, Column},
 };
-use crate::{
-    exit::{Exit, Failure},
-    server,
-};
+use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 use engine::{Diagram, Engine, SystemClock, testing::Report};
 use serde_json::{Value, json};
@@ -168,7 +165,7 @@ fn shown(report: &Report) -> Value {
 pub(super) fn diagrams() -> Result<Vec<Diagram>, Failure> {
     let platform = Platform::simulated(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
-    Ok(server::registered(engine)?.diagrams())
+    Ok(workflows::registered(engine).map_err(Failure::other)?.diagrams())
 }
 
 fn named<'a>(diagrams: &'a [Diagram], name: &str) -> Result<&'a Diagram, Failure> {

@@ -92,10 +92,9 @@ impl Load {
         self.lend_and_call_back("lender-0", "peace").await;
     }
 
-    /// Begins what is wanted, evenly until `until`, and waits until it has ended.
-    pub(super) async fn run(&self, wanted: Wanted, mut dice: Dice, until: Instant) {
+    /// Begins what is wanted, evenly over `span` where all keep up and nothing after `until`, and waits until it has ended.
+    pub(super) async fn run(&self, wanted: Wanted, mut dice: Dice, (span, until): (Duration, Instant)) {
         let began = Instant::now();
-        let span = until.saturating_duration_since(began);
         let places = Arc::new(Semaphore::new(wanted.at_once));
         let mut asking = JoinSet::new();
         for lender in 0..wanted.lenders {

@@ -64,15 +64,14 @@ pub(super) async fn strike(
     world: &World,
     eyes: &Eyes,
     (mut dice, every, lease): (Dice, Range<Duration>, Duration),
-    until: Instant,
+    over: impl Fn() -> bool,
 ) -> Vec<Struck> {
     let (mut struck, mut bag) = (Vec::new(), Vec::new());
     loop {
-        let pause = dice.within(&every);
-        if Instant::now() + pause + lease * 2 > until {
+        tokio::time::sleep(dice.within(&every)).await;
+        if over() {
             return struck;
         }
-        tokio::time::sleep(pause).await;
         if bag.is_empty() {
             bag.extend([KILLED, STOOD_STILL, CUT_OFF]);
         }

@@ -56,8 +56,8 @@ pub struct RunningWorkload {
     pub checkpointed: bool,
 }
 
-/// What a scrub of GPU memory did and saw. It claims no more: no vendor gives a receipt for cleared memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a scrub of GPU memory did and saw. It claims no more: no vendor gives a receipt for cleared memory. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrubbed {
     /// What was done.
     pub level: ScrubLevel,
@@ -76,6 +76,7 @@ pub struct Scrubbed {
     Clone,
     Copy,
     Debug,
+    Default,
     PartialEq,
     Eq,
     PartialOrd,
@@ -90,6 +91,7 @@ pub struct Scrubbed {
 #[strum(serialize_all = "snake_case")]
 pub enum ScrubLevel {
     /// Nothing: the same workspace goes on.
+    #[default]
     None,
     /// The driver's own clearing of freed memory is seen to be on.
     Driver,
@@ -460,6 +462,10 @@ impl Action for ScrubGpus {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
+        if self.level == ScrubLevel::None {
+            // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
+            return Ok(Scrubbed::default());
+        }
         let stamp = Stamp::of(self, call);
         let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
         let enough = match self.level {

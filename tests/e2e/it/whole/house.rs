@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
 /// How long one execution may take; real daemons are slow beside other tests.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Waits that are an organisation's are short; every check that is made stays.
 fn policy() -> Value {
     json!({
         "policy": "platform", "version": 3,
         "lending": { "cool_down": "0s" },
+        "quotas": { "borrowing_limit": 4, "lending_limit": 4 },
         "admission": { "max_staleness": "1d" },
         "reclaim": { "grace": "20s", "confirm": { "reads": 3, "apart": "1s" },
                      "scrub": { "same_workspace": "none", "cross_workspace": "none" } },
@@ -25,9 +26,9 @@ fn policy() -> Value {
 
 /// A platform and its people.
 pub struct House {
-    pub server: Server,
     pub staff: Caller,
-    pub dir: TempDir,
+    _server: Server,
+    _dir: TempDir,
     voting: JoinHandle<()>,
 }
 
@@ -57,7 +58,7 @@ impl House {
             voters.push(admin.user(&format!("a-{role}"), role).await);
         }
         let voting = tokio::spawn(async move { vote(&voters).await });
-        Self { server, staff, dir, voting }
+        Self { staff, _server: server, _dir: dir, voting }
     }
 
     /// Asks for something that takes an execution, and waits until that has ended; answers with it.
@@ -68,8 +69,7 @@ impl House {
 
     /// Asks, and answers with the execution that does it.
     pub async fn asked(&self, path: &str, body: Value) -> String {
-        let (status, said) =
-            self.staff.call(Method::POST, path, Some(&body.to_string()), Some(body.clone())).await;
+        let (status, said) = self.staff.call(Method::POST, path, None, Some(body)).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{said}");
         said["id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
     }
@@ -77,7 +77,7 @@ impl House {
     /// The execution once it has completed.
     pub async fn ended(&self, id: &str) -> Value {
         let item = self.until(id, |item| item["open"] == false).await;
-        assert_eq!(item["reason"], "completed", "{item:#}\n{:#}", self.journal(id).await);
+        assert_eq!(item["reason"], "completed", "{}", self.story().await);
         item
     }
 
@@ -90,16 +90,48 @@ impl House {
                 return item;
             }
             let parked = item["phase"] == "parked";
-            assert!(!parked && Instant::now() < deadline, "{item:#}\n{:#}", self.journal(id).await);
+            assert!(!parked && Instant::now() < deadline, "{}", self.story().await);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// The last that happened.
-    async fn journal(&self, id: &str) -> Value {
-        let all = self.staff.all(&format!("/v1/executions/{id}/journal")).await;
-        let last = all.len().saturating_sub(20);
-        all[last..].into()
+    /// The one execution of a workflow that somebody else began.
+    pub async fn begun(&self, workflow: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = self.staff.all(&format!("/v1/executions?workflow={workflow}")).await;
+            if let [one] = &all[..] {
+                return one["id"].as_str().unwrap().to_owned();
+            }
+            assert!(all.is_empty() && Instant::now() < deadline, "{}", self.story().await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Ends a tenant, whose people have nothing to fetch.
+    pub async fn leaves(&self, leave: Value) {
+        let id = self.asked("/v1/offboardings", leave).await;
+        self.until(&id, |item| item["state"] == "ExportWindow").await;
+        let path = format!("/v1/executions/{id}:signal");
+        let signal = json!({ "signal": "export.confirmed" });
+        let (status, said) = self.staff.call(Method::POST, &path, None, Some(signal)).await;
+        assert!(status.is_success(), "{said}");
+        self.ended(&id).await;
+    }
+
+    /// What every execution did last, for whoever reads why a test has failed.
+    async fn story(&self) -> String {
+        let mut story = String::new();
+        for item in self.staff.all("/v1/executions").await {
+            let id = item["id"].as_str().unwrap_or_default();
+            let all = self.staff.all(&format!("/v1/executions/{id}/journal")).await;
+            story +=
+                &format!("{} of {} {} {}\n", item["workflow"], item["subject"], item["state"], item["phase"]);
+            for entry in &all[all.len().saturating_sub(12)..] {
+                story += &format!("    {entry}\n");
+            }
+        }
+        story
     }
 
     /// That these nodes were seen, and nobody on their GPUs.

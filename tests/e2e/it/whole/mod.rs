@@ -3,4 +3,5 @@
 //! What the file of targets does not name is simulated, within the server.
 
 mod house;
+mod kubernetes;
 mod slurm;

@@ -1,0 +1,114 @@
+//! Tenants' lives on a real API server: each isolation's objects are exactly the golden ones, and nothing of them is left at the end.
+
+use super::house::House;
+use crate::kubernetes::{
+    queues::Controller,
+    server::{Snapshot, World, differences, world},
+    webhook::{NAME, Webhook},
+};
+use serde_json::{Value, json};
+use std::{env, fs};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
+const NODES: [&str; 3] = ["west-a", "west-b", "west-c"];
+
+async fn house(world: &World, tenancy: &str) -> House {
+    for node in NODES {
+        world.node(node).await;
+    }
+    let target = json!({ "kubeconfig": world.kubeconfig("tenure"), "admission_webhook": NAME });
+    let targets = json!({ "clusters": { "west": { "kubernetes": target } } });
+    let sites = format!(
+        "regions: [{{id: eu, jurisdiction: eu}}]\n\
+         clusters: [{{id: west, region: eu, kind: kubernetes, tenancy: {tenancy}, backend: kubernetes}}]\n"
+    );
+    let rows: String = NODES.iter().map(|node| format!("{node},96000,786432,8,H100\n")).collect();
+    House::open(&targets, &sites, &[("west", "eu", &rows)]).await
+}
+
+fn wish(isolation: &str) -> Value {
+    json!({
+        "name": "acme",
+        "tenant": { "tier": "research", "isolation": isolation, "data_residency": "eu-only",
+                    "allow_preemption": true, "allow_gpu_sharing": isolation == "shared_slices" },
+        "workspaces": [{ "name": "serving", "class": "production", "quotas": { "gpus": 4 } },
+                       { "name": "research", "class": "research", "quotas": { "gpus": 2 } }],
+        "entitlement": { "gpu_model": "H100", "gpus": 8, "region": "eu" },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_nodes_of_its_own_comes_grows_and_leaves() {
+    life("dedicated", "shared").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_a_cluster_of_its_own_comes_grows_and_leaves() {
+    life("dedicated_cluster", "dedicated").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_whose_gpus_are_sliced_comes_grows_and_leaves() {
+    life("shared_slices", "shared").await;
+}
+
+async fn life(isolation: &str, tenancy: &str) {
+    let Some(world) = world().await else { return };
+    let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
+    let house = house(&world, tenancy).await;
+    let before = world.snapshot().await;
+
+    house.done("/v1/tenants", wish(isolation)).await;
+    let made = differences(&before, &world.snapshot().await);
+    let objects = world.snapshot().await;
+    golden(&format!("{isolation}.json"), &before, &objects);
+    assert!(!made.is_empty());
+
+    let more = json!({ "tenant": "acme", "workspace": "research", "resource": "gpu/H100", "by": 2, "reason": "grows" });
+    house.done("/v1/quota-requests", more).await;
+    let hard = &world.snapshot().await["/api/v1/resourcequotas t-acme--research/tenure"]["spec"]["hard"];
+    assert_eq!(hard["requests.nvidia.com/gpu"], "8", "{hard}");
+
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    house.leaves(leave).await;
+
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "nothing is left");
+    drop(kueue);
+    webhook.end().await;
+}
+
+/// That these objects were made and changed, and no others. Run with `BLESS=1` to write the file anew.
+fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
+    let path = format!("{GOLDEN}/{name}");
+    let made: Value = after
+        .iter()
+        .filter(|(key, is)| before.get(*key) != Some(is))
+        .map(|(key, is)| (key.clone(), timeless(is)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let text = format!("{:#}\n", made);
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(wanted, text, "run with BLESS=1 and look at the difference");
+}
+
+/// Without what differs from one making to the next.
+fn timeless(object: &Value) -> Value {
+    match object {
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .filter(|(key, _)| !["uid", "creationTimestamp", "generation"].contains(&key.as_str()));
+            let keep = |(key, value): (&String, &Value)| {
+                let varies = key.ends_with("/step") || key.ends_with("/calls") || key.ends_with("-epoch");
+                (key.clone(), if varies { "varies".into() } else { timeless(value) })
+            };
+            fields.map(keep).collect::<serde_json::Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(timeless).collect(),
+        other => other.clone(),
+    }
+}
