@@ -47,17 +47,19 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     slurm.take_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();
     let all = slurm.survey("slurm", "leaves", Eyes::Platform, &stamp("survey")).await.unwrap();
     let names: Vec<String> = all.iter().map(|seen| seen.thing.to_string()).collect();
-    assert_eq!(
-        names,
-        ["slurm/gpu/Account/t-leaves", "slurm/gpu/Reservation/t-leaves", "slurm/gpu/Qos/t-leaves--gold"]
-    );
+    assert_eq!(names, ["slurm/gpu/Account/t-leaves", "slurm/gpu/Qos/t-leaves--gold"]);
     assert_eq!(all[0].spec["users"], json!(["daemon", "root"]));
     assert!(slurm.survey("keys", "leaves", Eyes::Platform, &stamp("survey")).await.unwrap().is_empty());
-    // What is reserved for an account cannot lose it: the reservation goes first.
     for seen in all.iter().rev().chain(&all) {
         let call = || async { slurm.remove(&seen.thing, &seen.uid, &stamp("0B/Remove/2")).await };
         repeated(call).await;
     }
+
+    // Its nodes are nobody's until they were cleaned and are returned.
+    let reserved = || cluster.says(&["scontrol", "-o", "show", "reservations"]);
+    assert!(reserved().contains("Nodes=gpu0") && reserved().contains("Users=root"), "{}", reserved());
+    slurm.return_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();
+    assert!(!reserved().contains("gpu0"), "{}", reserved());
 
     assert!(slurm.survey("slurm", "leaves", Eyes::Verifier, &stamp("verify")).await.unwrap().is_empty());
     for seen in &all {

@@ -211,6 +211,7 @@ impl SlurmCluster {
         if stamp.dry_run {
             return Ok(());
         }
+        self.keep_reserved(name).await?;
         let cluster = format!("cluster={}", self.cluster);
         // Users first: once their accounts are gone, nothing says any more that they were this tenant's.
         for ((user, account), outside) in &tree.users {

@@ -81,7 +81,9 @@ impl SlurmCluster {
         let (rest, name) = (self.eyes(eyes), tenant_name(tenant)?);
         let mut all: Vec<Seen> = self.account_seen(rest, &name).await?.into_iter().collect();
         all.retain(|seen| seen.tenant == tenant);
-        all.extend(self.reservations_seen(rest, &name, tenant).await?);
+        // Its own is how the nodes are the tenant's: it goes when they are returned.
+        let reservations = self.reservations_seen(rest, &name, tenant).await?;
+        all.extend(reservations.into_iter().filter(|seen| seen.thing.name != name));
         all.extend(self.qos_seen(rest, &name, tenant).await?);
         Ok(all)
     }

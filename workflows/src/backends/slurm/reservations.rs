@@ -8,6 +8,8 @@ use crate::actuators::codes;
 use engine::ActionError;
 use std::collections::BTreeSet;
 
+/// For whom the nodes of a tenant are kept once it has no account any more, until they are returned.
+const KEEPER: &str = "root";
 /// When a reservation of ours would end by itself.
 const FAR_AWAY: &str = "EndTime=2099-01-01T00:00:00";
 
@@ -16,8 +18,11 @@ impl SlurmCluster {
     async fn reserved(&self, name: &str) -> Result<Option<BTreeSet<String>>, ActionError> {
         let all = self.rest.reservations().await?;
         let Some(found) = all.into_iter().find(|one| one.name == name) else { return Ok(None) };
-        if found.accounts != name {
-            let why = format!("reservation {name} is for {:?}: it was left as it is", found.accounts);
+        if found.accounts != name && !(found.accounts.is_empty() && found.users == KEEPER) {
+            let why = format!(
+                "reservation {name} is for {:?} {:?}: it was left as it is",
+                found.accounts, found.users
+            );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         Ok(Some(found.nodes.into_iter().collect()))
@@ -62,6 +67,17 @@ impl SlurmCluster {
             Some(nodes) if nodes.contains(node) => Err(not_kept(&format!("reservation {account}"))),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Keeps the nodes of an account that goes from everybody: they are cleaned before another has them.
+    pub(super) async fn keep_reserved(&self, account: &str) -> Result<(), ActionError> {
+        let _turn = self.turns.of(&format!("reservation/{account}")).await;
+        let all = self.rest.reservations().await?;
+        if !all.iter().any(|one| one.name == account && one.accounts == account) {
+            return Ok(());
+        }
+        let (name, users) = (format!("ReservationName={account}"), format!("Users={KEEPER}"));
+        self.tools.scontrol(&["update", &name, &users, "Accounts="]).await.map(drop)
     }
 
     /// Deletes a reservation; one that is gone is gone, one that jobs use is `node.busy`.

@@ -150,6 +150,7 @@ impl Node {
 pub(super) struct Reservation {
     pub(super) name: String,
     pub(super) accounts: String,
+    pub(super) users: String,
     pub(super) nodes: Vec<String>,
     pub(super) start: u64,
 }
@@ -263,6 +264,7 @@ pub(super) fn reservations(answer: &Value) -> Vec<Reservation> {
     let read = |one: &Value| Reservation {
         name: text(one, "name"),
         accounts: text(one, "accounts"),
+        users: text(one, "users"),
         nodes: expanded(&text(one, "node_list")),
         start: one.get("start_time").and_then(number).unwrap_or_default(),
     };
