@@ -149,9 +149,8 @@ async fn clusters(
             let within = |error: TargetError| error.within(&here);
             let one = match kind.as_str() {
                 "kubernetes" => {
-                    left.blind.insert(("kubernetes", name.clone()));
                     reached = Some(Arc::new(OutOfReach));
-                    kinds::kubernetes(settings).await.map_err(within)?
+                    kinds::kubernetes(&name, settings).await.map_err(within)?
                 }
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
                 Cluster::SIMULATED => {
@@ -164,7 +163,12 @@ async fn clusters(
                 kubernetes.entry(name.clone()).or_insert(backend);
             }
             slurm.extend(one.slurm.map(|backend| (name.clone(), backend)));
-            left.served.extend(one.estate.map(|backend| (("slurm", name.clone()), backend)));
+            if let Some(system) = system_of(&kind) {
+                match one.estate {
+                    Some(backend) => drop(left.served.insert((system, name.clone()), backend)),
+                    None => drop(left.blind.insert((system, name.clone()))),
+                }
+            }
             reached = one.workloads.or(reached);
         }
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
@@ -174,6 +178,11 @@ async fn clusters(
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
     Ok(platform.serving(served))
+}
+
+/// The system in which a backend of this kind finds what tenants have, where it is real.
+fn system_of(kind: &str) -> Option<&'static str> {
+    crate::actuators::SYSTEMS.into_iter().find(|system| *system == kind)
 }
 
 /// What is to serve this cluster, for people.
