@@ -125,6 +125,10 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 kubectl apply --validate=false -f "$here/../../api/packaging/kubernetes/rbac.yaml" >/dev/null
+for _ in $(seq 600); do # the survey's rights are put together by a controller
+    kubectl get clusterrole tenure-survey -o json | jq -e '.rules | length > 0' >/dev/null && break
+    sleep 0.1
+done
 request='{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":86400}}'
 for pair in tenure:tenure tenure-verifier:verifier; do
     curl -sS --fail --cacert ca.crt -H "Authorization: Bearer $(cat admin.token)" -H 'Content-Type: application/json' -d "$request" \

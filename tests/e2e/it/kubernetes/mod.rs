@@ -4,6 +4,8 @@
 
 mod conflicts;
 mod conformance;
+mod doors;
+mod leaving;
 mod nodes;
 mod objects;
 mod outages;
@@ -12,3 +14,4 @@ mod queues;
 mod rights;
 mod server;
 mod steps;
+mod survey;

@@ -200,3 +200,85 @@ impl Reader {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        task::JoinHandle,
+    };
+
+    const KINDS: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list"]}]}"#;
+
+    /// A server that gives these answers in turn, and says then what was asked.
+    async fn serving(answers: Vec<(u16, &'static str)>) -> (Reader, JoinHandle<Vec<String>>) {
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap();
+                asked.push(head.lines().next().unwrap().to_owned());
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        (Reader { client, until: Instant::now() + Duration::from_secs(10) }, asked)
+    }
+
+    async fn listed(answers: &[(u16, &'static str)]) -> (Result<Vec<Value>, ActionError>, Vec<String>) {
+        let (reader, asked) = serving([&[(200, KINDS)], answers].concat()).await;
+        let kind = reader.kind("ConfigMap").await.unwrap().unwrap();
+        let all = reader.list(&kind, None, &Which::Marked("tenure.dev/tenant=acme".into())).await;
+        (all, asked.await.unwrap())
+    }
+
+    /// A page that has run out would leave a hole where things are: the list is begun again, and no object is left out or twice.
+    #[tokio::test]
+    async fn a_list_that_runs_out_between_two_pages_is_begun_again() {
+        let (all, asked) = listed(&[
+            (200, r#"{"kind":"List","metadata":{"continue":"old"},"items":[{"a":1}]}"#),
+            (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#),
+            (200, r#"{"kind":"List","metadata":{"continue":"new"},"items":[{"a":1}]}"#),
+            (200, r#"{"kind":"List","metadata":{},"items":[{"a":2}]}"#),
+        ])
+        .await;
+
+        assert_eq!(all.unwrap(), [json!({ "a": 1 }), json!({ "a": 2 })]);
+        let turns: Vec<bool> = asked.iter().skip(1).map(|line| line.contains("continue=")).collect();
+        assert_eq!(turns, [false, true, false, true], "{asked:#?}");
+        assert!(asked[4].contains("continue=new") && asked[4].contains("tenure.dev%2Ftenant%3Dacme"));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_whole_list_is_an_error_with_the_kind_and_never_an_absence() {
+        let half = (200, r#"{"kind":"List","metadata":{"continue":"c"},"items":[]}"#);
+        for answers in [
+            &[(403, r#"{"kind":"Status","code":403}"#)][..],
+            &[(404, "404 page not found")],
+            &[(503, "service unavailable")],
+            &[(200, r#"{"kind":"Status","status":"Success"}"#)],
+            &[half, (404, "404 page not found")],
+            &[half, (500, "")],
+        ] {
+            let (all, _) = listed(answers).await;
+            let error = all.unwrap_err();
+            assert!(error.message.contains("configmaps cannot be listed"), "{answers:?}: {error}");
+        }
+    }
+}

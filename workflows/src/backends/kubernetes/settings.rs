@@ -143,3 +143,22 @@ impl KubernetesTarget {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verifier_that_did_the_work_and_a_survey_with_holes_are_refused() {
+        let own = Some(PathBuf::from("/etc/tenure/eu-1.kubeconfig"));
+        let same = KubernetesTarget {
+            kubeconfig: own.clone(),
+            verifier_kubeconfig: own,
+            ..KubernetesTarget::default()
+        };
+        assert!(same.checked().unwrap_err().to_string().starts_with("verifier_kubeconfig: "));
+        let blind = KubernetesTarget { survey_skips: vec!["nodes".into()], ..KubernetesTarget::default() };
+        assert!(blind.checked().unwrap_err().to_string().starts_with("survey_skips: \"nodes\""));
+        assert!(KubernetesTarget::default().checked().is_ok());
+    }
+}

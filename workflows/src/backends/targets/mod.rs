@@ -316,4 +316,32 @@ mod tests {
         let error = TargetError::new("context", "is not there").within("clusters.eu-1.kubernetes");
         assert_eq!(error.to_string(), "clusters.eu-1.kubernetes.context: is not there");
     }
+
+    /// What a tenant has in a cluster that is named is looked for there: it blocks no survey for good, and passes for nothing.
+    #[cfg(feature = "kubernetes")]
+    #[tokio::test]
+    async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
+        use crate::actuators::{Estate as _, Eyes, Stamp, codes};
+        let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
+        let closed = listener.unwrap().local_addr().unwrap();
+        let file = folder.path().join("kubeconfig");
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": { "server": format!("http://{closed}") } }],
+            "users": [{ "name": "u", "user": { "token": "t" } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        });
+        std::fs::write(&file, config.to_string()).unwrap();
+        let text = format!("clusters: {{ eu-1: {{ kubernetes: {{ kubeconfig: {} }} }} }}", file.display());
+        let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+
+        let estate = Targets::parse(&text).unwrap().connect(platform).await.unwrap().estate;
+
+        assert!(estate.backend().starts_with("kubernetes eu-1: kubernetes, "), "{}", estate.backend());
+        let (step, deadline) = ("look".to_owned(), std::time::Duration::from_secs(5));
+        let (key, epoch) = (step.clone(), store::Epoch(1));
+        let stamp = Stamp { action: "Test", step, key, epoch, undo: false, deadline, dry_run: false };
+        let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp).await.unwrap_err();
+        assert_eq!(survey.code, codes::UNAVAILABLE, "{survey}");
+    }
 }
