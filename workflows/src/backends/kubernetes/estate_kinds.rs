@@ -111,13 +111,20 @@ impl Reader {
     /// Those of a group that does not answer: what it has is not known then.
     pub(super) async fn kinds(&self) -> Result<Vec<Listed>, ActionError> {
         let mut all = self.kinds_of("", &["v1".to_owned()]).await?;
-        let groups = self.ask(&Ask::get("/apis")).await?;
-        let groups = groups.get("groups").and_then(Value::as_array).cloned().unwrap_or_default();
-        for group in groups {
-            let name = group.get("name").and_then(Value::as_str).unwrap_or_default();
-            all.extend(self.kinds_of(name, &versions(&group)).await?);
+        for (name, versions) in self.groups().await? {
+            all.extend(self.kinds_of(&name, &versions).await?);
         }
         Ok(all)
+    }
+
+    /// Every group with its versions, the preferred one first.
+    async fn groups(&self) -> Result<Vec<(String, Vec<String>)>, ActionError> {
+        let listed = self.ask(&Ask::get("/apis")).await?;
+        let Some(groups) = listed.get("groups").and_then(Value::as_array) else {
+            return Err(ActionError::transient(codes::UNREADABLE, "GET /apis: the answer lists no groups"));
+        };
+        let name = |group: &Value| group.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(groups.iter().map(|group| (name(group), versions(group))).collect())
     }
 
     /// The kind that is called so; none where it is not served, so that there is nothing of it.
@@ -126,12 +133,10 @@ impl Reader {
         let of = if group.is_empty() {
             vec!["v1".to_owned()]
         } else {
-            match self.send(&Ask::get(&format!("/apis/{group}"))).await {
-                Ok(group) => versions(&group),
-                Err(Fault::Refused(refusal)) if refusal.is_unserved() || refusal.is_missing() => {
-                    return Ok(None);
-                }
-                Err(fault) => return Err(fault.into()),
+            // Asked of all groups: that one path is not there may have many causes.
+            match self.groups().await?.into_iter().find(|(name, _)| name == group) {
+                Some((_, versions)) => versions,
+                None => return Ok(None),
             }
         };
         Ok(self.kinds_of(group, &of).await?.into_iter().find(|one| one.word == word))

@@ -321,7 +321,7 @@ mod tests {
     #[cfg(feature = "kubernetes")]
     #[tokio::test]
     async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
-        use crate::actuators::{Estate as _, Eyes, Stamp, codes};
+        use crate::actuators::{Eyes, Stamp, codes};
         let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
         let closed = listener.unwrap().local_addr().unwrap();
         let file = folder.path().join("kubeconfig");
