@@ -245,7 +245,8 @@ mod tests {
         let (reader, asked) = serving([&[(200, KINDS)], answers].concat()).await;
         let kind = reader.kind("ConfigMap").await.unwrap().unwrap();
         let all = reader.list(&kind, None, &Which::Marked("tenure.dev/tenant=acme".into())).await;
-        (all, asked.await.unwrap())
+        let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        (all, asked.expect("not all was asked for").unwrap())
     }
 
     /// A page that has run out would leave a hole where things are: the list is begun again, and no object is left out or twice.
