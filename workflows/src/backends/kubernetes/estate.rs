@@ -22,10 +22,7 @@ pub(super) fn unsupported(what: &str) -> ActionError {
 }
 
 /// The namespace and the name of a thing.
-pub(super) fn parts<'a>(
-    thing: &'a Thing,
-    namespaced: bool,
-) -> Result<(Option<&'a str>, &'a str), ActionError> {
+pub(super) fn parts(thing: &Thing, namespaced: bool) -> Result<(Option<&str>, &str), ActionError> {
     match (namespaced, thing.name.split_once('/')) {
         (true, Some((namespace, name))) => Ok((Some(namespace), name)),
         (false, None) => Ok((None, &thing.name)),
