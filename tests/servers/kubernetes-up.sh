@@ -4,8 +4,8 @@
 #
 #   kubernetes-up.sh DIR [OWNER]     everything lies under DIR, which is made; it ends with the process OWNER, if one is given
 #
-# Leaves in DIR: server (the address), ca.crt, admin.token, admin.kubeconfig, tenure.token and tenure.kubeconfig (the service
-# account of api/packaging/kubernetes/rbac.yaml, with no other rights). kubernetes-apiserver.sh DIR kill|start plays an outage,
+# Leaves in DIR: server (the address), ca.crt, admin.token, admin.kubeconfig, and token and kubeconfig of tenure and of verifier (the
+# service accounts of api/packaging/kubernetes/rbac.yaml, with no other rights). kubernetes-apiserver.sh DIR kill|start plays an outage,
 # kubernetes-down.sh DIR ends everything.
 set -euo pipefail
 
@@ -85,6 +85,7 @@ YAML
 kubeconfig admin admin.token
 kubeconfig manager manager.token
 kubeconfig tenure tenure.token
+kubeconfig verifier verifier.token
 
 setsid etcd --data-dir "$dir/etcd" --log-level warn \
     --listen-client-urls "http://127.0.0.1:$etcd_port" --advertise-client-urls "http://127.0.0.1:$etcd_port" \
@@ -106,7 +107,7 @@ cat >run-manager <<SH
 # Without the controllers that would watch over nodes that are not there.
 exec "$binaries/kube-controller-manager" --kubeconfig="$dir/manager.kubeconfig" --leader-elect=false --port=0 --secure-port=0 \\
     --use-service-account-credentials --service-account-private-key-file="$dir/accounts.key" --root-ca-file="$dir/ca.crt" \\
-    --controllers=namespace,resourcequota,serviceaccount,serviceaccount-token,garbagecollector,clusterrole-aggregation
+    --controllers=namespace,resourcequota,serviceaccount,serviceaccount-token,garbagecollector,clusterrole-aggregation,persistentvolume-binder,pvc-protection,pv-protection,disruption
 SH
 chmod +x run-apiserver run-manager
 "$here/kubernetes-apiserver.sh" "$dir" start
@@ -124,8 +125,14 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 kubectl apply --validate=false -f "$here/../../api/packaging/kubernetes/rbac.yaml" >/dev/null
+for _ in $(seq 600); do # the survey's rights are put together by a controller
+    kubectl get clusterrole tenure-survey -o json | jq -e '.rules | length > 0' >/dev/null && break
+    sleep 0.1
+done
 request='{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":86400}}'
-curl -sS --fail --cacert ca.crt -H "Authorization: Bearer $(cat admin.token)" -H 'Content-Type: application/json' -d "$request" \
-    "$server/api/v1/namespaces/tenure/serviceaccounts/tenure/token" | jq -j .status.token >tenure.token
-[ -s tenure.token ]
+for pair in tenure:tenure tenure-verifier:verifier; do
+    curl -sS --fail --cacert ca.crt -H "Authorization: Bearer $(cat admin.token)" -H 'Content-Type: application/json' -d "$request" \
+        "$server/api/v1/namespaces/tenure/serviceaccounts/${pair%%:*}/token" | jq -j .status.token >"${pair#*:}.token"
+    [ -s "${pair#*:}.token" ]
+done
 echo "kubernetes: $server, export KUBECONFIG=$dir/admin.kubeconfig" >&2

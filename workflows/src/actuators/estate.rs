@@ -104,6 +104,12 @@ impl Seen {
         self.spec.get(field).and_then(Value::as_u64).unwrap_or(0)
     }
 
+    /// Whether the thing says so of itself.
+    #[must_use]
+    pub fn is(&self, field: &str) -> bool {
+        self.spec.get(field).and_then(Value::as_bool).unwrap_or_default()
+    }
+
     /// A text that the thing says of itself.
     #[must_use]
     pub fn text(&self, field: &str) -> Option<&str> {

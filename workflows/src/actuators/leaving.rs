@@ -97,7 +97,8 @@ impl Action for SetAdmission {
         let stamp = Stamp::of(self, call);
         let seen = on.estate.look(&self.thing, Eyes::Platform, &stamp).await?;
         let ours = seen.filter(|seen| seen.tenant == self.tenant && !seen.terminating);
-        if ours.is_none_or(|seen| admits(&seen) == self.admits) {
+        // One that was broken off has to be gone through again, whatever it says by now.
+        if ours.is_none_or(|seen| admits(&seen) == self.admits && !seen.is("unfinished")) {
             return Ok(());
         }
         on.estate.admit(&self.thing, &self.tenant, self.admits, &stamp).await
@@ -276,7 +277,11 @@ impl Action for RemoveThing {
         }
         match on.estate.look(&self.thing, Eyes::Platform, &stamp).await.map_err(unsure)? {
             None => Ok(self.ended(Fate::Gone)),
-            Some(_) => Err(look_again(codes::TERMINATING)),
+            Some(seen) => {
+                let message = seen.text("held").unwrap_or_default().to_owned();
+                let error = look_again(codes::TERMINATING);
+                Err(if message.is_empty() { error } else { ActionError { message, ..error } })
+            }
         }
     }
 
@@ -402,6 +407,7 @@ impl Action for DiagnoseRemoval {
         };
         let held = seen.spec.get("finalizers").cloned().unwrap_or_default();
         let why = match (seen.terminating, held) {
+            (true, _) if seen.text("held").is_some() => seen.text("held").unwrap_or_default().to_owned(),
             (true, held) if !held.is_null() => {
                 format!("{} is being deleted and is kept by the finalizers {held}", self.thing)
             }

@@ -15,6 +15,8 @@ pub(super) fn kind_of(thing: &Thing) -> (AssetType, Option<DataClass>) {
     match (thing.system.as_str(), thing.kind.as_str()) {
         ("kubernetes", "Node") => (Node, Some(DataClass::Workload)),
         ("kubernetes", "LocalQueue" | "ClusterQueue" | "Cohort" | "ResourceFlavor") => plain(Queue),
+        ("kubernetes", "PersistentVolume") => (Pv, None),
+        ("kubernetes", "VolumeSnapshotContent.snapshot.storage.k8s.io") => (Snapshot, None),
         ("kubernetes", _) => plain(Namespace),
         ("slurm", _) => (Account, Some(DataClass::Configuration)),
         ("keys", "Key") => (Key, Some(Secrets)),
@@ -41,7 +43,8 @@ pub(super) fn rank(thing: &Thing) -> u8 {
         ("kubernetes", "ClusterQueue") => 1,
         ("kubernetes", "Cohort") => 2,
         ("kubernetes", "ResourceFlavor") => 3,
-        ("kubernetes", "Namespace") => 5,
+        // Some drivers keep a volume while there are snapshots of it.
+        ("kubernetes", "Namespace" | "PersistentVolume") => 5,
         ("kubernetes", _) => 4,
         ("slurm", _) => 6,
         ("identity", "Credentials") => 7,

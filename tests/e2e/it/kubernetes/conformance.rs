@@ -11,7 +11,7 @@ use serde_json::json;
 use tests::kit::{
     Subject, Trouble,
     proxy::{Asked, Fault, Proxy, by_method, trusting},
-    run,
+    run, run_some,
 };
 use workflows::{
     actuators::*,
@@ -26,6 +26,8 @@ struct Quotas<'a> {
     world: &'a World,
     proxy: Proxy,
     cluster: KubernetesCluster,
+    /// Looked at and removed as what a tenant left behind, rather than as the object of a step.
+    left: bool,
 }
 
 /// What can change the amount. That a created object becomes ours by apply is a call before the change, and changes nothing of it.
@@ -34,7 +36,7 @@ fn changes(asked: &Asked) -> bool {
 }
 
 impl<'a> Quotas<'a> {
-    async fn of(world: &'a World) -> Self {
+    async fn of(world: &'a World, left: bool) -> Self {
         let (url, _) = world.access();
         let client = trusting(&world.dir().join("ca.crt")).unwrap();
         let proxy = Proxy::with(&url, client, changes).await.unwrap();
@@ -43,11 +45,15 @@ impl<'a> Quotas<'a> {
         std::fs::write(&path, plain.replace(&url, &proxy.url())).unwrap();
         let target = KubernetesTarget { kubeconfig: Some(path), ..world.target() };
         let cluster = KubernetesCluster::connect(&target).await.unwrap();
-        Self { world, proxy, cluster }
+        Self { world, proxy, cluster, left }
     }
 
     fn path(thing: &str) -> String {
         format!("/api/v1/namespaces/{NAMESPACE}/resourcequotas/{thing}")
+    }
+
+    fn thing(thing: &str) -> Thing {
+        Thing::new("kubernetes", CLUSTER, "ResourceQuota", &format!("{NAMESPACE}/{thing}"))
     }
 
     fn place(thing: &str) -> Place {
@@ -58,7 +64,7 @@ impl<'a> Quotas<'a> {
 #[async_trait]
 impl Subject for Quotas<'_> {
     fn name(&self) -> &'static str {
-        "kubernetes 1.20.2"
+        if self.left { "kubernetes 1.20.2, what is left" } else { "kubernetes 1.20.2" }
     }
 
     async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
@@ -68,6 +74,9 @@ impl Subject for Quotas<'_> {
     }
 
     async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        if self.left && self.cluster.look(&Self::thing(thing), Eyes::Platform, stamp).await?.is_none() {
+            return Ok(None);
+        }
         self.cluster.read(&Self::place(thing), stamp).await
     }
 
@@ -78,6 +87,9 @@ impl Subject for Quotas<'_> {
     }
 
     async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        if self.left {
+            return Estate::remove(&self.cluster, &Self::thing(thing), &found.uid, stamp).await;
+        }
         self.cluster.delete(&Self::place(thing), &found.uid, stamp).await
     }
 
@@ -124,20 +136,38 @@ impl Subject for Quotas<'_> {
     }
 }
 
-/// Every promise of the contract, on a real server, with the excuses that `docs/backends/kubernetes.md` gives.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_backend_keeps_the_contract_of_actuators() {
-    let Some(world) = world().await else { return };
+async fn with_a_namespace(world: &World) {
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
     if world.get(&format!("/api/v1/namespaces/{NAMESPACE}")).await.is_none() {
         world.post("/api/v1/namespaces", namespace).await;
     }
-    let quotas = Quotas::of(&world).await;
+}
+
+/// Every promise of the contract, on a real server, with the excuses that `docs/backends/kubernetes.md` gives.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_backend_keeps_the_contract_of_actuators() {
+    let Some(world) = world().await else { return };
+    with_a_namespace(&world).await;
+    let quotas = Quotas::of(&world, false).await;
 
     let table = run(&quotas).await;
 
     println!("{table}");
     assert_eq!(table.broken(), [""; 0]);
     assert_eq!(table.blank(), [""; 0]);
+    world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
+}
+
+/// What a tenant left is looked at and removed by the same promises, whatever trouble the server makes on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_looked_at_and_removed_by_the_contract_of_actuators() {
+    let Some(world) = world().await else { return };
+    with_a_namespace(&world).await;
+    let quotas = Quotas::of(&world, true).await;
+
+    let table = run_some(&quotas, |case| case.contains("look") || case.contains("remove")).await;
+
+    println!("{table}");
+    assert_eq!(table.broken(), [""; 0]);
     world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
 }

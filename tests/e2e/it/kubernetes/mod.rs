@@ -4,6 +4,8 @@
 
 mod conflicts;
 mod conformance;
+mod doors;
+mod leaving;
 mod nodes;
 mod objects;
 mod outages;
@@ -12,4 +14,5 @@ pub(crate) mod queues;
 mod rights;
 pub(crate) mod server;
 mod steps;
+mod survey;
 pub(crate) mod webhook;

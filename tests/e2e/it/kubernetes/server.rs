@@ -91,6 +91,7 @@ impl World {
     pub fn target(&self) -> KubernetesTarget {
         KubernetesTarget {
             kubeconfig: Some(self.kubeconfig("tenure")),
+            verifier_kubeconfig: Some(self.kubeconfig("verifier")),
             // An API server of 1.20 has no admission policies.
             admission_webhook: Some("images.example".into()),
             ..KubernetesTarget::default()
@@ -134,10 +135,14 @@ impl World {
         (status == 200).then_some(body)
     }
 
+    /// What the server says to the making of an object.
+    pub async fn try_post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.send(self.client.post(format!("{}{path}", self.url)).json(&body)).await.unwrap()
+    }
+
     /// Makes an object as somebody else would.
     pub async fn post(&self, path: &str, body: Value) -> Value {
-        let (status, body) =
-            self.send(self.client.post(format!("{}{path}", self.url)).json(&body)).await.unwrap();
+        let (status, body) = self.try_post(path, body).await;
         assert!(status < 300, "POST {path}: {status} {body}");
         body
     }

@@ -109,8 +109,9 @@ impl Stage {
 
     pub async fn with(target: &KubernetesTarget) -> Self {
         let cluster = workflows::backends::kubernetes::KubernetesCluster::connect(target).await.unwrap();
+        let cluster = Arc::new(cluster.called(CLUSTER));
         let mut on = Platform::simulated(Arc::new(LocalWorld::new()));
-        on.kubernetes = Arc::new(cluster);
+        (on.kubernetes, on.estate) = (cluster.clone(), cluster);
         Self { on, calls: Calls::new().await, epoch: 100 }
     }
 

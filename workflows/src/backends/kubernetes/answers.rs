@@ -111,6 +111,17 @@ impl Refusal {
         replaced || (self.status == 409 && self.managers().is_empty())
     }
 
+    /// The place where a list broke off is not remembered any more: it has to be begun again.
+    pub(super) fn is_run_out(&self) -> bool {
+        self.status == 410
+    }
+
+    /// The disruption budget that keeps a pod, in the server's words.
+    pub(super) fn budget(&self) -> Option<&str> {
+        let cause = self.causes.iter().find(|cause| cause.reason == "DisruptionBudget")?;
+        (self.status == 429).then_some(cause.message.as_str())
+    }
+
     /// The other managers of the fields that were to be set, with the fields.
     pub(super) fn managers(&self) -> Vec<String> {
         let conflicts = self.causes.iter().filter(|cause| cause.reason == "FieldManagerConflict");

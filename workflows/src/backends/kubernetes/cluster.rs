@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
 /// How long a connection may take; the deadline of a call still bounds it.
@@ -23,7 +23,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The API server of one cluster.
 pub struct KubernetesCluster {
-    client: kube::Client,
+    pub(super) client: kube::Client,
+    /// Reads with other credentials, if there are any.
+    pub(super) verifier: Option<kube::Client>,
+    /// What the fleet calls it.
+    pub(super) name: String,
     pub(super) target: KubernetesTarget,
     pub(super) marks: Marks,
     /// The versions that were looked up, by plural.
@@ -47,29 +51,31 @@ impl KubernetesCluster {
         target.checked()?;
         // Another part of the process may have installed one before; any will do.
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
-        let mut config = match &target.kubeconfig {
-            Some(path) => {
-                let wrong = |why: String| KubernetesTargetError::Kubeconfig { path: path.clone(), why };
-                let file = Kubeconfig::read_from(path).map_err(|e| wrong(e.to_string()))?;
-                let options =
-                    KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
-                let read = kube::Config::from_custom_kubeconfig(file, &options).await;
-                read.map_err(|e| wrong(e.to_string()))?
-            }
-            None => kube::Config::incluster()
-                .map_err(|e| KubernetesTargetError::NotInCluster { why: e.to_string() })?,
+        let client = match &target.kubeconfig {
+            Some(path) => client_of(read("kubeconfig", path, target.context.as_ref()).await?)?,
+            None => client_of(
+                kube::Config::incluster()
+                    .map_err(|e| KubernetesTargetError::NotInCluster { why: e.to_string() })?,
+            )?,
         };
-        // The engine decides what is tried again, and when: a retry below it would repeat what may have taken effect.
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_WITHIN);
-        let client =
-            kube::Client::try_from(config).map_err(|e| KubernetesTargetError::Client(e.to_string()))?;
+        let verifier = match &target.verifier_kubeconfig {
+            Some(path) => Some(client_of(read("verifier_kubeconfig", path, None).await?)?),
+            None => None,
+        };
         Ok(Self {
             client,
+            verifier,
+            name: String::new(),
             marks: Marks::new(&target.prefix),
             target: target.clone(),
             served: Mutex::default(),
         })
+    }
+
+    /// The same, by the name that the fleet has for it. What is found there is named with it.
+    #[must_use]
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     pub(super) async fn send(&self, ask: &Ask, until: Instant) -> Result<Value, Fault> {
@@ -92,6 +98,25 @@ impl KubernetesCluster {
         let live = self.get(&at, until).await?;
         Ok((at, live))
     }
+}
+
+/// What a kubeconfig file says.
+async fn read(
+    field: &'static str,
+    path: &Path,
+    context: Option<&String>,
+) -> Result<kube::Config, KubernetesTargetError> {
+    let wrong = |why: String| KubernetesTargetError::Kubeconfig { field, path: path.to_owned(), why };
+    let file = Kubeconfig::read_from(path).map_err(|e| wrong(e.to_string()))?;
+    let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|e| wrong(e.to_string()))
+}
+
+fn client_of(mut config: kube::Config) -> Result<kube::Client, KubernetesTargetError> {
+    // The engine decides what is tried again, and when: a retry below it would repeat what may have taken effect.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_WITHIN);
+    kube::Client::try_from(config).map_err(|e| KubernetesTargetError::Client(e.to_string()))
 }
 
 /// The answer for an object that the operator's webhook stands in for: it has no identity.

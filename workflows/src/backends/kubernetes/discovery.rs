@@ -159,7 +159,7 @@ impl KubernetesCluster {
 }
 
 /// The versions of a group, the preferred one first.
-fn versions(group: &Value) -> Vec<String> {
+pub(super) fn versions(group: &Value) -> Vec<String> {
     let version = |of: &Value| of.get("version").and_then(Value::as_str).map(str::to_owned);
     let preferred = group.get("preferredVersion").and_then(version);
     let all = group.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();

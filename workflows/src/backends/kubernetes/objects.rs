@@ -267,6 +267,22 @@ impl KubernetesCluster {
         stamp: &Stamp,
         until: Instant,
     ) -> Result<bool, ActionError> {
+        self.deleted_at(&at.path(), uid(live), version(live), stamp, until).await
+    }
+
+    /// Deletes what is at a path, if it has this identity and, unless that is empty, this version; false where it has not.
+    pub(super) async fn deleted_at(
+        &self,
+        path: &str,
+        uid: &str,
+        version: &str,
+        stamp: &Stamp,
+        until: Instant,
+    ) -> Result<bool, ActionError> {
+        let mut preconditions = json!({ "uid": uid });
+        if let (Value::Object(all), false) = (&mut preconditions, version.is_empty()) {
+            all.insert("resourceVersion".into(), version.into());
+        }
         // Beside a body the server does not read `dryRun` of the query: it would be done in earnest.
         let rehearsal = if stamp.dry_run { json!(["All"]) } else { json!([]) };
         let options = json!({
@@ -274,9 +290,9 @@ impl KubernetesCluster {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
-            "preconditions": { "uid": uid(live), "resourceVersion": version(live) },
+            "preconditions": preconditions,
         });
-        match self.send(&Ask::delete(&at.path(), options).under(stamp), until).await {
+        match self.send(&Ask::delete(path, options).under(stamp), until).await {
             Ok(_) => Ok(true),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(true),
             Err(Fault::Refused(refusal)) if refusal.is_outdated() => Ok(false),

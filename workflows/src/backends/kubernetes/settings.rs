@@ -13,6 +13,14 @@ pub struct KubernetesTarget {
     /// The context within the kubeconfig. Default: its current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// The kubeconfig file, in its current context, with which it is verified that things are gone: of the same cluster, of another
+    /// account, that need only list. Default none: then nothing can be verified, and what asks for it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier_kubeconfig: Option<PathBuf>,
+    /// Kinds that a survey of what a tenant left does not list, as `secrets` or `widgets.example.org`. Default `secrets`, since who
+    /// may list them may read them all. In a tenant's own namespaces they go with the namespace.
+    #[serde(default = "survey_skips")]
+    pub survey_skips: Vec<String>,
     /// The field manager under which every write is made, and that owns what Tenure sets. Default `tenure`. Two Tenures on one
     /// cluster need two.
     #[serde(default = "manager")]
@@ -40,6 +48,8 @@ impl Default for KubernetesTarget {
         Self {
             kubeconfig: None,
             context: None,
+            verifier_kubeconfig: None,
+            survey_skips: survey_skips(),
             field_manager: manager(),
             prefix: prefix(),
             gpu_resource: gpu_resource(),
@@ -47,6 +57,10 @@ impl Default for KubernetesTarget {
             admission_webhook: None,
         }
     }
+}
+
+fn survey_skips() -> Vec<String> {
+    vec!["secrets".to_owned()]
 }
 
 fn manager() -> String {
@@ -69,13 +83,23 @@ fn gpu_label() -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesTargetError {
     /// The kubeconfig cannot be used.
-    #[error("kubeconfig {path}: {why}; check the file, its context and that it can be read")]
+    #[error("{field} {path}: {why}; check the file, its context and that it can be read")]
     Kubeconfig {
+        /// Which setting.
+        field: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
+    /// The verifier is who does the work.
+    #[error(
+        "verifier_kubeconfig: it is kubeconfig itself, and a verification with the same credentials proves nothing; give another account"
+    )]
+    SameVerifier,
+    /// A survey without it would be none.
+    #[error("survey_skips: {0:?} cannot be left out, since a survey rests on it; take it from the list")]
+    Skipped(String),
     /// There is no service account.
     #[error("kubeconfig: none is set and this is no pod of a cluster ({why}); set kubeconfig to a file")]
     NotInCluster {
@@ -100,6 +124,13 @@ pub enum KubernetesTargetError {
 impl KubernetesTarget {
     /// The settings, if the API server would take the names in them.
     pub(super) fn checked(&self) -> Result<(), KubernetesTargetError> {
+        if self.verifier_kubeconfig.is_some() && self.verifier_kubeconfig == self.kubeconfig {
+            return Err(KubernetesTargetError::SameVerifier);
+        }
+        let rests = ["namespaces", "nodes", "persistentvolumes"];
+        if let Some(skipped) = self.survey_skips.iter().find(|kind| rests.contains(&kind.as_str())) {
+            return Err(KubernetesTargetError::Skipped(skipped.clone()));
+        }
         let plain = |text: &str| {
             let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
             !text.is_empty() && text.len() <= 63 && text.bytes().all(fits)
@@ -110,5 +141,24 @@ impl KubernetesTarget {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verifier_that_did_the_work_and_a_survey_with_holes_are_refused() {
+        let own = Some(PathBuf::from("/etc/tenure/eu-1.kubeconfig"));
+        let same = KubernetesTarget {
+            kubeconfig: own.clone(),
+            verifier_kubeconfig: own,
+            ..KubernetesTarget::default()
+        };
+        assert!(same.checked().unwrap_err().to_string().starts_with("verifier_kubeconfig: "));
+        let blind = KubernetesTarget { survey_skips: vec!["nodes".into()], ..KubernetesTarget::default() };
+        assert!(blind.checked().unwrap_err().to_string().starts_with("survey_skips: \"nodes\""));
+        assert!(KubernetesTarget::default().checked().is_ok());
     }
 }

@@ -18,15 +18,39 @@ pub(super) struct Ask {
     body: Option<(&'static str, Value)>,
     /// It asks a question by POST, and changes nothing.
     question: bool,
+    /// In which form the answer is wanted.
+    accept: &'static str,
 }
+
+const JSON: &str = "application/json";
+/// Lists with nothing of their objects but the metadata; whole objects from servers that cannot leave anything out.
+const DESCRIBED: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 impl Ask {
     pub(super) fn get(path: &str) -> Self {
-        Self { method: Method::GET, path: path.to_owned(), query: Vec::new(), body: None, question: false }
+        Self {
+            method: Method::GET,
+            path: path.to_owned(),
+            query: Vec::new(),
+            body: None,
+            question: false,
+            accept: JSON,
+        }
+    }
+
+    /// Of the objects of a list nothing but their metadata.
+    pub(super) fn described(self) -> Self {
+        Self { accept: DESCRIBED, ..self }
+    }
+
+    /// With this in its query.
+    pub(super) fn with(mut self, key: &'static str, value: &str) -> Self {
+        self.query.push((key, value.to_owned()));
+        self
     }
 
     pub(super) fn post(path: &str, body: Value) -> Self {
-        Self { method: Method::POST, body: Some(("application/json", body)), ..Self::get(path) }
+        Self { method: Method::POST, body: Some((JSON, body)), ..Self::get(path) }
     }
 
     /// A POST that is answered and leaves nothing, such as a review of access.
@@ -50,7 +74,7 @@ impl Ask {
     }
 
     pub(super) fn delete(path: &str, body: Value) -> Self {
-        Self { method: Method::DELETE, body: Some(("application/json", body)), ..Self::get(path) }
+        Self { method: Method::DELETE, body: Some((JSON, body)), ..Self::get(path) }
     }
 
     /// In the name of this field manager.
@@ -91,7 +115,7 @@ impl Ask {
         let uri =
             if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) };
         let mut request = Request::builder().method(self.method.clone()).uri(uri);
-        request = request.header(header::ACCEPT, "application/json");
+        request = request.header(header::ACCEPT, self.accept);
         let body = match &self.body {
             Some((kind, body)) => {
                 request = request.header(header::CONTENT_TYPE, *kind);

@@ -49,17 +49,19 @@ pub(super) struct Served {
     pub(super) estate: Option<Arc<dyn Estate>>,
 }
 
+/// `name` is what the fleet calls the cluster.
 #[cfg(feature = "kubernetes")]
-pub(super) async fn kubernetes(settings: Value) -> Result<Served, TargetError> {
+pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, TargetError> {
     use crate::backends::kubernetes::KubernetesCluster;
     let cluster = KubernetesCluster::connect(&read(settings)?).await;
     let cluster = cluster.map_err(|e| TargetError::new("", e))?;
-    Ok(Served { kubernetes: Some(Arc::new(cluster)), ..Served::default() })
+    let cluster = Arc::new(cluster.called(name));
+    Ok(Served { kubernetes: Some(cluster.clone()), estate: Some(cluster), ..Served::default() })
 }
 
 #[cfg(not(feature = "kubernetes"))]
 #[allow(clippy::unused_async, reason = "with the backend it connects")]
-pub(super) async fn kubernetes(_: Value) -> Result<Served, TargetError> {
+pub(super) async fn kubernetes(_: &str, _: Value) -> Result<Served, TargetError> {
     Err(off("kubernetes"))
 }
 

@@ -149,9 +149,8 @@ async fn clusters(
             let within = |error: TargetError| error.within(&here);
             let one = match kind.as_str() {
                 "kubernetes" => {
-                    left.blind.insert(("kubernetes", name.clone()));
                     reached = Some(Arc::new(OutOfReach));
-                    kinds::kubernetes(settings).await.map_err(within)?
+                    kinds::kubernetes(&name, settings).await.map_err(within)?
                 }
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
                 Cluster::SIMULATED => {
@@ -164,7 +163,12 @@ async fn clusters(
                 kubernetes.entry(name.clone()).or_insert(backend);
             }
             slurm.extend(one.slurm.map(|backend| (name.clone(), backend)));
-            left.served.extend(one.estate.map(|backend| (("slurm", name.clone()), backend)));
+            if let Some(system) = system_of(&kind) {
+                match one.estate {
+                    Some(backend) => drop(left.served.insert((system, name.clone()), backend)),
+                    None => drop(left.blind.insert((system, name.clone()))),
+                }
+            }
             reached = one.workloads.or(reached);
         }
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
@@ -174,6 +178,11 @@ async fn clusters(
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
     Ok(platform.serving(served))
+}
+
+/// The system in which a backend of this kind finds what tenants have, where it is real.
+fn system_of(kind: &str) -> Option<&'static str> {
+    crate::actuators::SYSTEMS.into_iter().find(|system| *system == kind)
 }
 
 /// What is to serve this cluster, for people.
@@ -306,5 +315,33 @@ mod tests {
         assert_eq!(platform.backends(), before, "an empty file changes nothing");
         let error = TargetError::new("context", "is not there").within("clusters.eu-1.kubernetes");
         assert_eq!(error.to_string(), "clusters.eu-1.kubernetes.context: is not there");
+    }
+
+    /// What a tenant has in a cluster that is named is looked for there: it blocks no survey for good, and passes for nothing.
+    #[cfg(feature = "kubernetes")]
+    #[tokio::test]
+    async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
+        use crate::actuators::{Eyes, Stamp, codes};
+        let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
+        let closed = listener.unwrap().local_addr().unwrap();
+        let file = folder.path().join("kubeconfig");
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": { "server": format!("http://{closed}") } }],
+            "users": [{ "name": "u", "user": { "token": "t" } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        });
+        std::fs::write(&file, config.to_string()).unwrap();
+        let text = format!("clusters: {{ eu-1: {{ kubernetes: {{ kubeconfig: {} }} }} }}", file.display());
+        let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+
+        let estate = Targets::parse(&text).unwrap().connect(platform).await.unwrap().estate;
+
+        assert!(estate.backend().starts_with("kubernetes eu-1: kubernetes, "), "{}", estate.backend());
+        let (step, deadline) = ("look".to_owned(), std::time::Duration::from_secs(5));
+        let (key, epoch) = (step.clone(), store::Epoch(1));
+        let stamp = Stamp { action: "Test", step, key, epoch, undo: false, deadline, dry_run: false };
+        let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp).await.unwrap_err();
+        assert_eq!(survey.code, codes::UNAVAILABLE, "{survey}");
     }
 }

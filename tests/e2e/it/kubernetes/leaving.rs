@@ -1,0 +1,155 @@
+//! Removals: of the very thing that was found, with its data, and gone only when it is gone.
+
+use super::{
+    server::{World, world},
+    steps::{CLUSTER, Stage, namespace, onboarding},
+    survey::found,
+};
+use engine::{ActionError, Class};
+use serde_json::json;
+use std::path::Path;
+use workflows::actuators::*;
+
+fn thing(kind: &str, name: &str) -> Thing {
+    Thing::new("kubernetes", CLUSTER, kind, name)
+}
+
+async fn look(stage: &Stage, thing: &Thing, eyes: Eyes) -> Option<Seen> {
+    stage.on.estate.look(thing, eyes, &stage.stamp("look", 100)).await.unwrap()
+}
+
+/// S57. Deleted is not gone: while it terminates a namespace is there for every eye, with the words of who holds it, and no finalizer
+/// is taken off. A person does; then it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
+    let Some(world) = world().await else { return };
+    let stage = Stage::new(&world).await;
+    let pairs: Vec<_> = onboarding("going", 1).into_iter().take(1).collect();
+    stage.onboard(&pairs).await;
+    let name = namespace("going");
+    let held = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "held", "finalizers": ["storage.example/volume"] },
+    });
+    world.post(&format!("/api/v1/namespaces/{name}/configmaps"), held).await;
+    let space = thing("Namespace", &name);
+    let uid = look(&stage, &space, Eyes::Platform).await.unwrap().uid;
+    let removal = RemoveThing { thing: space.clone(), tenant: "going".into(), uid };
+
+    let asked = stage.once(&removal, "removal", false).await.unwrap_err();
+    assert_eq!(asked.code, codes::TERMINATING, "{asked}");
+    world
+        .until(|| async {
+            let seen = look(&stage, &space, Eyes::Verifier).await.unwrap();
+            assert!(seen.terminating, "{seen:?}");
+            seen.text("held").is_some_and(|held| held.contains("storage.example/volume"))
+        })
+        .await;
+    let asked = stage.once(&removal, "removal", false).await.unwrap_err();
+    assert!(asked.message.contains("storage.example/volume"), "{asked}");
+    let stuck = stage.once(&DiagnoseRemoval { thing: space.clone() }, "diagnosis", false).await.unwrap_err();
+    assert!(stuck.code == codes::STUCK && stuck.message.contains("NamespaceFinalizersRemaining"), "{stuck}");
+    let gone = VerifyAbsent { things: vec![space.clone()] };
+    assert_eq!(stage.once(&gone, "verify", false).await.unwrap_err().code, codes::REMAINS);
+    assert_eq!(found(&stage, "going", Eyes::Verifier).await.unwrap(), [format!("Namespace/{name}")]);
+
+    let path = format!("/api/v1/namespaces/{name}/configmaps/held");
+    world.merge(&path, json!({ "metadata": { "finalizers": null } })).await;
+    stage.done(&removal, "removal", false).await;
+    stage.done(&gone, "verify", false).await;
+    assert_eq!(found(&stage, "going", Eyes::Verifier).await.unwrap(), [""; 0]);
+}
+
+/// What was made again under a name since it was listed is another, and stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
+    let Some(world) = world().await else { return };
+    let stage = Stage::new(&world).await;
+    let pairs: Vec<_> =
+        onboarding("twice", 1).into_iter().filter(|one| ["namespace", "quota"].contains(&one.step)).collect();
+    stage.onboard(&pairs).await;
+    let quota = thing("ResourceQuota", &format!("{}/tenure", namespace("twice")));
+    let first = look(&stage, &quota, Eyes::Platform).await.unwrap();
+    world.delete(&format!("/api/v1/namespaces/{}/resourcequotas/tenure", namespace("twice"))).await;
+    stage.done(pairs[1].act.as_ref(), "quota-again", false).await;
+    let second = look(&stage, &quota, Eyes::Platform).await.unwrap();
+    assert_ne!(first.uid, second.uid);
+
+    let stamp = stage.stamp("removal", 100);
+    let error: ActionError = stage.on.estate.remove(&quota, &first.uid, &stamp).await.unwrap_err();
+
+    assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
+    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, Some(second.clone()));
+    stage.on.estate.remove(&quota, &second.uid, &stamp.dry()).await.unwrap();
+    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, Some(second.clone()), "that was a dry run");
+    stage.on.estate.remove(&quota, &second.uid, &stamp).await.unwrap();
+    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, None);
+    stage.roll_back(&pairs).await;
+}
+
+/// A volume in a folder of this machine, bound to a claim of the tenant's, with something in it.
+async fn volume(world: &World, tenant: &str, name: &str, policy: &str, folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
+    std::fs::write(folder.join("weights"), "of the tenant").unwrap();
+    let (space, size) = (namespace(tenant), json!({ "storage": "1Gi" }));
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+            "persistentVolumeReclaimPolicy": policy, "hostPath": { "path": folder },
+            "claimRef": { "namespace": space, "name": name },
+        },
+    });
+    world.post("/api/v1/persistentvolumes", volume).await;
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": name,
+            "resources": { "requests": size },
+        },
+    });
+    world.post(&format!("/api/v1/namespaces/{space}/persistentvolumeclaims"), claim).await;
+    let path = format!("/api/v1/persistentvolumes/{name}");
+    world.until(|| async { world.get(&path).await.unwrap()["status"]["phase"] == "Bound" }).await;
+}
+
+/// A volume bears no mark and outlives its namespace. Its data is deleted by its driver, and it is gone once that is done; one that
+/// would leave its data is refused, before its claim is touched, and is found also when the namespace has gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() {
+    let Some(world) = world().await else { return };
+    let stage = Stage::new(&world).await;
+    let pairs: Vec<_> = onboarding("vols", 1).into_iter().take(1).collect();
+    stage.onboard(&pairs).await;
+    let folder = tempfile::Builder::new().prefix("tenure-volumes-").tempdir_in("/tmp").unwrap();
+    let [goes, stays] = ["goes", "stays"].map(|name| folder.path().join(name));
+    volume(&world, "vols", "vols-goes", "Delete", &goes).await;
+    volume(&world, "vols", "vols-stays", "Retain", &stays).await;
+    let space = format!("Namespace/{}", namespace("vols"));
+    let both = ["PersistentVolume/vols-goes", "PersistentVolume/vols-stays"];
+    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), [space.as_str(), both[0], both[1]]);
+    let mut removals = Vec::new();
+    for name in ["vols-goes", "vols-stays"] {
+        let thing = thing("PersistentVolume", name);
+        let uid = look(&stage, &thing, Eyes::Platform).await.unwrap().uid;
+        removals.push(RemoveThing { thing, tenant: "vols".into(), uid });
+    }
+
+    stage.done(&removals[0], "goes", false).await;
+    assert!(!goes.exists(), "its data is left");
+    let error = stage.once(&removals[1], "stays", false).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (codes::REFUSED, Class::Permanent));
+    let (says, at) = (error.message.as_str(), stays.display().to_string());
+    assert!(says.contains("persistentVolumeReclaimPolicy \"Retain\"") && says.contains(&at), "{says}");
+    let claim = format!("/api/v1/namespaces/{}/persistentvolumeclaims/vols-stays", namespace("vols"));
+    assert!(world.get(&claim).await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+
+    stage.roll_back(&pairs).await;
+    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), [both[1]]);
+    assert!(stays.join("weights").exists());
+    let policy = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
+    world.merge("/api/v1/persistentvolumes/vols-stays", policy).await;
+    stage.done(&removals[1], "stays", false).await;
+    assert!(!stays.exists(), "its data is left");
+    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), [""; 0]);
+}

@@ -1,0 +1,285 @@
+//! Lists, with the platform's eyes or the verifier's.
+//!
+//! All looking is listing, by label or by name: so a verifier needs the one right to list, and an object that is not there is told
+//! from a kind that is not. Invariant: a list is whole, or an error; what was not listed never passes for absent.
+
+use super::{
+    answers::Fault,
+    cluster::KubernetesCluster,
+    estate_kinds::{Listed, NAMESPACE},
+    marks::{text, uid},
+    objects::TRIES,
+    wire::{self, Ask, deadline},
+};
+use crate::actuators::{Eyes, Stamp, codes};
+use engine::ActionError;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// How many objects are asked for at once.
+const PAGE: &str = "500";
+/// Its identity is that of the cluster, as long as the cluster lives.
+const OLDEST: &str = "kube-system";
+
+/// Somebody who looks, until the deadline of a call.
+#[derive(Clone)]
+pub(super) struct Reader {
+    client: kube::Client,
+    pub(super) until: Instant,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug)]
+pub(super) enum Which {
+    /// All.
+    All,
+    /// Those with this label, and of them nothing but the metadata.
+    Marked(String),
+    /// Those with this label, whole.
+    Whole(String),
+    /// Those whose fields are so, such as `metadata.name=acme`.
+    Fields(String),
+}
+
+impl Which {
+    pub(super) fn named(name: &str) -> Self {
+        Self::Fields(format!("metadata.name={name}"))
+    }
+}
+
+impl KubernetesCluster {
+    /// Who looks with these eyes. A verifier of another cluster would find everything gone, and one that may delete is not
+    /// independent of who did: both are refused.
+    pub(super) async fn reader(&self, eyes: Eyes, stamp: &Stamp) -> Result<Reader, ActionError> {
+        let until = deadline(stamp);
+        let ours = Reader { client: self.client.clone(), until };
+        if eyes == Eyes::Platform {
+            return Ok(ours);
+        }
+        let Some(verifier) = &self.verifier else {
+            let why = format!(
+                "cluster {}: no verifier is set, and with the credentials that removed them it is not verified that things are gone: set verifier_kubeconfig",
+                self.name
+            );
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        };
+        let theirs = Reader { client: verifier.clone(), until };
+        if ours.cluster().await? != theirs.cluster().await? {
+            let why = format!(
+                "cluster {}: verifier_kubeconfig is of another cluster, where nothing of ours is: give it credentials of this one",
+                self.name
+            );
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        }
+        if theirs.may_delete().await? {
+            let why = format!(
+                "cluster {}: verifier_kubeconfig may delete namespaces, and who removes things does not verify that they are gone: give it an account that may only list",
+                self.name
+            );
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        }
+        Ok(theirs)
+    }
+}
+
+impl Reader {
+    pub(super) async fn send(&self, ask: &Ask) -> Result<Value, Fault> {
+        wire::send(&self.client, ask, self.until).await
+    }
+
+    pub(super) async fn ask(&self, ask: &Ask) -> Result<Value, ActionError> {
+        Ok(self.send(ask).await?)
+    }
+
+    /// The objects of a kind, in one namespace or in all.
+    ///
+    /// # Errors
+    /// Those of the server, with the kind that could not be listed.
+    pub(super) async fn list(
+        &self,
+        of: &Listed,
+        namespace: Option<&str>,
+        which: &Which,
+    ) -> Result<Vec<Value>, ActionError> {
+        let ask = Ask::get(&of.collection(namespace)).with("limit", PAGE);
+        let ask = match which {
+            Which::All => ask,
+            Which::Marked(label) => ask.with("labelSelector", label).described(),
+            Which::Whole(label) => ask.with("labelSelector", label),
+            Which::Fields(fields) => ask.with("fieldSelector", fields),
+        };
+        let unlisted = |error: ActionError| {
+            let why = format!(
+                "{} cannot be listed, and what a tenant has of them is not known: {}",
+                of.name(),
+                error.message
+            );
+            ActionError { message: why, ..error }
+        };
+        for _ in 0..TRIES {
+            if let Some(all) = self.pages(&ask).await.map_err(unlisted)? {
+                return Ok(all);
+            }
+        }
+        let why = format!("the list of {} ran out under each of {TRIES} attempts", of.name());
+        Err(ActionError::transient(codes::UNAVAILABLE, why))
+    }
+
+    /// Every page of a list; nothing where it ran out between two, so that it has to be begun again.
+    async fn pages(&self, ask: &Ask) -> Result<Option<Vec<Value>>, ActionError> {
+        let (mut all, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = if next.is_empty() { ask.clone() } else { ask.clone().with("continue", &next) };
+            let page = match self.send(&page).await {
+                Ok(page) => page,
+                Err(Fault::Refused(refusal)) if refusal.is_run_out() => return Ok(None),
+                // It was served a moment ago: what is there is not known.
+                Err(Fault::Refused(refusal)) if refusal.status == 404 => {
+                    return Err(ActionError::transient(codes::UNAVAILABLE, refusal.error().message));
+                }
+                Err(fault) => return Err(fault.into()),
+            };
+            match page.get("items") {
+                Some(Value::Array(items)) => all.extend(items.iter().cloned()),
+                Some(Value::Null) => {}
+                _ => return Err(ActionError::transient(codes::UNREADABLE, "the answer is no list")),
+            }
+            next = text(&page, &["metadata", "continue"]).to_owned();
+            if next.is_empty() {
+                return Ok(Some(all));
+            }
+        }
+    }
+
+    /// The object of this name, if there is one.
+    pub(super) async fn named(
+        &self,
+        of: &Listed,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ActionError> {
+        let all = self.list(of, namespace, &Which::named(name)).await?;
+        // A server that cannot select by name lists more.
+        Ok(all.into_iter().find(|one| text(one, &["metadata", "name"]) == name))
+    }
+
+    /// The object of this name and of a kind that every server has.
+    pub(super) async fn core(
+        &self,
+        word: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ActionError> {
+        let Some(of) = self.kind(word).await? else {
+            let why = format!("the server has no {word}, and is none of Kubernetes: check its address");
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        };
+        self.named(&of, namespace, name).await
+    }
+
+    async fn cluster(&self) -> Result<String, ActionError> {
+        let oldest = self.core(NAMESPACE, None, OLDEST).await?;
+        let Some(oldest) = oldest.filter(|oldest| !uid(oldest).is_empty()) else {
+            let why = format!("namespace {OLDEST} is not there, by which clusters are told apart");
+            return Err(ActionError::permanent(codes::UNREADABLE, why));
+        };
+        Ok(uid(&oldest).to_owned())
+    }
+
+    async fn may_delete(&self) -> Result<bool, ActionError> {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": { "verb": "delete", "resource": "namespaces" } },
+        });
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let answer = self.ask(&Ask::review(path, review)).await?;
+        let allowed = answer.get("status").and_then(|status| status.get("allowed"));
+        allowed.and_then(Value::as_bool).ok_or_else(|| {
+            ActionError::transient(codes::UNREADABLE, "the review of the verifier's rights says nothing")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        task::JoinHandle,
+    };
+
+    const KINDS: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list"]}]}"#;
+
+    /// A server that gives these answers in turn, and says then what was asked.
+    async fn serving(answers: Vec<(u16, &'static str)>) -> (Reader, JoinHandle<Vec<String>>) {
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap();
+                asked.push(head.lines().next().unwrap().to_owned());
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        (Reader { client, until: Instant::now() + Duration::from_secs(10) }, asked)
+    }
+
+    async fn listed(answers: &[(u16, &'static str)]) -> (Result<Vec<Value>, ActionError>, Vec<String>) {
+        let (reader, asked) = serving([&[(200, KINDS)], answers].concat()).await;
+        let kind = reader.kind("ConfigMap").await.unwrap().unwrap();
+        let all = reader.list(&kind, None, &Which::Marked("tenure.dev/tenant=acme".into())).await;
+        let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        (all, asked.expect("not all was asked for").unwrap())
+    }
+
+    /// A page that has run out would leave a hole where things are: the list is begun again, and no object is left out or twice.
+    #[tokio::test]
+    async fn a_list_that_runs_out_between_two_pages_is_begun_again() {
+        let (all, asked) = listed(&[
+            (200, r#"{"kind":"List","metadata":{"continue":"old"},"items":[{"a":1}]}"#),
+            (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#),
+            (200, r#"{"kind":"List","metadata":{"continue":"new"},"items":[{"a":1}]}"#),
+            (200, r#"{"kind":"List","metadata":{},"items":[{"a":2}]}"#),
+        ])
+        .await;
+
+        assert_eq!(all.unwrap(), [json!({ "a": 1 }), json!({ "a": 2 })]);
+        let turns: Vec<bool> = asked.iter().skip(1).map(|line| line.contains("continue=")).collect();
+        assert_eq!(turns, [false, true, false, true], "{asked:#?}");
+        assert!(asked[4].contains("continue=new") && asked[4].contains("tenure.dev%2Ftenant%3Dacme"));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_whole_list_is_an_error_with_the_kind_and_never_an_absence() {
+        let half = (200, r#"{"kind":"List","metadata":{"continue":"c"},"items":[]}"#);
+        for answers in [
+            &[(403, r#"{"kind":"Status","code":403}"#)][..],
+            &[(404, "404 page not found")],
+            &[(503, "service unavailable")],
+            &[(200, r#"{"kind":"Status","status":"Success"}"#)],
+            &[half, (404, "404 page not found")],
+            &[half, (500, "")],
+        ] {
+            let (all, _) = listed(answers).await;
+            let error = all.unwrap_err();
+            assert!(error.message.contains("configmaps cannot be listed"), "{answers:?}: {error}");
+        }
+    }
+}

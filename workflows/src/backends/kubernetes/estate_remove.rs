@@ -1,0 +1,58 @@
+//! Removals, each of the very identity that was found.
+
+use super::{
+    calls::Calls,
+    cluster::KubernetesCluster,
+    estate::parts,
+    estate_kinds::{NODE, made},
+    estate_volumes::Storage,
+    marks::{terminating, uid, version},
+    objects::TRIES,
+};
+use crate::actuators::{Eyes, Place, Stamp, Thing, codes};
+use engine::ActionError;
+
+impl KubernetesCluster {
+    /// Asks for the removal of what has this identity.
+    pub(super) async fn removed(
+        &self,
+        thing: &Thing,
+        identity: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        if thing.kind == NODE {
+            let why = format!(
+                "{thing} bears a tenant's mark and is in none of its books: sanitise the node, take label and taint off, then retry"
+            );
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        }
+        let reader = self.reader(Eyes::Platform, stamp).await?;
+        let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
+        let (namespace, name) = parts(thing, kind.namespaced)?;
+        if let Some(of) = made(&thing.kind) {
+            let place = Place::new(&self.name, of, name);
+            let place = Place { namespace: namespace.map(str::to_owned), ..place };
+            return self.remove(&place, identity, stamp).await;
+        }
+        for _ in 0..TRIES {
+            let Some(live) = reader.named(&kind, namespace, name).await? else { return Ok(()) };
+            if uid(&live) != identity {
+                let why = format!("{thing} was replaced meanwhile");
+                return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+            }
+            Calls::of(&live, &self.marks.calls())?.check(stamp, &thing.to_string())?;
+            if terminating(&live) {
+                return Ok(());
+            }
+            if let Some(storage) = Storage::of(&kind.word) {
+                return self.discarded(storage, &thing.to_string(), &live, &reader, stamp).await;
+            }
+            let path = kind.path(namespace, name);
+            if self.deleted_at(&path, identity, version(&live), stamp, reader.until).await? {
+                return Ok(());
+            }
+        }
+        let why = format!("{thing} changed under each of {TRIES} attempts");
+        Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+}
