@@ -10,5 +10,7 @@ mod outages;
 mod probes;
 mod queues;
 mod rights;
+mod running;
 mod server;
 mod steps;
+mod workloads;

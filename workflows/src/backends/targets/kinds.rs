@@ -54,7 +54,8 @@ pub(super) async fn kubernetes(settings: Value) -> Result<Served, TargetError> {
     use crate::backends::kubernetes::KubernetesCluster;
     let cluster = KubernetesCluster::connect(&read(settings)?).await;
     let cluster = cluster.map_err(|e| TargetError::new("", e))?;
-    Ok(Served { kubernetes: Some(Arc::new(cluster)), ..Served::default() })
+    let cluster = Arc::new(cluster);
+    Ok(Served { kubernetes: Some(cluster.clone()), workloads: Some(cluster), ..Served::default() })
 }
 
 #[cfg(not(feature = "kubernetes"))]

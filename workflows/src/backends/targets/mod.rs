@@ -7,7 +7,7 @@ mod kinds;
 
 use super::{
     hooks,
-    routed::{ByPlace, Estates, OutOfReach},
+    routed::{ByPlace, Estates},
 };
 use crate::{
     actuators::{Estate, Kubernetes, Objects, Slurm, Workloads},
@@ -150,7 +150,6 @@ async fn clusters(
             let one = match kind.as_str() {
                 "kubernetes" => {
                     left.blind.insert(("kubernetes", name.clone()));
-                    reached = Some(Arc::new(OutOfReach));
                     kinds::kubernetes(settings).await.map_err(within)?
                 }
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
@@ -165,6 +164,7 @@ async fn clusters(
             }
             slurm.extend(one.slurm.map(|backend| (name.clone(), backend)));
             left.served.extend(one.estate.map(|backend| (("slurm", name.clone()), backend)));
+            // Where both run, it is Slurm's jobs that have the GPUs.
             reached = one.workloads.or(reached);
         }
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
