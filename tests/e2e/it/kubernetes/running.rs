@@ -51,6 +51,11 @@ impl Scene {
         self.stage.on.kubernetes.probe_isolation(CLUSTER, self.tenant, WORKSPACE, kind, stamp).await
     }
 
+    /// The circumstances of a call that has as long as it has in earnest.
+    fn stamp(&self, step: &str, epoch: u64) -> Stamp {
+        Stamp { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
+    }
+
     async fn end(self, world: &World) {
         let space = &onboarding(self.tenant, 1)[0];
         self.stage.done(space.undo.as_ref(), space.step, true).await;
@@ -70,7 +75,7 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "walled").await;
     let before = world.snapshot().await;
-    let stamp = scene.stage.stamp("traffic", 1);
+    let stamp = scene.stamp("traffic", 1);
 
     let held = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
     assert!(held.held && held.transcript.contains("0 of 3 attempts got through"), "{held:?}");
@@ -91,7 +96,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "unsure").await;
     let before = world.snapshot().await;
-    let stamp = Stamp { deadline: Duration::from_secs(4), ..scene.stage.stamp("unsure", 1) };
+    let stamp = scene.stamp("unsure", 1);
 
     for dead in [PROBES.to_owned(), namespace("unsure")] {
         scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other && one != dead));
@@ -101,8 +106,9 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     }
     scene.kubelets.play(|play| play.reaches = Box::new(|one, other| one == other));
     scene.kubelets.play(|play| play.places = false);
+    let short = Stamp { deadline: Duration::from_secs(4), ..stamp.clone() };
     for kind in [CrossTenantTraffic, ForeignPod] {
-        let error = scene.probe(kind, &stamp).await.unwrap_err();
+        let error = scene.probe(kind, &short).await.unwrap_err();
         assert_eq!(error.code, codes::PROBE_UNDECIDED, "{error}");
         assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "{kind:?} leaves nothing");
     }
@@ -117,7 +123,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "own-nodes").await;
     let before = world.snapshot().await;
-    let stamp = Stamp { deadline: Duration::from_secs(6), ..scene.stage.stamp("foreign", 1) };
+    let stamp = scene.stamp("foreign", 1);
 
     let off = scene.probe(ForeignPod, &stamp).await.unwrap();
     assert!(off.held && off.transcript.contains("tenure.dev/tenant: own-nodes"), "{off:?}");
@@ -129,7 +135,8 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     // Without a node of the tenant's neither is placed, which is no evidence.
     world.delete(&format!("/api/v1/nodes/{NODE}")).await;
     scene.kubelets.play(|play| play.heeds_taints = true);
-    let none = scene.probe(ForeignPod, &stamp).await.unwrap_err();
+    let short = Stamp { deadline: Duration::from_secs(4), ..stamp };
+    let none = scene.probe(ForeignPod, &short).await.unwrap_err();
     assert_eq!(none.code, codes::PROBE_UNDECIDED, "{none}");
     scene.end(&world).await;
 }
@@ -139,7 +146,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
 async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "broken-off").await;
-    let stamp = scene.stage.stamp("traffic", 2);
+    let stamp = scene.stamp("traffic", 2);
     let before = world.snapshot().await;
     // Given up once all four pods are there and the clients have found that the wall holds.
     let left = async {
