@@ -5,6 +5,7 @@
 
 pub mod excuses;
 pub mod gateway;
+pub mod kubelet;
 pub mod softhsm;
 
 use std::path::PathBuf;

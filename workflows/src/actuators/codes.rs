@@ -44,6 +44,8 @@ pub const HOOK_MISSING: &str = "hook.missing";
 pub const HOOK_PENDING: &str = "hook.pending";
 /// An isolation probe got through.
 pub const PROBE_FAILED: &str = "isolation.probe_failed";
+/// An isolation probe could not decide: its pods do not run, or its own control failed.
+pub const PROBE_UNDECIDED: &str = "isolation.undecided";
 /// The tenant's key is not there.
 pub const KEY_MISSING: &str = "key.missing";
 /// A ciphertext can still be decrypted.
@@ -94,6 +96,8 @@ pub const UNSUPPORTED: &str = "platform.unsupported";
 pub const CHECKPOINTING: &str = "workload.checkpointing";
 /// A node of the workload still answers, so nothing of it may be removed by force.
 pub const NODE_ALIVE: &str = "workload.node_alive";
+/// A disruption budget keeps a pod of the workload where it is.
+pub const PROTECTED: &str = "workload.protected";
 /// Pods of the workload are still there.
 pub const WORKLOAD_TERMINATING: &str = "workload.terminating";
 
@@ -153,6 +157,10 @@ pub const ALL: &[(&str, &str)] = &[
         PROBE_FAILED,
         "the tenant is not isolated: read the probe's transcript, mend the named guard; do not hand over",
     ),
+    (
+        PROBE_UNDECIDED,
+        "read the message: the pods of the probe did not run, or what must be let through was not; mend that, it is tried again",
+    ),
     (KEY_MISSING, "create the tenant's key again by retrying its step, or find out who destroyed it"),
     (
         KEY_SURVIVES,
@@ -191,6 +199,10 @@ pub const ALL: &[(&str, &str)] = &[
     (
         NODE_ALIVE,
         "power the node off or fence it off; a process that lives must not be hidden by deleting its record",
+    ),
+    (
+        PROTECTED,
+        "let more replicas of it run, or loosen the disruption budget that the message names; it is tried again",
     ),
     (WORKLOAD_TERMINATING, "nothing at first; if it lasts, look at its node and at its finalizers"),
     (DRAINING, "nothing: what runs is being ended; past the limit look at the workloads that stay"),

@@ -68,11 +68,13 @@ fn start() -> Option<Server> {
     }
     assert!(up.status.success(), "the API server does not start: {said}");
     let kubeconfig = dir.path().join("admin.kubeconfig");
-    let kueue = e2e::scripts().join("kubernetes-kueue.yaml");
-    let mut apply = Command::new("kubectl");
-    apply.args(["apply", "--validate=false", "-f"]).arg(kueue).env("KUBECONFIG", kubeconfig);
-    let applied = apply.output().unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    for definitions in ["kubernetes-kueue.yaml", "kubernetes-gateway.yaml"] {
+        let file = e2e::scripts().join(definitions);
+        let mut apply = Command::new("kubectl");
+        apply.args(["apply", "--validate=false", "-f"]).arg(file).env("KUBECONFIG", &kubeconfig);
+        let applied = apply.output().unwrap();
+        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    }
     Some(Server { dir })
 }
 

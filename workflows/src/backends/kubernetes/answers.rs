@@ -131,6 +131,22 @@ impl Refusal {
         conflicts.map(said).collect()
     }
 
+    /// What an action is told of an eviction that was refused: a disruption budget says not now, with its name, or nothing can be
+    /// said since there are several.
+    pub(super) fn of_eviction(&self, pod: &str) -> ActionError {
+        let budgets = self.causes.iter().filter(|cause| cause.reason == "DisruptionBudget");
+        let budgets: Vec<&str> = budgets.map(|cause| cause.message.as_str()).collect();
+        if self.status == 429 && !budgets.is_empty() {
+            let said = format!("Pod {pod} stays for now: {}", budgets.join("; "));
+            return self.rested(ActionError::transient(codes::PROTECTED, said));
+        }
+        if self.status == 500 && self.message.contains("more than one PodDisruptionBudget") {
+            let said = format!("Pod {pod}: {}: let one of them select it", self.message);
+            return ActionError::permanent(codes::REFUSED, said);
+        }
+        self.error()
+    }
+
     /// What an action is told.
     pub(super) fn error(&self) -> ActionError {
         let said = format!("{}: {} {}", self.about, self.status, self.message);

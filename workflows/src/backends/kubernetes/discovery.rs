@@ -41,6 +41,29 @@ pub(super) const BINDING: Resource = Resource {
     remedy: POLICIES,
 };
 
+/// What Kueue queues.
+pub(super) const WORKLOAD: Resource =
+    Resource { group: KUEUE_GROUP, version: None, plural: "workloads", kind: "Workload", remedy: KUEUE };
+
+/// Where requests are sent.
+pub(super) const ROUTE: Resource = Resource {
+    group: "gateway.networking.k8s.io",
+    version: None,
+    plural: "httproutes",
+    kind: "HTTPRoute",
+    remedy: "install the Gateway API",
+};
+
+/// The subresource by which pods are evicted.
+const EVICTION: &str = "pods/eviction";
+
+impl Resource {
+    /// The path of one object of a group's kind, of parts that are escaped.
+    pub(super) fn path(&self, version: &str, namespace: &str, name: &str) -> String {
+        format!("/apis/{}/{version}/namespaces/{namespace}/{}/{name}", self.group, self.plural)
+    }
+}
+
 pub(super) fn resource(kind: Kind) -> Resource {
     let built_in =
         |group, plural, kind| Resource { group, version: Some("v1"), plural, kind, remedy: BUILT_IN };
@@ -126,6 +149,39 @@ impl KubernetesCluster {
     /// Forgets what was looked up, as after an upgrade of the cluster.
     pub(super) fn forget_versions(&self) {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The version by which the cluster serves a kind; nothing where it serves none.
+    pub(super) async fn version_of(
+        &self,
+        resource: Resource,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        match self.served(resource, until).await {
+            Ok(version) => Ok(Some(version)),
+            Err(error) if error.code == codes::UNSUPPORTED => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The version of `policy` in which evictions are asked for. It may be older than that of disruption budgets.
+    pub(super) async fn eviction_version(&self, until: Instant) -> Result<String, ActionError> {
+        let known = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(EVICTION).cloned();
+        if let Some(version) = known {
+            return Ok(version);
+        }
+        let listed = self.send(&Ask::get("/api/v1"), until).await?;
+        let all = listed.get("resources").and_then(Value::as_array).into_iter().flatten();
+        let version = all
+            .filter(|one| one.get("name").and_then(Value::as_str) == Some(EVICTION))
+            .find_map(|one| one.get("version")?.as_str());
+        let Some(version) = version else {
+            let why = format!("not supported: the cluster does not serve {EVICTION}; {BUILT_IN}");
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        };
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.insert(EVICTION, version.to_owned());
+        Ok(version.to_owned())
     }
 
     async fn served(&self, resource: Resource, until: Instant) -> Result<String, ActionError> {

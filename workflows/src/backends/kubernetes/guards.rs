@@ -6,13 +6,21 @@ use serde_json::{Value, json};
 /// The lists of a pod in which containers stand.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// The policy: images of these registries only, and no toleration but of the tenant's own nodes.
-pub(super) fn spec(words: &AdmissionWords, namespace: &str, marks: &Marks) -> Value {
+/// The policy: images of these registries only, and no toleration but of the tenant's own nodes. The image of the probes is let in
+/// besides.
+pub(super) fn spec(
+    words: &AdmissionWords,
+    namespace: &str,
+    probe_image: Option<&str>,
+    marks: &Marks,
+) -> Value {
+    let probes = probe_image.map(|image| format!("c.image == {} || ", quote(image))).unwrap_or_default();
     let mut validations: Vec<Value> = CONTAINERS
         .iter()
         .map(|list| {
             let from = "c.image.startsWith(r + '/')";
-            let all = format!("object.spec.{list}.all(c, {}.exists(r, {from}))", quoted(&words.registries));
+            let all =
+                format!("object.spec.{list}.all(c, {probes}{}.exists(r, {from}))", quoted(&words.registries));
             json!({
                 "expression": format!("!has(object.spec.{list}) || {all}"),
                 "message": format!("{list}: images come from {} only", words.registries.join(", ")),
@@ -53,7 +61,10 @@ fn tolerated(tenants: &[String], marks: &Marks) -> String {
 }
 
 fn quoted(texts: &[String]) -> String {
-    let quoted: Vec<String> =
-        texts.iter().map(|text| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))).collect();
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
     format!("[{}]", quoted.join(", "))
+}
+
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }

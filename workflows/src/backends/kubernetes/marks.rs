@@ -62,6 +62,51 @@ impl Marks {
         self.key("cordons")
     }
 
+    /// Label of pods that no Kueue queues: the workload that they are.
+    pub(super) fn workload(&self) -> String {
+        self.key("workload")
+    }
+
+    /// Annotation of a workload and its pods: when it ends.
+    pub(super) fn reclaim_at(&self) -> String {
+        self.key("reclaim-at")
+    }
+
+    /// Annotation of a workload and its pods: it is to save its work. The text is for its owner to repeat.
+    pub(super) fn checkpoint(&self) -> String {
+        self.key("checkpoint")
+    }
+
+    /// Annotation by the owner of a workload: its work is saved, as the repeated text of the question.
+    pub(super) fn checkpointed(&self) -> String {
+        self.key("checkpointed")
+    }
+
+    /// Annotation by the owner of a workload: `ROUTE/SERVICE`, where its requests come from.
+    pub(super) fn route(&self) -> String {
+        self.key("route")
+    }
+
+    /// Annotation of a route: the weights that its back ends had before.
+    pub(super) fn weights(&self) -> String {
+        self.key("weights")
+    }
+
+    /// Annotation of a pod, by what gives out GPUs on its node: their indexes, `0,1`.
+    pub(super) fn gpus(&self) -> String {
+        self.key("gpus")
+    }
+
+    /// Label of a pod: which probe it is of.
+    pub(super) fn probe(&self) -> String {
+        self.key("probe")
+    }
+
+    /// Annotation of an admission policy: the image of the probes, which it lets in besides.
+    pub(super) fn probe_image(&self) -> String {
+        self.key("probe-image")
+    }
+
     /// Taint: some step of ours keeps work from the node.
     pub(super) fn cordon(&self) -> String {
         self.key("cordon")

@@ -22,10 +22,12 @@ mod marks;
 mod nodes;
 mod objects;
 mod parse;
+mod pods;
 mod probes;
 mod render;
 mod settings;
 mod wire;
+mod workloads;
 
 #[cfg(test)]
 mod tests;

@@ -314,7 +314,7 @@ impl KubernetesCluster {
     }
 
     /// The error of a fault; versions are looked up anew once a path is not served any more.
-    fn unserved_now(&self, fault: Fault) -> ActionError {
+    pub(super) fn unserved_now(&self, fault: Fault) -> ActionError {
         if let Fault::Refused(refusal) = &fault
             && refusal.is_unserved()
         {

@@ -149,7 +149,8 @@ fn admission(object: &Value, name: &str, marks: &Marks) -> AdmissionWords {
     };
     let Some(asked) = asked else { return altered() };
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    if contains(spec, &guards::spec(&asked, name, marks)) { asked } else { altered() }
+    let image = annotation(object, &marks.probe_image());
+    if contains(spec, &guards::spec(&asked, name, image, marks)) { asked } else { altered() }
 }
 
 /// Whether `whole` says all that `part` says; servers add defaults.

@@ -1,7 +1,7 @@
 //! Attempts to break a tenant's isolation, as far as an API server alone can be asked.
 //!
-//! Every attempt is a rehearsal (`dryRun=All`) or a review of access: nothing is left behind and nobody is impersonated. What only
-//! running pods could show is answered with `platform.unsupported`, and never with a pass.
+//! Every attempt here is a rehearsal (`dryRun=All`) or a review of access: nothing is left behind and nobody is impersonated. What only
+//! running pods can show is tried in [`pods`](super::pods), where there is an image for them.
 
 use super::{
     answers::Fault,
@@ -44,11 +44,8 @@ impl KubernetesCluster {
             IsolationKind::ForeignCredentials => self.foreign_credentials(cluster, &namespace, until).await,
             IsolationKind::OverQuota => self.over_quota(cluster, &namespace, until).await,
             IsolationKind::ForeignImage => self.foreign_image(cluster, &namespace, until).await,
-            IsolationKind::CrossTenantTraffic => {
-                Err(unsupported(kind, "only running pods can show whether the network lets them through"))
-            }
-            IsolationKind::ForeignPod => {
-                Err(unsupported(kind, "only a scheduler with a pod to place can show where it starts"))
+            IsolationKind::CrossTenantTraffic | IsolationKind::ForeignPod => {
+                self.probe_with_pods(tenant, workspace, kind, stamp).await
             }
             IsolationKind::ForeignKey => Err(unsupported(kind, "keys are probed at the key store")),
         }

@@ -190,7 +190,11 @@ pub(super) fn content(
         Words::People(words) => people(words, &mut content),
         Words::Admission(words) => {
             content.annotate(&marks.asked(), &json!(words));
-            content.spec(guards::spec(words, &at.place.name, marks));
+            let image = target.probe_image.as_deref();
+            if let Some(image) = image {
+                content.annotations.insert(marks.probe_image(), image.into());
+            }
+            content.spec(guards::spec(words, &at.place.name, image, marks));
         }
         Words::Cohort(words) => {
             content.annotate(&marks.quotas(), &json!(words.quotas));

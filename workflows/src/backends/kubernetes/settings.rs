@@ -41,6 +41,15 @@ pub struct KubernetesTarget {
     /// guard is the operator's, nothing is made, and the probe of images wants a refusal by this webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission_webhook: Option<String>,
+    /// The image of the pods by which the network and the placement of pods are probed, pinned by its digest
+    /// (`registry.example/busybox@sha256:…`), with BusyBox's `sh`, `httpd`, `wget`, `timeout` and `seq`. Tenants' admission policies let it in
+    /// besides their own. Default none: these two probes answer `platform.unsupported`, and no onboarding passes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_image: Option<String>,
+    /// The namespace of the platform in which probes play the stranger. Default `tenure-probes`, which the shipped manifest makes. It
+    /// bears no label of a tenant, and no network policy of its own.
+    #[serde(default = "probe_namespace")]
+    pub probe_namespace: String,
 }
 
 impl Default for KubernetesTarget {
@@ -55,12 +64,18 @@ impl Default for KubernetesTarget {
             gpu_resource: gpu_resource(),
             gpu_label: gpu_label(),
             admission_webhook: None,
+            probe_image: None,
+            probe_namespace: probe_namespace(),
         }
     }
 }
 
 fn survey_skips() -> Vec<String> {
     vec!["secrets".to_owned()]
+}
+
+fn probe_namespace() -> String {
+    "tenure-probes".to_owned()
 }
 
 fn manager() -> String {
@@ -114,6 +129,11 @@ pub enum KubernetesTargetError {
         /// Its value.
         value: String,
     },
+    /// An image whose content may change.
+    #[error(
+        "probe_image: {0:?} is not pinned: give it as NAME@sha256:DIGEST, since tenants' policies let it in"
+    )]
+    ProbeImage(String),
     /// No connection can be prepared from it.
     #[error(
         "kubeconfig: no connection can be made with these credentials ({0}); check certificates and keys"
@@ -135,12 +155,24 @@ impl KubernetesTarget {
             let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
             !text.is_empty() && text.len() <= 63 && text.bytes().all(fits)
         };
-        for (field, value) in [("field_manager", &self.field_manager), ("prefix", &self.prefix)] {
+        let names = [
+            ("field_manager", &self.field_manager),
+            ("prefix", &self.prefix),
+            ("probe_namespace", &self.probe_namespace),
+        ];
+        for (field, value) in names {
             if !plain(value) {
                 return Err(KubernetesTargetError::Name { field, value: value.clone() });
             }
         }
-        Ok(())
+        let pinned = |image: &String| {
+            let digest = image.split_once("@sha256:").map(|(_, digest)| digest);
+            digest.is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit()))
+        };
+        match &self.probe_image {
+            Some(image) if !pinned(image) => Err(KubernetesTargetError::ProbeImage(image.clone())),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

@@ -236,7 +236,7 @@ fn a_stuck_namespace_says_what_holds_it() {
 #[test]
 fn a_policy_quotes_what_operators_write() {
     let words = serde_json::from_value(asked()[4].1.clone()).unwrap();
-    let spec = guards::spec(&words, "t-acme--prod", &Marks::new("tenure.dev"));
+    let spec = guards::spec(&words, "t-acme--prod", None, &Marks::new("tenure.dev"));
     let images = spec["validations"][0]["expression"].as_str().unwrap();
 
     assert!(images.contains(r"['registry.example/a\'b']"), "{images}");

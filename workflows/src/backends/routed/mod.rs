@@ -7,7 +7,6 @@ mod slurm;
 mod workloads;
 
 pub use estate::Estates;
-pub use workloads::OutOfReach;
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 

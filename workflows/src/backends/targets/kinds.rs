@@ -56,7 +56,12 @@ pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, Ta
     let cluster = KubernetesCluster::connect(&read(settings)?).await;
     let cluster = cluster.map_err(|e| TargetError::new("", e))?;
     let cluster = Arc::new(cluster.called(name));
-    Ok(Served { kubernetes: Some(cluster.clone()), estate: Some(cluster), ..Served::default() })
+    Ok(Served {
+        kubernetes: Some(cluster.clone()),
+        workloads: Some(cluster.clone()),
+        estate: Some(cluster),
+        ..Served::default()
+    })
 }
 
 #[cfg(not(feature = "kubernetes"))]

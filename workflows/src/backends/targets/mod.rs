@@ -7,7 +7,7 @@ mod kinds;
 
 use super::{
     hooks,
-    routed::{ByPlace, Estates, OutOfReach},
+    routed::{ByPlace, Estates},
 };
 use crate::{
     actuators::{Estate, Kubernetes, Objects, Slurm, Workloads},
@@ -148,10 +148,7 @@ async fn clusters(
             let here = format!("clusters.{name}.{kind}");
             let within = |error: TargetError| error.within(&here);
             let one = match kind.as_str() {
-                "kubernetes" => {
-                    reached = Some(Arc::new(OutOfReach));
-                    kinds::kubernetes(&name, settings).await.map_err(within)?
-                }
+                "kubernetes" => kinds::kubernetes(&name, settings).await.map_err(within)?,
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
                 Cluster::SIMULATED => {
                     kinds::simulated(settings).map_err(within)?;
@@ -169,6 +166,7 @@ async fn clusters(
                     None => drop(left.blind.insert((system, name.clone()))),
                 }
             }
+            // Where both run, it is Slurm's jobs that have the GPUs.
             reached = one.workloads.or(reached);
         }
         workloads.extend(reached.map(|backend| (name.clone(), backend)));

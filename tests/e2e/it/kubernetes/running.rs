@@ -1,0 +1,218 @@
+//! Probes with pods, on a real API server; scheduler, kubelets and network are the stand-in of [`e2e::kubelet`].
+
+use super::{
+    server::{World, differences, world},
+    steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding},
+};
+use e2e::kubelet::{Kubelets, Play};
+use engine::{ActionError, Class};
+use serde_json::{Value, json};
+use std::time::Duration;
+use workflows::{
+    actuators::{IsolationKind::*, *},
+    backends::kubernetes::KubernetesTarget,
+};
+
+const NODE: &str = "probed-node";
+/// A node of nobody's, for pods of the platform.
+const COMMON: &str = "common-node";
+const PROBES: &str = "tenure-probes";
+const IMAGE: &str =
+    "registry.example/busybox@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A tenant with a namespace and a node, and the stand-in at work.
+struct Scene {
+    stage: Stage,
+    tenant: &'static str,
+    kubelets: Kubelets,
+}
+
+impl Scene {
+    async fn new(world: &World, tenant: &'static str) -> Self {
+        let stage =
+            Stage::with(&KubernetesTarget { probe_image: Some(IMAGE.into()), ..world.target() }).await;
+        let (url, token) = world.access();
+        let kubelets = Kubelets::beside(url, token, Play::default());
+        for node in [NODE, COMMON] {
+            world.delete(&format!("/api/v1/nodes/{node}")).await;
+            world.node(node).await;
+        }
+        let owner = Ownership { tenant: Some(tenant.into()), owner_epoch: 1, cordoned: false };
+        stage.on.kubernetes.take_node(CLUSTER, NODE, &owner, &stage.stamp("take", 1)).await.unwrap();
+        let space = &onboarding(tenant, 1)[0];
+        stage.done(space.act.as_ref(), space.step, false).await;
+        // A pod wants the account that a controller makes in a new namespace.
+        let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", namespace(tenant));
+        world.until(|| async { world.get(&account).await.is_some() }).await;
+        Self { stage, tenant, kubelets }
+    }
+
+    async fn probe(&self, kind: IsolationKind, stamp: &Stamp) -> Result<Finding, ActionError> {
+        self.stage.on.kubernetes.probe_isolation(CLUSTER, self.tenant, WORKSPACE, kind, stamp).await
+    }
+
+    /// The circumstances of a call that has as long as it has in earnest.
+    fn stamp(&self, step: &str, epoch: u64) -> Stamp {
+        Stamp { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
+    }
+
+    async fn end(self, world: &World) {
+        let space = &onboarding(self.tenant, 1)[0];
+        self.stage.done(space.undo.as_ref(), space.step, true).await;
+        for node in [NODE, COMMON] {
+            world.delete(&format!("/api/v1/nodes/{node}")).await;
+        }
+    }
+}
+
+async fn pods(world: &World) -> Vec<Value> {
+    world.get("/api/v1/pods").await.unwrap()["items"].as_array().unwrap().clone()
+}
+
+/// A network that keeps apart passes, one that does not fails, and each finding leaves nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "walled").await;
+    let before = world.snapshot().await;
+    let stamp = scene.stamp("traffic", 1);
+
+    let held = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
+    assert!(held.held && held.transcript.contains("0 of 3 attempts got through"), "{held:?}");
+    // Whichever side lets through, it is no wall.
+    for from in [PROBES.to_owned(), namespace("walled")] {
+        scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other || one == from));
+        let open = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
+        assert!(!open.held && open.transcript.contains("3 of 3 attempts got through"), "{open:?}");
+    }
+
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+    scene.end(&world).await;
+}
+
+/// Where what must be let through is not, a refusal proves nothing; nor does a probe whose pods do not run, or a dry run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "unsure").await;
+    let before = world.snapshot().await;
+    let stamp = scene.stamp("unsure", 1);
+
+    for dead in [PROBES.to_owned(), namespace("unsure")] {
+        scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other && one != dead));
+        let error = scene.probe(CrossTenantTraffic, &stamp).await.unwrap_err();
+        assert_eq!((error.code.as_str(), error.class), (codes::PROBE_UNDECIDED, Class::Transient), "{error}");
+        assert!(error.message.contains("does not reach the pod beside it"), "{error}");
+    }
+    scene.kubelets.play(|play| play.reaches = Box::new(|one, other| one == other));
+    scene.kubelets.play(|play| play.places = false);
+    let short = Stamp { deadline: Duration::from_secs(4), ..stamp.clone() };
+    for kind in [CrossTenantTraffic, ForeignPod] {
+        let error = scene.probe(kind, &short).await.unwrap_err();
+        assert_eq!(error.code, codes::PROBE_UNDECIDED, "{error}");
+        assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "{kind:?} leaves nothing");
+    }
+    let dry = scene.probe(CrossTenantTraffic, &stamp.dry()).await.unwrap_err();
+    assert_eq!((dry.code.as_str(), dry.class), (codes::UNSUPPORTED, Class::Permanent));
+    scene.end(&world).await;
+}
+
+/// A stranger's pod stays off the tenant's nodes since the scheduler says that their taint keeps it off; nothing else will do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_pod_on_a_tenants_node_is_found() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "own-nodes").await;
+    let before = world.snapshot().await;
+    let stamp = scene.stamp("foreign", 1);
+
+    let off = scene.probe(ForeignPod, &stamp).await.unwrap();
+    assert!(off.held && off.transcript.contains("tenure.dev/tenant: own-nodes"), "{off:?}");
+    scene.kubelets.play(|play| play.heeds_taints = false);
+    let on = scene.probe(ForeignPod, &stamp).await.unwrap();
+    assert!(!on.held && on.transcript.contains(&format!("was placed on node {NODE}")), "{on:?}");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
+
+    // Without a node of the tenant's neither is placed, which is no evidence.
+    world.delete(&format!("/api/v1/nodes/{NODE}")).await;
+    scene.kubelets.play(|play| play.heeds_taints = true);
+    let short = Stamp { deadline: Duration::from_secs(4), ..stamp };
+    let none = scene.probe(ForeignPod, &short).await.unwrap_err();
+    assert_eq!(none.code, codes::PROBE_UNDECIDED, "{none}");
+    scene.end(&world).await;
+}
+
+/// What a call that was given up left behind is removed by the next of its step, is not read as its finding, and goes with the tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "broken-off").await;
+    let stamp = scene.stamp("traffic", 2);
+    let before = world.snapshot().await;
+    // Given up once all four pods are there and the clients have found that the wall holds.
+    let left = async {
+        loop {
+            let pods = pods(&world).await;
+            if pods.len() == 4 && pods.iter().any(|pod| pod["status"]["phase"] == "Failed") {
+                scene.kubelets.play(|play| play.runs = false);
+                return pods;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let left = tokio::select! {
+        left = left => left,
+        found = scene.probe(CrossTenantTraffic, &stamp) => panic!("it was to be given up: {found:?}"),
+    };
+    let late = scene.probe(CrossTenantTraffic, &scene.stage.stamp("traffic", 1)).await.unwrap_err();
+    assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease touches nothing: {late}");
+
+    // Meanwhile the wall has fallen.
+    scene.kubelets.play(|play| play.reaches = Box::new(|_, _| true));
+    scene.kubelets.play(|play| play.runs = true);
+    let found = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
+    assert!(!found.held, "an old pod was believed: {found:?}");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
+
+    // Nobody comes back: what is left in the platform's namespace goes with the tenant's.
+    let uid = |space: &str| format!("/api/v1/namespaces/{space}");
+    let home = world.get(&uid(&namespace("broken-off"))).await.unwrap()["metadata"]["uid"].clone();
+    let mine = left.iter().find(|pod| pod["metadata"]["namespace"] == PROBES).unwrap();
+    assert_eq!(mine["metadata"]["ownerReferences"][0]["uid"], home);
+    scene.end(&world).await;
+}
+
+/// A pod of the probe's name that another made is left, and the probe says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_somebody_elses_is_never_removed_by_a_probe() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "namesake").await;
+    let stamp = Stamp { deadline: Duration::from_secs(4), ..scene.stage.stamp("traffic", 1) };
+    scene.kubelets.play(|play| play.places = false);
+    let name = async {
+        loop {
+            if let Some(pod) =
+                pods(&world).await.into_iter().find(|pod| pod["metadata"]["namespace"] == PROBES)
+            {
+                return pod["metadata"]["name"].as_str().unwrap().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let (name, ended) = tokio::join!(name, scene.probe(CrossTenantTraffic, &stamp));
+    assert!(ended.is_err());
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
+        "spec": { "containers": [{ "name": "theirs", "image": "registry.example/theirs" }] },
+    });
+    let path = format!("/api/v1/namespaces/{PROBES}/pods");
+    let made = world.post(&path, theirs).await;
+
+    let error = scene.probe(CrossTenantTraffic, &stamp).await.unwrap_err();
+
+    assert_eq!(error.code, codes::OBJECT_FOREIGN, "{error}");
+    let stays = world.get(&format!("{path}/{name}")).await.unwrap();
+    assert_eq!(stays["metadata"]["uid"], made["metadata"]["uid"]);
+    assert!(stays["metadata"]["deletionTimestamp"].is_null());
+    world.delete(&format!("{path}/{name}")).await;
+    scene.end(&world).await;
+}

@@ -1,0 +1,488 @@
+//! Workloads told, evicted and forced on a real API server. Kueue's controller, kubelets and the one for disruption budgets are not
+//! here: what they would write, the tests write.
+
+use super::{
+    server::{World, world},
+    steps::{CLUSTER, Stage, WORKSPACE, namespace},
+};
+use engine::Class;
+use serde_json::{Value, json};
+use workflows::{actuators::*, backends::kubernetes::KubernetesCluster};
+
+const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta1";
+const GATEWAY: &str = "/apis/gateway.networking.k8s.io/v1";
+
+/// A tenant's namespace with workloads in it.
+struct Scene<'a> {
+    world: &'a World,
+    stage: Stage,
+    on: KubernetesCluster,
+    space: String,
+    tenant: &'static str,
+}
+
+impl<'a> Scene<'a> {
+    async fn new(world: &'a World, tenant: &'static str) -> Scene<'a> {
+        let space = namespace(tenant);
+        if world.get(&format!("/api/v1/namespaces/{space}")).await.is_some() {
+            world.delete(&format!("/api/v1/namespaces/{space}")).await;
+        }
+        let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": space } });
+        world.post("/api/v1/namespaces", made).await;
+        let paths = [
+            format!("/api/v1/namespaces/{space}/serviceaccounts/default"),
+            format!("{KUEUE}/workloads"),
+            format!("{GATEWAY}/httproutes"),
+        ];
+        for path in &paths {
+            world.until(|| async { world.get(path).await.is_some() }).await;
+        }
+        let on = KubernetesCluster::connect(&world.target()).await.unwrap();
+        Self { world, stage: Stage::new(world).await, on, space, tenant }
+    }
+
+    fn of(&self, name: &str) -> WorkloadRef {
+        let text = str::to_owned;
+        WorkloadRef {
+            cluster: text(CLUSTER),
+            tenant: text(self.tenant),
+            workspace: text(WORKSPACE),
+            name: text(name),
+        }
+    }
+
+    fn stamp(&self, step: &str, epoch: u64) -> Stamp {
+        self.stage.stamp(step, epoch)
+    }
+
+    async fn seen(&self, name: &str) -> Option<RunningWorkload> {
+        self.on.observe(&self.of(name), &self.stamp("look", 1)).await.unwrap()
+    }
+
+    /// A workload as Kueue keeps it, admitted.
+    async fn queued(&self, name: &str) -> Value {
+        let path = format!("{KUEUE}/namespaces/{}/workloads", self.space);
+        let workload = json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload",
+            "metadata": { "name": name, "annotations": { "theirs.example/x": "stays" } },
+            "spec": { "queueName": "default" },
+        });
+        self.world.post(&path, workload).await;
+        let reserved = json!({ "type": "QuotaReserved", "status": "True" });
+        let status = json!({ "status": { "conditions": [reserved] } });
+        self.world.merge(&format!("{path}/{name}/status"), status).await
+    }
+
+    async fn workload(&self, name: &str) -> Value {
+        self.world.get(&format!("{KUEUE}/namespaces/{}/workloads/{name}", self.space)).await.unwrap()
+    }
+
+    /// A pod on a node, as a kubelet says that it runs.
+    async fn pod(&self, name: &str, node: &str, metadata: Value) -> Value {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": {
+                "nodeName": node,
+                "containers": [{
+                    "name": "main", "image": "registry.example/train",
+                    "resources": { "limits": { "nvidia.com/gpu": "2" } },
+                }],
+            },
+        });
+        pod["metadata"]["name"] = name.into();
+        let path = self.pods();
+        self.world.post(&path, pod).await;
+        let ready = json!({ "type": "Ready", "status": "True" });
+        let status = json!({ "status": { "phase": "Running", "conditions": [ready] } });
+        self.world.merge(&format!("{path}/{name}/status"), status).await
+    }
+
+    fn pods(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", self.space)
+    }
+
+    async fn live(&self, pod: &str) -> Option<Value> {
+        self.world.get(&format!("{}/{pod}", self.pods())).await
+    }
+
+    /// As a kubelet does when the containers have ended.
+    async fn gone(&self, pod: &str) {
+        let path = format!("{}/{pod}?gracePeriodSeconds=0", self.pods());
+        self.world.delete(&path).await;
+    }
+
+    async fn end(self) {
+        let pods = self.world.get(&self.pods()).await.unwrap();
+        for pod in pods["items"].as_array().unwrap() {
+            self.gone(pod["metadata"]["name"].as_str().unwrap()).await;
+        }
+        self.world.delete(&format!("/api/v1/namespaces/{}", self.space)).await;
+    }
+}
+
+fn labelled(name: &str) -> Value {
+    json!({ "labels": { "tenure.dev/workload": name } })
+}
+
+/// A workload is evicted as the one that was seen, once; a namesake made since, a late call and a rehearsal do nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "lent").await;
+    let of = scene.of("train");
+    assert_eq!(scene.seen("train").await, None);
+    scene.queued("train").await;
+    let first = scene.seen("train").await.unwrap();
+    assert!(first.active && first.pods, "what holds quota counts as there: {first:?}");
+    world.delete(&format!("{KUEUE}/namespaces/{}/workloads/train", scene.space)).await;
+    scene.queued("train").await;
+    scene.pod("train-0", "gpu-1", json!({ "annotations": { "kueue.x-k8s.io/workload": "train" } })).await;
+    scene.pod("other-0", "gpu-1", json!({ "annotations": { "kueue.x-k8s.io/workload": "other" } })).await;
+    let second = scene.seen("train").await.unwrap();
+    let evict = scene.stamp("evict", 5);
+
+    let error = scene.on.evict(&of, &first.uid, &evict).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient), "{error}");
+    scene.on.evict(&of, &second.uid, &evict.dry()).await.unwrap();
+    assert_eq!(scene.workload("train").await["spec"]["active"], true);
+
+    scene.on.evict(&of, &second.uid, &evict).await.unwrap();
+    let evicted = scene.workload("train").await;
+    assert_eq!(evicted["spec"], json!({ "active": false, "queueName": "default" }));
+    assert_eq!(evicted["metadata"]["annotations"]["theirs.example/x"], "stays");
+    assert!(
+        scene.live("train-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
+        "pods are Kueue's to end"
+    );
+    scene.on.evict(&of, &second.uid, &evict).await.unwrap();
+    assert_eq!(
+        scene.workload("train").await["metadata"]["resourceVersion"],
+        evicted["metadata"]["resourceVersion"]
+    );
+
+    // As Kueue lets go of the quota once the pods are gone.
+    let seen = scene.seen("train").await.unwrap();
+    assert!(!seen.active && seen.pods, "{seen:?}");
+    scene.gone("train-0").await;
+    assert!(scene.seen("train").await.unwrap().pods, "it holds quota still");
+    let released = json!({ "status": { "conditions": [{ "type": "QuotaReserved", "status": "False" }] } });
+    world.merge(&format!("{KUEUE}/namespaces/{}/workloads/train/status", scene.space), released).await;
+    assert!(!scene.seen("train").await.unwrap().pods);
+
+    scene.on.requeue(&of, &scene.stamp("requeue", 5)).await.unwrap();
+    scene.on.evict(&of, &second.uid, &evict).await.unwrap();
+    assert_eq!(
+        scene.workload("train").await["spec"]["active"],
+        true,
+        "an old eviction that comes again does nothing"
+    );
+    let late = scene.on.evict(&of, &second.uid, &scene.stamp("evict", 4)).await.unwrap_err();
+    assert_eq!(late.code, codes::FENCED);
+    assert_eq!(scene.seen("other").await, None, "a pod alone is none without our label");
+    scene.end().await;
+}
+
+/// Pods that no Kueue queues leave by eviction, one by one by identity; a disruption budget that says no is named, and tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disruption_budget_is_respected_and_named() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "budgeted").await;
+    let of = scene.of("serve");
+    for name in ["serve-0", "serve-1"] {
+        scene.pod(name, "gpu-1", labelled("serve")).await;
+    }
+    scene.pod("neighbour", "gpu-1", labelled("else")).await;
+    let budgets = format!("/apis/policy/v1beta1/namespaces/{}/poddisruptionbudgets", scene.space);
+    let budget = json!({
+        "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": { "name": "keep-one" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "tenure.dev/workload": "serve" } } },
+    });
+    let made = world.post(&budgets, budget).await;
+    // As the controller of disruption budgets counts.
+    let allow = async |n: u64| {
+        let status = json!({ "status": {
+            "disruptionsAllowed": n, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
+            "observedGeneration": made["metadata"]["generation"],
+        } });
+        world.merge(&format!("{budgets}/keep-one/status"), status).await
+    };
+    allow(0).await;
+    let seen = scene.seen("serve").await.unwrap();
+    assert!(seen.active && seen.pods && seen.uid.contains(','), "{seen:?}");
+    let evict = scene.stamp("evict", 1);
+
+    let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (codes::PROTECTED, Class::Transient), "{error}");
+    assert!(error.message.contains("keep-one") && error.message.contains("serve-0"), "{error}");
+    assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+    allow(1).await;
+    scene.on.evict(&of, &seen.uid, &Stamp { dry_run: true, ..scene.stamp("dry", 1) }).await.unwrap();
+    assert!(
+        scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
+        "a dry run evicts nobody"
+    );
+    let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
+    assert!(
+        error.code == codes::PROTECTED && error.message.contains("serve-1"),
+        "one may go, and no more: {error}"
+    );
+    assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_string());
+
+    // A pod that has come meanwhile is not one that was seen.
+    scene.gone("serve-0").await;
+    scene.pod("serve-0", "gpu-1", labelled("serve")).await;
+    allow(2).await;
+    let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient), "{error}");
+    let again = scene.seen("serve").await.unwrap();
+    scene.on.evict(&of, &again.uid, &evict).await.unwrap();
+    let ending = scene.seen("serve").await.unwrap();
+    assert!(!ending.active && ending.pods, "what ends is still there: {ending:?}");
+    scene.gone("serve-0").await;
+    scene.gone("serve-1").await;
+    assert_eq!(scene.seen("serve").await, None);
+    assert!(scene.live("neighbour").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+    scene.end().await;
+}
+
+/// The notice, the question and the drained route go back to what they were; an answer to an earlier question is none to a later one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_borrower_was_told_is_taken_back() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "told").await;
+    let of = scene.of("llm");
+    scene.queued("llm").await;
+    scene.pod("llm-0", "gpu-1", labelled("llm")).await;
+    let (workload, pod) =
+        (format!("{KUEUE}/namespaces/{}/workloads/llm", scene.space), format!("{}/llm-0", scene.pods()));
+    let unrouted = scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain-early", 1)).await.unwrap_err();
+    assert!(
+        unrouted.code == codes::UNSUPPORTED && unrouted.message.contains("tenure.dev/route"),
+        "{unrouted}"
+    );
+    scene.on.tell(&of, &Telling::Weight(100), &scene.stamp("restore-early", 1)).await.unwrap();
+    world
+        .merge(&workload, json!({ "metadata": { "annotations": { "tenure.dev/route": "chat/llm" } } }))
+        .await;
+    let routes = format!("{GATEWAY}/namespaces/{}/httproutes", scene.space);
+    let rules = json!([
+        { "backendRefs": [{ "name": "llm", "port": 80, "weight": 30 }, { "name": "old", "port": 80, "weight": 70 }] },
+        { "matches": [{ "path": { "value": "/v2" } }], "backendRefs": [{ "name": "llm", "port": 80 }] },
+    ]);
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": { "name": "chat" },
+        "spec": { "rules": rules },
+    });
+    let before = world.post(&routes, route).await;
+    let before_told = scene.seen("llm").await.unwrap();
+    assert_eq!(
+        (before_told.weight, before_told.reclaim_at, before_told.checkpointed),
+        (Some(100), None, false)
+    );
+
+    let ends_at = 1_800_000_000_123;
+    scene.on.tell(&of, &Telling::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    assert!(!scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap());
+    let drained = world.get(&format!("{routes}/chat")).await.unwrap();
+    let weights = |route: &Value| -> Vec<u64> {
+        let rules = route["spec"]["rules"].as_array().unwrap();
+        rules
+            .iter()
+            .flat_map(|rule| rule["backendRefs"].as_array().unwrap())
+            .map(|one| one["weight"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(weights(&drained), [0, 70, 0]);
+    let told = scene.seen("llm").await.unwrap();
+    assert_eq!((told.weight, told.reclaim_at, told.checkpointed), (Some(0), Some(ends_at), false));
+    let bears = world.get(&pod).await.unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(bears["tenure.dev/reclaim-at"], "2027-01-15T08:00:00.123Z", "the pod can read it, too");
+    let asked = bears["tenure.dev/checkpoint"].as_str().unwrap().to_owned();
+    let answer = json!({ "metadata": { "annotations": { "tenure.dev/checkpointed": asked } } });
+    world.merge(&pod, answer.clone()).await;
+    assert!(scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap(), "every pod has answered");
+
+    scene.on.tell(&of, &Telling::GoesOn, &scene.stamp("withdraw", 1)).await.unwrap();
+    scene.on.tell(&of, &Telling::Weight(100), &scene.stamp("restore", 1)).await.unwrap();
+    let after = world.get(&format!("{routes}/chat")).await.unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert!(after["metadata"]["annotations"]["tenure.dev/weights"].is_null(), "{after}");
+    assert_eq!(scene.seen("llm").await.unwrap(), before_told);
+    // A late call of the notice does not come back to life.
+    scene.on.tell(&of, &Telling::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    assert_eq!(scene.seen("llm").await.unwrap().reclaim_at, None);
+    // The owner's late answer is to a question that is no more.
+    world.merge(&workload, answer).await;
+    assert!(!scene.on.checkpoint(&of, &scene.stamp("save-again", 1)).await.unwrap());
+    assert!(!scene.seen("llm").await.unwrap().checkpointed);
+    scene.end().await;
+}
+
+/// While a node may still run a pod its record stays; fenced off and silent, what is left goes, and only this workload's.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "stuck").await;
+    let (of, nodes) = (scene.of("hang"), ["hang-1", "hang-2"]);
+    for node in nodes {
+        world.delete(&format!("/api/v1/nodes/{node}")).await;
+        world.node(node).await;
+    }
+    let ready = async |node: &str, status: &str| {
+        let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+        world.merge(&format!("/api/v1/nodes/{node}/status"), status).await
+    };
+    for node in nodes {
+        ready(node, "True").await;
+        scene.pod(&format!("pod-on-{node}"), node, labelled("hang")).await;
+    }
+    scene.pod("neighbour", "hang-1", labelled("else")).await;
+    let uid = scene.seen("hang").await.unwrap().uid;
+    scene.on.evict(&of, &uid, &scene.stamp("evict", 1)).await.unwrap();
+    let fence = json!({ "spec": { "taints": [{ "key": "node.kubernetes.io/out-of-service", "effect": "NoExecute" }] } });
+    let refused = async || {
+        let error = scene.on.force(&of, &uid, &scene.stamp("force", 1)).await.unwrap_err();
+        assert_eq!((error.code.as_str(), error.class), (codes::NODE_ALIVE, Class::Permanent), "{error}");
+        assert!(scene.seen("hang").await.unwrap().pods && scene.live("pod-on-hang-1").await.is_some());
+        error.message
+    };
+
+    refused().await;
+    ready("hang-1", "Unknown").await;
+    refused().await;
+    world.merge("/api/v1/nodes/hang-1", fence.clone()).await;
+    assert!(refused().await.contains("hang-2"), "all of it or nothing");
+    world.merge("/api/v1/nodes/hang-2", fence).await;
+    assert!(refused().await.contains("hang-2"), "a machine that answers is not off, whatever was said of it");
+    ready("hang-2", "False").await;
+    scene.on.force(&of, "somebody-else", &scene.stamp("force", 1)).await.unwrap_err();
+    scene.on.force(&of, &uid, &scene.stamp("force", 1).dry()).await.unwrap();
+    assert!(scene.live("pod-on-hang-1").await.is_some());
+
+    scene.on.force(&of, &uid, &scene.stamp("force", 1)).await.unwrap();
+    assert_eq!(scene.seen("hang").await, None);
+    assert!(scene.live("neighbour").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+    scene.end().await;
+    for node in nodes {
+        world.delete(&format!("/api/v1/nodes/{node}")).await;
+    }
+}
+
+/// Every pod that asks for GPUs of a node is named until it has ended; indexes are said only where they are known.
+#[tokio::test(flavor = "multi_thread")]
+async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
+    let Some(world) = world().await else { return };
+    let scene = Scene::new(&world, "counted").await;
+    world.delete("/api/v1/nodes/gpu-9").await;
+    world.node("gpu-9").await;
+    let has = |n: &str| json!({ "status": { "capacity": { "nvidia.com/gpu": n }, "allocatable": { "nvidia.com/gpu": n } } });
+    world.merge("/api/v1/nodes/gpu-9/status", has("4")).await;
+    let clients = async || {
+        let on = scene.on.clients(CLUSTER, "gpu-9", &[0].into(), &scene.stamp("look", 1)).await;
+        on.unwrap()
+    };
+    assert_eq!(clients().await, [""; 0]);
+    scene.pod("half", "gpu-9", labelled("train")).await;
+    scene.pod("elsewhere", "gpu-8", labelled("other")).await;
+    assert_eq!(scene.seen("train").await.unwrap().gpus, GpuSet::from([("gpu-9".into(), [].into())]));
+    scene.pod("whole", "gpu-9", labelled("train")).await;
+    assert_eq!(
+        scene.seen("train").await.unwrap().gpus,
+        GpuSet::from([("gpu-9".into(), [0, 1, 2, 3].into())])
+    );
+    let said = json!({ "metadata": { "annotations": { "tenure.dev/gpus": "3,5" } } });
+    world.merge(&format!("{}/elsewhere", scene.pods()), said).await;
+    assert_eq!(scene.seen("other").await.unwrap().gpus, GpuSet::from([("gpu-8".into(), [3, 5].into())]));
+
+    let held = ["half", "whole"].map(|name| format!("{}/{name}", scene.space));
+    assert_eq!(clients().await, held);
+    let uid = scene.seen("train").await.unwrap().uid;
+    scene.on.evict(&scene.of("train"), &uid, &scene.stamp("evict", 1)).await.unwrap();
+    assert_eq!(clients().await, held, "what ends holds what it held");
+    scene.gone("half").await;
+    world.merge(&format!("{}/whole/status", scene.pods()), json!({ "status": { "phase": "Failed" } })).await;
+    assert_eq!(clients().await, [""; 0]);
+    let scrub =
+        scene.on.scrub(CLUSTER, "gpu-9", &[0].into(), ScrubLevel::Verified, &scene.stamp("scrub", 1)).await;
+    assert_eq!(scrub.unwrap_err().code, codes::UNSUPPORTED);
+    scene.end().await;
+    world.delete("/api/v1/nodes/gpu-9").await;
+}
+
+/// Each right of the shipped role for workloads is used: without it a call is denied, and the refusal names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_right_on_workloads_is_needed_and_missed_by_name() {
+    const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-workloads";
+    const PROBES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-probes";
+    let Some(world) = world().await else { return };
+    let rules = world.get(ROLE).await.unwrap()["rules"].clone();
+    let rights: Vec<(String, String)> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|rule| {
+            let resource = rule["resources"][0].as_str().unwrap().to_owned();
+            let verbs = rule["verbs"].as_array().unwrap().clone();
+            verbs.into_iter().map(move |verb| (resource.clone(), verb.as_str().unwrap().to_owned()))
+        })
+        .collect();
+    assert_eq!(rights.len(), 9);
+    // The role of the probes gives some of them, too.
+    let probes = world.get(PROBES).await.unwrap()["rules"].clone();
+    world.merge(PROBES, json!({ "rules": [] })).await;
+    let scene = Scene::new(&world, "rights").await;
+    world.delete("/api/v1/nodes/off").await;
+    world.node("off").await;
+    let off = json!({ "spec": { "taints": [{ "key": "node.kubernetes.io/out-of-service", "effect": "NoExecute" }] } });
+    world.merge("/api/v1/nodes/off", off).await;
+    let routes = format!("{GATEWAY}/namespaces/{}/httproutes", scene.space);
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": { "name": "chat" },
+        "spec": { "rules": [{ "backendRefs": [{ "name": "llm", "weight": 2 }] }] },
+    });
+    world.post(&routes, route).await;
+    scene.queued("kueued").await;
+    let routed = json!({ "metadata": { "annotations": { "tenure.dev/route": "chat/llm" } } });
+    world.merge(&format!("{KUEUE}/namespaces/{}/workloads/kueued", scene.space), routed).await;
+
+    for (n, (resource, verb)) in rights.into_iter().enumerate() {
+        let mut left = rules.clone();
+        for rule in left.as_array_mut().unwrap() {
+            if rule["resources"][0] == resource.as_str() {
+                rule["verbs"].as_array_mut().unwrap().retain(|one| *one != verb.as_str());
+            }
+        }
+        left.as_array_mut().unwrap().retain(|rule| !rule["verbs"].as_array().unwrap().is_empty());
+        let pod = format!("bare-{n}");
+        scene.pod(&pod, "off", labelled("bare")).await;
+        let uid = scene.seen("bare").await.unwrap().uid;
+        world.merge(ROLE, json!({ "rules": left })).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+
+        let stamp = |step: &str| scene.stamp(&format!("{step}-{n}"), 1);
+        let (bare, kueued) = (scene.of("bare"), scene.of("kueued"));
+        let answers = [
+            scene.on.tell(&kueued, &Telling::Weight(0), &stamp("drain")).await,
+            scene.on.tell(&kueued, &Telling::EndsAt(1), &stamp("notify")).await,
+            scene.on.evict(&bare, &uid, &stamp("evict")).await,
+            scene.on.force(&bare, &uid, &stamp("force")).await,
+        ];
+        let denied: Vec<String> = answers
+            .into_iter()
+            .filter_map(Result::err)
+            .filter(|error| error.code == codes::DENIED)
+            .map(|error| error.message)
+            .collect();
+        let missed = format!("cannot {verb} resource \"{resource}\"");
+        assert!(denied.iter().any(|said| said.contains(&missed)), "{verb} {resource}: {denied:?}");
+        world.merge(ROLE, json!({ "rules": rules })).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        scene.on.tell(&kueued, &Telling::Weight(100), &stamp("restore")).await.unwrap();
+        scene.gone(&pod).await;
+    }
+    world.merge(PROBES, json!({ "rules": probes })).await;
+    scene.end().await;
+    world.delete("/api/v1/nodes/off").await;
+}
