@@ -6,6 +6,7 @@ use crate::kubernetes::{
     server::{Snapshot, World, differences, world},
     webhook::{NAME, Webhook},
 };
+use e2e::kubelet::{Kubelets, Play};
 use serde_json::{Value, json};
 use std::{env, fs};
 
@@ -16,7 +17,10 @@ async fn house(world: &World, tenancy: &str) -> House {
     for node in NODES {
         world.node(node).await;
     }
-    let target = json!({ "kubeconfig": world.kubeconfig("tenure"), "admission_webhook": NAME });
+    let target = json!({
+        "kubeconfig": world.kubeconfig("tenure"), "verifier_kubeconfig": world.kubeconfig("verifier"),
+        "admission_webhook": NAME, "probe_image": format!("registry.example/probe@sha256:{:064}", 0),
+    });
     let targets = json!({ "clusters": { "west": { "kubernetes": target } } });
     let sites = format!(
         "regions: [{{id: eu, jurisdiction: eu}}]\n\
@@ -55,14 +59,13 @@ async fn a_tenant_whose_gpus_are_sliced_comes_grows_and_leaves() {
 async fn life(isolation: &str, tenancy: &str) {
     let Some(world) = world().await else { return };
     let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
+    let (url, token) = world.access();
+    let kubelets = Kubelets::beside(url, token, Play::default());
     let house = house(&world, tenancy).await;
     let before = world.snapshot().await;
 
     house.done("/v1/tenants", wish(isolation)).await;
-    let made = differences(&before, &world.snapshot().await);
-    let objects = world.snapshot().await;
-    golden(&format!("{isolation}.json"), &before, &objects);
-    assert!(!made.is_empty());
+    golden(&format!("{isolation}.json"), &before, &world.snapshot().await);
 
     let more = json!({ "tenant": "acme", "workspace": "research", "resource": "gpu/H100", "by": 2, "reason": "grows" });
     house.done("/v1/quota-requests", more).await;
@@ -74,7 +77,7 @@ async fn life(isolation: &str, tenancy: &str) {
     house.leaves(leave).await;
 
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "nothing is left");
-    drop(kueue);
+    drop((kueue, kubelets));
     webhook.end().await;
 }
 
