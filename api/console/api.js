@@ -8,7 +8,11 @@ let token = read();
 export let me = null;
 
 function read() {
-  try { return sessionStorage.getItem(TOKEN) ?? ''; } catch { return ''; }
+  try {
+    return sessionStorage.getItem(TOKEN) ?? '';
+  } catch {
+    return '';
+  }
 }
 
 export function hasToken() {
@@ -23,7 +27,11 @@ export function onSignedOut(then) {
 export function forget() {
   token = '';
   me = null;
-  try { sessionStorage.removeItem(TOKEN); } catch { /* nothing was kept */ }
+  try {
+    sessionStorage.removeItem(TOKEN);
+  } catch {
+    /* nothing was kept */
+  }
 }
 
 /** Signs in: keeps the token in this tab alone once the server has taken it. */
@@ -36,7 +44,11 @@ export async function signIn(candidate) {
     token = before;
     throw problem;
   }
-  try { sessionStorage.setItem(TOKEN, token); } catch { /* then until the page is left */ }
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    /* then until the page is left */
+  }
 }
 
 export async function whoAmI() {
@@ -77,7 +89,11 @@ const UNREACHED = {
 async function problemOf(answer) {
   const text = await answer.text();
   let body;
-  try { body = JSON.parse(text); } catch { body = { title: `The server answered ${answer.status}`, detail: text.slice(0, 500) }; }
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = { title: `The server answered ${answer.status}`, detail: text.slice(0, 500) };
+  }
   return new Problem(answer.status, body, answer.headers.get('x-request-id'));
 }
 

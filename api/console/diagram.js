@@ -48,13 +48,24 @@ function edgeShape({ pair, points, back }, travelled) {
   const said = pair.edges.map((edge) => edge.text).join(' / ');
   const shown = ends(points, back);
   // What leads on as a rule needs no words; the whole text is in the tool tip and in the list.
-  const [first, ...others] = pair.edges.map((edge) => edge.label).filter((text) => text !== 'done').map((text) => text.replace(/^signal /, ''));
+  const [first, ...others] = pair.edges
+    .map((edge) => edge.label)
+    .filter((text) => text !== 'done')
+    .map((text) => text.replace(/^signal /, ''));
   const label = first && (others.length ? `${first} / …` : first);
   const near = shown[1];
-  return s(`g.edge${taken ? '.taken' : ''}${back ? '.back' : ''}`, {},
+  return s(
+    `g.edge${taken ? '.taken' : ''}${back ? '.back' : ''}`,
+    {},
     s('path', { d: curve(shown), 'marker-end': `url(#${taken ? 'taken' : 'way'})` }),
-    label && s('text', { x: (shown[0].x + 2 * near.x) / 3, y: shown[0].y + (near.y - shown[0].y) * 0.62, 'text-anchor': 'middle' }, label.length > 24 ? `${label.slice(0, 23)}…` : label),
-    s('title', {}, `${pair.from} → ${pair.to}: ${said}${taken ? ' (taken)' : ''}`));
+    label &&
+      s(
+        'text',
+        { x: (shown[0].x + 2 * near.x) / 3, y: shown[0].y + (near.y - shown[0].y) * 0.62, 'text-anchor': 'middle' },
+        label.length > 24 ? `${label.slice(0, 23)}…` : label,
+      ),
+    s('title', {}, `${pair.from} → ${pair.to}: ${said}${taken ? ' (taken)' : ''}`),
+  );
 }
 
 function outline(state, { x, y, width }) {
@@ -62,7 +73,14 @@ function outline(state, { x, y, width }) {
   if (state.kind === 'choose' || state.kind === 'approval') {
     const cut = state.kind === 'choose' ? 12 : 7;
     const [right, bottom] = [left + width, top + TALL];
-    const corner = [[left + cut, top], [right - cut, top], [right, y], [right - cut, bottom], [left + cut, bottom], [left, y]];
+    const corner = [
+      [left + cut, top],
+      [right - cut, top],
+      [right, y],
+      [right - cut, bottom],
+      [left + cut, bottom],
+      [left, y],
+    ];
     return s('polygon.box', { points: corner.map((point) => point.join(',')).join(' ') });
   }
   const round = state.kind === 'wait' ? TALL / 2 : state.kind === 'end' ? 2 : 6;
@@ -72,19 +90,45 @@ function outline(state, { x, y, width }) {
 function stateShape(state, at, seen) {
   const fate = seen.fates.get(state.name);
   const isCurrent = state.name === seen.current;
-  const kind = [state.kind, state.forward_only && 'pivot', isCurrent && 'current', isCurrent && seen.tone, !isCurrent && seen.visited.has(state.name) && 'visited', fate && `fate-${fate.fate}`];
+  const kind = [
+    state.kind,
+    state.forward_only && 'pivot',
+    isCurrent && 'current',
+    isCurrent && seen.tone,
+    !isCurrent && seen.visited.has(state.name) && 'visited',
+    fate && `fate-${fate.fate}`,
+  ];
   const about = [
-    state.name, `${state.kind}${state.forward_only ? ', no way back from here' : ''}`,
-    state.actions.length && `does: ${state.actions.join(', ')}`, state.undos.length && `undone by: ${state.undos.join(', ')}`,
+    state.name,
+    `${state.kind}${state.forward_only ? ', no way back from here' : ''}`,
+    state.actions.length && `does: ${state.actions.join(', ')}`,
+    state.undos.length && `undone by: ${state.undos.join(', ')}`,
     fate && `${fate.count > 1 ? `${fate.count} × ` : ''}${FATES[fate.fate]}`,
-  ].filter(Boolean).join('\n');
+  ]
+    .filter(Boolean)
+    .join('\n');
   const sign = SIGNS[state.kind];
-  return s(`g.state-shape.${kind.filter(Boolean).join('.')}`, {},
+  return s(
+    `g.state-shape.${kind.filter(Boolean).join('.')}`,
+    {},
     outline(state, at),
-    state.forward_only && s('line.floor', { x1: at.x - at.width / 2 + 6, x2: at.x + at.width / 2 - 6, y1: at.y + TALL / 2 + 3, y2: at.y + TALL / 2 + 3 }),
+    state.forward_only &&
+      s('line.floor', {
+        x1: at.x - at.width / 2 + 6,
+        x2: at.x + at.width / 2 - 6,
+        y1: at.y + TALL / 2 + 3,
+        y2: at.y + TALL / 2 + 3,
+      }),
     s('text', { x: at.x, y: at.y + 4, 'text-anchor': 'middle' }, sign && s('tspan.sign', {}, `${sign} `), state.name),
-    fate && fate.fate !== 'done' && s('text.fate', { x: at.x + at.width / 2 + 4, y: at.y + 4 }, fate.fate === 'undone' ? '↩' : fate.fate === 'failed' ? '✗' : fate.fate === 'kept' ? '⚑' : '…'),
-    s('title', {}, about));
+    fate &&
+      fate.fate !== 'done' &&
+      s(
+        'text.fate',
+        { x: at.x + at.width / 2 + 4, y: at.y + 4 },
+        fate.fate === 'undone' ? '↩' : fate.fate === 'failed' ? '✗' : fate.fate === 'kept' ? '⚑' : '…',
+      ),
+    s('title', {}, about),
+  );
 }
 
 /** What a trail says of each state: the worst of what became of its work. */
@@ -113,7 +157,11 @@ export function travelled(journal) {
 }
 
 function arrow(id) {
-  return s('marker', { id, viewBox: '0 0 8 8', refX: 5, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' }, s('path', { d: 'M0,0.6 L7,4 L0,7.4 z', class: `head-${id}` }));
+  return s(
+    'marker',
+    { id, viewBox: '0 0 8 8', refX: 5, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' },
+    s('path', { d: 'M0,0.6 L7,4 L0,7.4 z', class: `head-${id}` }),
+  );
 }
 
 /**
@@ -128,32 +176,86 @@ export function picture(diagram, { current = null, journal = [], trail = [], pha
   const draw = (whole) => {
     const { states, edges } = part(diagram, seen, whole);
     const at = arrange(states, edges, diagram.initial, widthOf);
-    const about = current ? `${diagram.workflow}: stands in ${current}; ${visited.size} of ${diagram.states.length} states were visited` : `${diagram.workflow}: ${diagram.states.length} states`;
-    show(frame, s('svg.machine', { viewBox: `0 0 ${at.width.toFixed(0)} ${at.height}`, width: at.width.toFixed(0), height: at.height, role: 'img', 'aria-label': about, key: String(whole) },
-      s('defs', {}, arrow('way'), arrow('taken')),
-      at.paths.map((path) => edgeShape(path, ways)),
-      states.map((state) => stateShape(state, at.nodes.get(state.name), seen))));
+    const about = current
+      ? `${diagram.workflow}: stands in ${current}; ${visited.size} of ${diagram.states.length} states were visited`
+      : `${diagram.workflow}: ${diagram.states.length} states`;
+    show(
+      frame,
+      s(
+        'svg.machine',
+        {
+          viewBox: `0 0 ${at.width.toFixed(0)} ${at.height}`,
+          width: at.width.toFixed(0),
+          height: at.height,
+          role: 'img',
+          'aria-label': about,
+          key: String(whole),
+        },
+        s('defs', {}, arrow('way'), arrow('taken')),
+        at.paths.map((path) => edgeShape(path, ways)),
+        states.map((state) => stateShape(state, at.nodes.get(state.name), seen)),
+      ),
+    );
     const lit = at.nodes.get(current);
-    if (lit) requestAnimationFrame(() => frame.scrollTo({ left: lit.x - frame.clientWidth / 2, top: lit.y - frame.clientHeight / 2 }));
+    if (lit)
+      requestAnimationFrame(() =>
+        frame.scrollTo({ left: lit.x - frame.clientWidth / 2, top: lit.y - frame.clientHeight / 2 }),
+      );
   };
-  const choices = visited.size > 0 && h('div.choices', { role: 'group', 'aria-label': 'How much is drawn' }, ['whole machine', 'so far, and next'].map((label, i) =>
-    h('button', { type: 'button', 'aria-pressed': String(i === 0), onclick: (event) => {
-      for (const other of event.currentTarget.parentNode.children) other.setAttribute('aria-pressed', String(other === event.currentTarget));
-      draw(i === 0);
-    } }, label)));
+  const choices =
+    visited.size > 0 &&
+    h(
+      'div.choices',
+      { role: 'group', 'aria-label': 'How much is drawn' },
+      ['whole machine', 'so far, and next'].map((label, i) =>
+        h(
+          'button',
+          {
+            type: 'button',
+            'aria-pressed': String(i === 0),
+            onclick: (event) => {
+              for (const other of event.currentTarget.parentNode.children)
+                other.setAttribute('aria-pressed', String(other === event.currentTarget));
+              draw(i === 0);
+            },
+          },
+          label,
+        ),
+      ),
+    );
   draw(true);
   return h('div.picture', choices, frame, legend(visited.size > 0));
 }
 
 function legend(withRun) {
   const key = (kind, text) => h('span', h(`i.key.${kind}`, { 'aria-hidden': 'true' }), text);
-  return h('p.legend', withRun && [key('current', 'stands here'), key('visited', 'has been here'), key('taken', 'way taken')],
-    h('span', '☑ people decide'), h('span', '◔ waits'), h('span', '◇ chooses'), h('span', '■ end'), key('pivot', 'no way back'), withRun && h('span', '↩ undone'));
+  return h(
+    'p.legend',
+    withRun && [key('current', 'stands here'), key('visited', 'has been here'), key('taken', 'way taken')],
+    h('span', '☑ people decide'),
+    h('span', '◔ waits'),
+    h('span', '◇ chooses'),
+    h('span', '■ end'),
+    key('pivot', 'no way back'),
+    withRun && h('span', '↩ undone'),
+  );
 }
 
 /** The states of a machine as a list, for those who do not see pictures. */
 export function listed(diagram, current) {
-  return h('ol.states', diagram.states.map((state) => h('li', { 'aria-current': state.name === current ? 'step' : undefined },
-    h('b', state.name), ` (${words(state.kind)}${state.forward_only ? ', no way back' : ''}) `,
-    diagram.edges.filter((edge) => edge.from === state.name).map((edge) => `→ ${edge.to} when ${edge.text}`).join('; '))));
+  return h(
+    'ol.states',
+    diagram.states.map((state) =>
+      h(
+        'li',
+        { 'aria-current': state.name === current ? 'step' : undefined },
+        h('b', state.name),
+        ` (${words(state.kind)}${state.forward_only ? ', no way back' : ''}) `,
+        diagram.edges
+          .filter((edge) => edge.from === state.name)
+          .map((edge) => `→ ${edge.to} when ${edge.text}`)
+          .join('; '),
+      ),
+    ),
+  );
 }

@@ -28,9 +28,12 @@ function make(node, classes, attributes, children) {
     else if (name === 'after') node.__after = value;
     else if (name === 'vars') for (const [property, to] of Object.entries(value)) node.style.setProperty(property, to);
     else if (name.startsWith('on') && typeof value === 'function') listen(node, name.slice(2), value);
-    else if (name === 'class') node.setAttribute('class', [node.getAttribute('class'), value].filter(Boolean).join(' '));
-    else if (name === 'value') { node.value = value; node.setAttribute('value', value); }
-    else if (name === 'href' && !LINKS.test(String(value))) continue;
+    else if (name === 'class')
+      node.setAttribute('class', [node.getAttribute('class'), value].filter(Boolean).join(' '));
+    else if (name === 'value') {
+      node.value = value;
+      node.setAttribute('value', value);
+    } else if (name === 'href' && !LINKS.test(String(value))) continue;
     else node.setAttribute(name, value === true ? '' : String(value));
   }
   put(node, children);
@@ -125,6 +128,9 @@ function morph(old, fresh) {
 export function settle(root) {
   for (const node of root.querySelectorAll('*')) {
     const after = node.__after;
-    if (after) { node.__after = undefined; after(node); }
+    if (after) {
+      node.__after = undefined;
+      after(node);
+    }
   }
 }

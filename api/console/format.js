@@ -2,7 +2,12 @@
 
 import { h } from './dom.js';
 
-const STEPS = [[60, 1, 's'], [3600, 60, 'min'], [86400, 3600, 'h'], [Infinity, 86400, 'd']];
+const STEPS = [
+  [60, 1, 's'],
+  [3600, 60, 'min'],
+  [86400, 3600, 'h'],
+  [Infinity, 86400, 'd'],
+];
 
 /** A span of seconds in one unit, or two where the first is small: `42 s`, `1 h 5 min`, `12 d`. */
 export function span(seconds) {
@@ -40,7 +45,9 @@ export function time(at, { none = '–' } = {}) {
 export function clock(at) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();
-  const text = today ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+  const text = today
+    ? date.toLocaleTimeString()
+    : date.toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' });
   return h('time', { datetime: at, title: exact(at) }, text);
 }
 
@@ -56,7 +63,10 @@ export function tick() {
 /** `CreatingNamespaces` as `creating namespaces`, `past_pivot_failure` as `past pivot failure`. */
 export function words(name) {
   if (/[/.]/.test(String(name))) return String(name);
-  return String(name ?? '').replace(/([a-z0-9])([A-Z])/g, '$1 $2').replace(/_/g, ' ').toLowerCase();
+  return String(name ?? '')
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .replace(/_/g, ' ')
+    .toLowerCase();
 }
 
 /** A number with separators between thousands. */
@@ -67,7 +77,10 @@ export function number(value, digits = 0) {
 /** Bytes in the unit that suits: `1.3 GiB`. */
 export function bytes(value) {
   let [rest, unit] = [Number(value), 0];
-  while (rest >= 1024 && unit < 4) { rest /= 1024; unit += 1; }
+  while (rest >= 1024 && unit < 4) {
+    rest /= 1024;
+    unit += 1;
+  }
   return `${number(rest, rest < 10 ? 1 : 0)} ${['B', 'KiB', 'MiB', 'GiB', 'TiB'][unit]}`;
 }
 

@@ -2,7 +2,19 @@
 
 import { h } from './dom.js';
 
-const STATES = ['free', 'in_service', 'provisioning', 'claimed', 'draining', 'cleaning', 'quarantined', 'validating', 'discovered', 'maintenance', 'retired'];
+const STATES = [
+  'free',
+  'in_service',
+  'provisioning',
+  'claimed',
+  'draining',
+  'cleaning',
+  'quarantined',
+  'validating',
+  'discovered',
+  'maintenance',
+  'retired',
+];
 const GPU = ['empty', 'used', 'lent', 'recalled'];
 
 /** Colours that are told apart by those who do not see red and green alike, after Okabe and Ito; light and dark. */
@@ -12,14 +24,43 @@ const PALETTE = {
 };
 const GREY = { light: '#d3d9e2', dark: '#3a424f' };
 const BY_STATE = {
-  light: { free: '#d3d9e2', in_service: '#2a6fb0', provisioning: '#c99000', claimed: '#e0b95a', draining: '#a8457c', cleaning: '#7c4fb0', quarantined: '#b3261e', validating: '#2f7f8f', discovered: '#aab4c2', maintenance: '#8a6d00', retired: '#7b8494' },
-  dark: { free: '#3a424f', in_service: '#74b3ea', provisioning: '#f0c060', claimed: '#8d7434', draining: '#e392bd', cleaning: '#c29bee', quarantined: '#ff8d84', validating: '#7fd0dd', discovered: '#5a6575', maintenance: '#d8c25a', retired: '#7b8494' },
+  light: {
+    free: '#d3d9e2',
+    in_service: '#2a6fb0',
+    provisioning: '#c99000',
+    claimed: '#e0b95a',
+    draining: '#a8457c',
+    cleaning: '#7c4fb0',
+    quarantined: '#b3261e',
+    validating: '#2f7f8f',
+    discovered: '#aab4c2',
+    maintenance: '#8a6d00',
+    retired: '#7b8494',
+  },
+  dark: {
+    free: '#3a424f',
+    in_service: '#74b3ea',
+    provisioning: '#f0c060',
+    claimed: '#8d7434',
+    draining: '#e392bd',
+    cleaning: '#c29bee',
+    quarantined: '#ff8d84',
+    validating: '#7fd0dd',
+    discovered: '#5a6575',
+    maintenance: '#d8c25a',
+    retired: '#7b8494',
+  },
 };
 const BY_USE = {
   light: { empty: '#d3d9e2', used: '#2a6fb0', lent: '#c25f00', recalled: '#b3261e' },
   dark: { empty: '#3a424f', used: '#74b3ea', lent: '#f0a05a', recalled: '#ff8d84' },
 };
-export const LABELS = { empty: 'no workload', used: 'inside its own quota', lent: 'on borrowed GPUs', recalled: 'called back' };
+export const LABELS = {
+  empty: 'no workload',
+  used: 'inside its own quota',
+  lent: 'on borrowed GPUs',
+  recalled: 'called back',
+};
 
 const theme = () => (getComputedStyle(document.documentElement).colorScheme.includes('dark') ? 'dark' : 'light');
 
@@ -34,14 +75,23 @@ export function colouring(by, nodes) {
   const now = theme();
   if (by === 'state') {
     const there = STATES.filter((state) => nodes.some((node) => node.state === state));
-    return { colour: (node) => BY_STATE[now][node.state] ?? GREY[now], legend: there.map((state) => [state.replace(/_/g, ' '), BY_STATE[now][state]]) };
+    return {
+      colour: (node) => BY_STATE[now][node.state] ?? GREY[now],
+      legend: there.map((state) => [state.replace(/_/g, ' '), BY_STATE[now][state]]),
+    };
   }
   if (by === 'use') {
-    return { colour: (node, gpu) => BY_USE[now][node.use?.[gpu] ?? 'empty'], legend: GPU.map((use) => [LABELS[use], BY_USE[now][use]]) };
+    return {
+      colour: (node, gpu) => BY_USE[now][node.use?.[gpu] ?? 'empty'],
+      legend: GPU.map((use) => [LABELS[use], BY_USE[now][use]]),
+    };
   }
   const owners = [...new Set(nodes.map((node) => node.owner).filter(Boolean))].sort();
   const colours = paletteOf(owners);
-  return { colour: (node) => colours.get(node.owner) ?? GREY[now], legend: [['nobody', GREY[now]], ...[...colours].slice(0, 30)] };
+  return {
+    colour: (node) => colours.get(node.owner) ?? GREY[now],
+    legend: [['nobody', GREY[now]], ...[...colours].slice(0, 30)],
+  };
 }
 
 /** Where each node is on a map so wide. */
@@ -60,7 +110,12 @@ function geometry(nodes, width) {
  * opened.
  */
 export function heatmap({ told, chosen }) {
-  const canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': 'Map of the nodes. Arrow keys move, Enter opens.', 'aria-describedby': 'node-told' });
+  const canvas = h('canvas', {
+    tabindex: '0',
+    role: 'application',
+    'aria-label': 'Map of the nodes. Arrow keys move, Enter opens.',
+    'aria-describedby': 'node-told',
+  });
   const box = h('div.heat', canvas);
   let [nodes, by, shape, at, colours] = [[], 'owner', null, -1, null];
 
@@ -92,7 +147,12 @@ export function heatmap({ told, chosen }) {
     if (at >= 0 && at < nodes.length) {
       pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--text');
       pen.lineWidth = 2;
-      pen.strokeRect((at % across) * column + 0.5, Math.floor(at / across) * row + 2, cell + 3, nodes[at].gpu.count * (cell + gap) + 3);
+      pen.strokeRect(
+        (at % across) * column + 0.5,
+        Math.floor(at / across) * row + 2,
+        cell + 3,
+        nodes[at].gpu.count * (cell + gap) + 3,
+      );
     }
   }
 
@@ -114,19 +174,35 @@ export function heatmap({ told, chosen }) {
   canvas.addEventListener('pointermove', (event) => {
     if (!shape) return;
     const { left, top } = canvas.getBoundingClientRect();
-    const [x, y] = [Math.floor((event.clientX - left - 2) / shape.column), Math.floor((event.clientY - top - 4) / shape.row)];
+    const [x, y] = [
+      Math.floor((event.clientX - left - 2) / shape.column),
+      Math.floor((event.clientY - top - 4) / shape.row),
+    ];
     const found = y * shape.across + x;
     if (x >= 0 && x < shape.across && y >= 0 && found < nodes.length) move(found);
   });
-  canvas.addEventListener('click', () => { if (nodes[at]) chosen(nodes[at]); });
+  canvas.addEventListener('click', () => {
+    if (nodes[at]) chosen(nodes[at]);
+  });
   canvas.addEventListener('keydown', (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: shape?.across, ArrowUp: -(shape?.across ?? 0), Home: -nodes.length, End: nodes.length }[event.key];
+    const step = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: shape?.across,
+      ArrowUp: -(shape?.across ?? 0),
+      Home: -nodes.length,
+      End: nodes.length,
+    }[event.key];
     if (step) move(at < 0 ? 0 : at + step, event);
     else if (event.key === 'Enter' && nodes[at]) chosen(nodes[at]);
   });
-  const watcher = new ResizeObserver(() => { if (nodes.length && canvas.isConnected) measure(); });
+  const watcher = new ResizeObserver(() => {
+    if (nodes.length && canvas.isConnected) measure();
+  });
   watcher.observe(box);
-  addEventListener('theme', () => { if (canvas.isConnected && nodes.length) box.update(nodes, by); });
+  addEventListener('theme', () => {
+    if (canvas.isConnected && nodes.length) box.update(nodes, by);
+  });
 
   box.update = (fresh, how) => {
     const began = performance.now();

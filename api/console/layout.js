@@ -88,9 +88,12 @@ function rowsOf(states, pairs, back, layer, widthOf) {
   }
   const chains = pairs.map((pair) => {
     const isBack = back.has(pair);
-    const [first, last] = isBack ? [items.get(pair.to), items.get(pair.from)] : [items.get(pair.from), items.get(pair.to)];
+    const [first, last] = isBack
+      ? [items.get(pair.to), items.get(pair.from)]
+      : [items.get(pair.from), items.get(pair.to)];
     const chain = [first];
-    for (let row = first.row + 1; row < last.row; row += 1) chain.push(put(row, { width: 8, row, up: [], down: [], x: 0 }));
+    for (let row = first.row + 1; row < last.row; row += 1)
+      chain.push(put(row, { width: 8, row, up: [], down: [], x: 0 }));
     chain.push(last);
     for (let i = 1; i < chain.length; i += 1) {
       chain[i - 1].down.push(chain[i]);
@@ -106,7 +109,12 @@ const mean = (items, value) => items.reduce((sum, item) => sum + value(item), 0)
 
 /** Orders each row by where its neighbours are, from above and from below in turn; keeps the order with the fewest crossings. */
 function order(rows) {
-  const number = () => rows.forEach((row) => row.forEach((item, at) => { item.at = at; }));
+  const number = () =>
+    rows.forEach((row) =>
+      row.forEach((item, at) => {
+        item.at = at;
+      }),
+    );
   number();
   let best = rows.map((row) => [...row]);
   let fewest = crossings(rows);
@@ -116,7 +124,9 @@ function order(rows) {
     for (const row of downwards ? rows : [...rows].reverse()) {
       for (const item of row) item.wish = item[side].length ? mean(item[side], (other) => other.at) : item.at;
       row.sort((a, b) => a.wish - b.wish || a.at - b.at);
-      row.forEach((item, at) => { item.at = at; });
+      row.forEach((item, at) => {
+        item.at = at;
+      });
     }
     const now = crossings(rows);
     if (now < fewest) {
@@ -124,7 +134,9 @@ function order(rows) {
       best = rows.map((row) => [...row]);
     }
   }
-  best.forEach((row, at) => { rows[at].splice(0, row.length, ...row); });
+  best.forEach((row, at) => {
+    rows[at].splice(0, row.length, ...row);
+  });
   number();
 }
 
@@ -145,7 +157,10 @@ function crossings(rows) {
 function place(rows) {
   for (const row of rows) {
     let x = 0;
-    for (const item of row) { item.x = x + item.width / 2; x += item.width + GAP; }
+    for (const item of row) {
+      item.x = x + item.width / 2;
+      x += item.width + GAP;
+    }
     const shift = x / 2;
     for (const item of row) item.x -= shift;
   }
@@ -176,12 +191,18 @@ function settleRow(row) {
       const shift = before.offsets.at(-1) + (lastOf.width + run.items[0].width) / 2 + GAP;
       before.items.push(...run.items);
       before.offsets.push(...run.offsets.map((offset) => offset + shift));
-      before.left = mean(before.items.map((each, i) => each.want - before.offsets[i]), (value) => value);
+      before.left = mean(
+        before.items.map((each, i) => each.want - before.offsets[i]),
+        (value) => value,
+      );
       runs.pop();
       run = before;
     }
   }
-  for (const run of runs) run.items.forEach((item, i) => { item.x = run.left + run.offsets[i]; });
+  for (const run of runs)
+    run.items.forEach((item, i) => {
+      item.x = run.left + run.offsets[i];
+    });
 }
 
 function drawn(states, rows, chains) {

@@ -22,7 +22,17 @@ export function onState(then) {
 
 class Watch {
   constructor(load, show, { every = 3000, failed = () => {} }) {
-    Object.assign(this, { load, show, failed, every, wait: every, last: undefined, timer: 0, stopped: false, running: null });
+    Object.assign(this, {
+      load,
+      show,
+      failed,
+      every,
+      wait: every,
+      last: undefined,
+      timer: 0,
+      stopped: false,
+      running: null,
+    });
   }
 
   /** Asks now, and then from time to time. */

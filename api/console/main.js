@@ -47,23 +47,56 @@ const visible = (page) => (!page.staff || isStaff()) && (!page.verb || may(page.
 
 function frame() {
   const groups = [...new Set(PAGES.map((page) => page.group))];
-  const link = (page) => h('li', h('a', { href: place(page.name), 'data-page': page.name }, page.label, h('span.count', { 'data-count': page.name, hidden: true })));
-  show(app,
-    h('header.top', { key: 'top' },
-      h('button.menu', { type: 'button', 'aria-expanded': 'false', 'aria-controls': 'nav', onclick: (event) => menu(event.currentTarget) }, '☰', h('span.offscreen', 'Menu')),
+  const link = (page) =>
+    h(
+      'li',
+      h(
+        'a',
+        { href: place(page.name), 'data-page': page.name },
+        page.label,
+        h('span.count', { 'data-count': page.name, hidden: true }),
+      ),
+    );
+  show(
+    app,
+    h(
+      'header.top',
+      { key: 'top' },
+      h(
+        'button.menu',
+        {
+          type: 'button',
+          'aria-expanded': 'false',
+          'aria-controls': 'nav',
+          onclick: (event) => menu(event.currentTarget),
+        },
+        '☰',
+        h('span.offscreen', 'Menu'),
+      ),
       h('a.brand', { href: '#/' }, h('span.mark', { 'aria-hidden': 'true' }, 'T'), h('b', 'Tenure')),
       h('div', { id: 'simulated', still: 'simulated' }),
       h('div.grow'),
       h('span', { id: 'live', still: 'live', role: 'status' }),
-      h('button', { type: 'button', class: 'plain', onclick: theme, title: 'Light or dark' }, '◐', h('span.offscreen', 'Light or dark')),
+      h(
+        'button',
+        { type: 'button', class: 'plain', onclick: theme, title: 'Light or dark' },
+        '◐',
+        h('span.offscreen', 'Light or dark'),
+      ),
       h('button', { type: 'button', class: 'plain keys-help', onclick: keysHelp, title: 'Keys (?)' }, '?'),
       h('span.who', { title: me.roles?.join(', ') }, me.name, me.tenant && h('small', ` of ${me.tenant}`)),
-      h('button', { type: 'button', 'data-out': '', onclick: () => out() }, 'Sign out')),
-    h('nav.side', { key: 'nav', id: 'nav', 'aria-label': 'Pages' }, groups.map((group) => {
-      const inside = PAGES.filter((page) => page.group === group && visible(page));
-      return inside.length > 0 && [h('h2', group), h('ul', inside.map(link))];
-    })),
-    h('main', { key: 'main', id: 'main', tabindex: '-1', still: 'main' }));
+      h('button', { type: 'button', 'data-out': '', onclick: () => out() }, 'Sign out'),
+    ),
+    h(
+      'nav.side',
+      { key: 'nav', id: 'nav', 'aria-label': 'Pages' },
+      groups.map((group) => {
+        const inside = PAGES.filter((page) => page.group === group && visible(page));
+        return inside.length > 0 && [h('h2', group), h('ul', inside.map(link))];
+      }),
+    ),
+    h('main', { key: 'main', id: 'main', tabindex: '-1', still: 'main' }),
+  );
 }
 
 function menu(button) {
@@ -73,33 +106,56 @@ function menu(button) {
 
 /** What is told on every page: whether the platform is simulated, and how much waits. */
 function around() {
-  watch((signal) => readiness(signal), ({ checks }) => {
-    const platform = checks?.find((check) => check.name === 'platform');
-    const failing = checks?.filter((check) => !check.ok) ?? [];
-    const simulated = platform?.facts?.simulated ?? [];
-    const real = platform?.facts?.real ?? [];
-    show(document.getElementById('simulated'),
-      failing.length > 0 && h('a.banner.bad', { href: '#/system' }, `not ready: ${failing.map((check) => check.name).join(', ')}`),
-      simulated.length > 0 && h('span.banner.sim', { title: platform.says }, real.length ? `simulated: ${simulated.join(', ')}` : 'simulated platform'));
-  }, { every: 15_000 });
-  watch(async (signal) => {
-    const [asked, stuck] = await Promise.all([
-      getOr({ items: [] }, '/v1/approvals', { limit: 200 }, { signal }), getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),
-    ]);
-    return { approvals: asked.items.filter((item) => !approvals.barred(item)).length, stuck: stuck.items.length, more: Boolean(stuck.next) };
-  }, (counts) => {
-    for (const name of ['approvals', 'stuck']) {
-      const node = document.querySelector(`[data-count="${name}"]`);
-      if (!node) continue;
-      node.hidden = !counts[name];
-      node.textContent = `${counts[name]}${name === 'stuck' && counts.more ? '+' : ''}`;
-    }
-  }, { every: 5000 });
+  watch(
+    (signal) => readiness(signal),
+    ({ checks }) => {
+      const platform = checks?.find((check) => check.name === 'platform');
+      const failing = checks?.filter((check) => !check.ok) ?? [];
+      const simulated = platform?.facts?.simulated ?? [];
+      const real = platform?.facts?.real ?? [];
+      show(
+        document.getElementById('simulated'),
+        failing.length > 0 &&
+          h('a.banner.bad', { href: '#/system' }, `not ready: ${failing.map((check) => check.name).join(', ')}`),
+        simulated.length > 0 &&
+          h(
+            'span.banner.sim',
+            { title: platform.says },
+            real.length ? `simulated: ${simulated.join(', ')}` : 'simulated platform',
+          ),
+      );
+    },
+    { every: 15_000 },
+  );
+  watch(
+    async (signal) => {
+      const [asked, stuck] = await Promise.all([
+        getOr({ items: [] }, '/v1/approvals', { limit: 200 }, { signal }),
+        getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),
+      ]);
+      return {
+        approvals: asked.items.filter((item) => !approvals.barred(item)).length,
+        stuck: stuck.items.length,
+        more: Boolean(stuck.next),
+      };
+    },
+    (counts) => {
+      for (const name of ['approvals', 'stuck']) {
+        const node = document.querySelector(`[data-count="${name}"]`);
+        if (!node) continue;
+        node.hidden = !counts[name];
+        node.textContent = `${counts[name]}${name === 'stuck' && counts.more ? '+' : ''}`;
+      }
+    },
+    { every: 5000 },
+  );
 }
 
 /** `/readyz` answers 503 with the same checks where something is wrong. */
 export async function readiness(signal) {
-  const answer = await fetch('/readyz?verbose', { signal, cache: 'no-store' }).catch(() => { throw new Problem(0, { title: 'The server does not answer' }); });
+  const answer = await fetch('/readyz?verbose', { signal, cache: 'no-store' }).catch(() => {
+    throw new Problem(0, { title: 'The server does not answer' });
+  });
   return answer.json();
 }
 
@@ -118,7 +174,10 @@ function draw() {
   if (standing !== key) {
     main.replaceChildren();
     document.body.classList.remove('menu-open');
-    if (standing !== null) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
+    if (standing !== null) {
+      main.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
     standing = key;
   }
   for (const link of document.querySelectorAll('nav.side a')) {
@@ -126,7 +185,11 @@ function draw() {
     else link.removeAttribute('aria-current');
   }
   if (!page) {
-    show(main, heading('There is no such page'), empty(`Nothing is at ${location.hash}.`, h('a', { href: '#/' }, 'Back to the overview')));
+    show(
+      main,
+      heading('There is no such page'),
+      empty(`Nothing is at ${location.hash}.`, h('a', { href: '#/' }, 'Back to the overview')),
+    );
     return;
   }
   document.title = `${page.page.title} · Tenure`;
@@ -144,7 +207,11 @@ function theme() {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
   root.dataset.theme = dark ? 'light' : 'dark';
-  try { localStorage.setItem('tenure.theme', root.dataset.theme); } catch { /* then for this page alone */ }
+  try {
+    localStorage.setItem('tenure.theme', root.dataset.theme);
+  } catch {
+    /* then for this page alone */
+  }
   dispatchEvent(new Event('theme'));
 }
 
@@ -161,7 +228,10 @@ function out(problem) {
 async function begin() {
   if (!hasToken()) return out();
   try {
-    if (!me) { show(app, loading()); await whoAmI(); }
+    if (!me) {
+      show(app, loading());
+      await whoAmI();
+    }
   } catch (problem) {
     if (problem.status === 401) return out(problem);
     show(app, h('main.login', { id: 'main' }, trouble(problem, { again: begin })));
@@ -180,10 +250,27 @@ async function begin() {
 }
 
 function keysHelp() {
-  const row = (keys, what) => h('div', h('dt', keys.map((key) => h('kbd', key))), h('dd', what));
-  dialog('Keys', () => h('dl.keys',
-    row(['?'], 'this help'), row(['j', 'k'], 'next and previous in a list'), row(['Enter'], 'open it'), row(['/'], 'to the filter'), row(['r'], 'ask the server now'), row(['Esc'], 'close what is open'),
-    PAGES.filter(visible).map((page) => row(['g', page.letter], page.label))));
+  const row = (keys, what) =>
+    h(
+      'div',
+      h(
+        'dt',
+        keys.map((key) => h('kbd', key)),
+      ),
+      h('dd', what),
+    );
+  dialog('Keys', () =>
+    h(
+      'dl.keys',
+      row(['?'], 'this help'),
+      row(['j', 'k'], 'next and previous in a list'),
+      row(['Enter'], 'open it'),
+      row(['/'], 'to the filter'),
+      row(['r'], 'ask the server now'),
+      row(['Esc'], 'close what is open'),
+      PAGES.filter(visible).map((page) => row(['g', page.letter], page.label)),
+    ),
+  );
 }
 
 /** Moves to the next row of a list, or the one before. */
@@ -208,7 +295,14 @@ addEventListener('keydown', (event) => {
   after = 0;
   const page = led && PAGES.find((each) => each.letter === event.key && visible(each));
   const does = {
-    '?': keysHelp, j: () => walk(1), k: () => walk(-1), r: () => draw(), '/': () => document.querySelector('[data-search], input[type=search]')?.focus(), g: () => { after = Date.now(); },
+    '?': keysHelp,
+    j: () => walk(1),
+    k: () => walk(-1),
+    r: () => draw(),
+    '/': () => document.querySelector('[data-search], input[type=search]')?.focus(),
+    g: () => {
+      after = Date.now();
+    },
   };
   if (page) location.hash = place(page.name);
   else if (does[event.key]) does[event.key]();
@@ -216,7 +310,9 @@ addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 
-addEventListener('hashchange', () => { if (me) draw(); });
+addEventListener('hashchange', () => {
+  if (me) draw();
+});
 addEventListener('theme', () => shown?.page.retheme?.());
 document.getElementById('skip').addEventListener('click', (event) => {
   event.preventDefault();

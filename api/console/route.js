@@ -8,7 +8,11 @@ export function here() {
 }
 
 function plain(text) {
-  try { return decodeURIComponent(text); } catch { return text; }
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The address of a place: `place('executions', id)`, `place('executions', { filter: 'open' })`. */

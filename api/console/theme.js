@@ -3,5 +3,7 @@
   try {
     const chosen = localStorage.getItem('tenure.theme');
     if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen;
-  } catch { /* storage may be forbidden; then the system's theme holds */ }
+  } catch {
+    /* storage may be forbidden; then the system's theme holds */
+  }
 })();
