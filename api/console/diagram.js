@@ -43,27 +43,30 @@ function ends(points, back) {
   return moved;
 }
 
-function edgeShape({ pair, points, back }, travelled) {
-  const taken = travelled.has(`${pair.from}\n${pair.to}`);
-  const said = pair.edges.map((edge) => edge.text).join(' / ');
-  const shown = ends(points, back);
-  // What leads on as a rule needs no words; the whole text is in the tool tip and in the list.
+/** The words of an edge: what leads on as a rule needs none; the whole text is in the tool tip and in the list. */
+function labelOf(pair) {
   const [first, ...others] = pair.edges
     .map((edge) => edge.label)
     .filter((text) => text !== 'done')
     .map((text) => text.replace(/^signal /, ''));
   const label = first && (others.length ? `${first} / …` : first);
-  const near = shown[1];
+  return label && label.length > 24 ? `${label.slice(0, 23)}…` : (label ?? null);
+}
+
+function edgeShape({ pair, points, back, nth }, travelled) {
+  const taken = travelled.has(`${pair.from}\n${pair.to}`);
+  const said = pair.edges.map((edge) => edge.text).join(' / ');
+  const shown = ends(points, back);
+  const label = labelOf(pair);
+  const near = points[1];
+  const isNext = points.length === 2;
+  // Over the box that it leads to, or on the way to one that is far.
+  const y = isNext ? (back ? near.y + TALL / 2 + 13 : near.y - TALL / 2 - 10 - 10 * nth) : near.y + 3;
   return s(
     `g.edge${taken ? '.taken' : ''}${back ? '.back' : ''}`,
     {},
     s('path', { d: curve(shown), 'marker-end': `url(#${taken ? 'taken' : 'way'})` }),
-    label &&
-      s(
-        'text',
-        { x: (shown[0].x + 2 * near.x) / 3, y: shown[0].y + (near.y - shown[0].y) * 0.62, 'text-anchor': 'middle' },
-        label.length > 24 ? `${label.slice(0, 23)}…` : label,
-      ),
+    label && s('text', { x: near.x, y, 'text-anchor': 'middle' }, label),
     s('title', {}, `${pair.from} → ${pair.to}: ${said}${taken ? ' (taken)' : ''}`),
   );
 }
@@ -175,7 +178,13 @@ export function picture(diagram, { current = null, journal = [], trail = [], pha
   const frame = h('div.frame', { tabindex: '0', role: 'region', 'aria-label': 'Picture of the state machine' });
   const draw = (whole) => {
     const { states, edges } = part(diagram, seen, whole);
-    const at = arrange(states, edges, diagram.initial, widthOf);
+    const at = arrange(states, edges, diagram.initial, widthOf, labelOf);
+    const arrived = new Map();
+    for (const path of at.paths) {
+      const key = path.points.length === 2 && !path.back && labelOf(path.pair) ? path.pair.to : null;
+      path.nth = key ? (arrived.get(key) ?? 0) : 0;
+      if (key) arrived.set(key, path.nth + 1);
+    }
     const about = current
       ? `${diagram.workflow}: stands in ${current}; ${visited.size} of ${diagram.states.length} states were visited`
       : `${diagram.workflow}: ${diagram.states.length} states`;

@@ -2,15 +2,16 @@
 // milliseconds.
 
 const ROW = 58;
-const GAP = 18;
+const GAP = 14;
 const SWEEPS = 12;
+const LETTER = 5.1;
 
 /** States and edges in layers: `{nodes: Map(name → {x, y, width}), paths: [{edge, points, back}], width, height}`. */
-export function arrange(states, edges, initial, widthOf) {
+export function arrange(states, edges, initial, widthOf, labelOf = () => null) {
   const pairs = pairsOf(states, edges);
   const back = backEdges(states, pairs, initial);
   const layer = layersOf(states, pairs, back, initial);
-  const { rows, chains } = rowsOf(states, pairs, back, layer, widthOf);
+  const { rows, chains } = rowsOf(states, pairs, back, layer, widthOf, labelOf);
   order(rows, chains);
   place(rows, chains);
   return drawn(states, rows, chains);
@@ -75,7 +76,7 @@ function layersOf(states, pairs, back, initial) {
 }
 
 /** Rows of items, and of each edge the items that it goes through: a long edge has a narrow item in every row between. */
-function rowsOf(states, pairs, back, layer, widthOf) {
+function rowsOf(states, pairs, back, layer, widthOf, labelOf) {
   const rows = [];
   const put = (at, item) => {
     (rows[at] ??= []).push(item);
@@ -83,7 +84,15 @@ function rowsOf(states, pairs, back, layer, widthOf) {
   };
   const items = new Map();
   for (const state of states) {
-    const item = { name: state.name, width: widthOf(state), row: layer.get(state.name), up: [], down: [], x: 0 };
+    const item = {
+      name: state.name,
+      width: widthOf(state),
+      space: widthOf(state),
+      row: layer.get(state.name),
+      up: [],
+      down: [],
+      x: 0,
+    };
     items.set(state.name, put(item.row, item));
   }
   const chains = pairs.map((pair) => {
@@ -93,12 +102,15 @@ function rowsOf(states, pairs, back, layer, widthOf) {
       : [items.get(pair.from), items.get(pair.to)];
     const chain = [first];
     for (let row = first.row + 1; row < last.row; row += 1)
-      chain.push(put(row, { width: 8, row, up: [], down: [], x: 0 }));
+      chain.push(put(row, { width: 8, space: 8, row, up: [], down: [], x: 0 }));
     chain.push(last);
     for (let i = 1; i < chain.length; i += 1) {
       chain[i - 1].down.push(chain[i]);
       chain[i].up.push(chain[i - 1]);
     }
+    // The words of an edge stand where it first arrives, which is as wide as they are.
+    const near = isBack ? chain.at(-2) : chain[1];
+    near.space = Math.max(near.space, (labelOf(pair)?.length ?? 0) * LETTER);
     return { pair, chain, back: isBack };
   });
   for (let row = 0; row < rows.length; row += 1) rows[row] ??= [];
@@ -158,8 +170,8 @@ function place(rows) {
   for (const row of rows) {
     let x = 0;
     for (const item of row) {
-      item.x = x + item.width / 2;
-      x += item.width + GAP;
+      item.x = x + item.space / 2;
+      x += item.space + GAP;
     }
     const shift = x / 2;
     for (const item of row) item.x -= shift;
@@ -186,9 +198,9 @@ function settleRow(row) {
     while (runs.length > 1) {
       const before = runs.at(-2);
       const lastOf = before.items.at(-1);
-      const reach = before.left + before.offsets.at(-1) + (lastOf.width + run.items[0].width) / 2 + GAP;
+      const reach = before.left + before.offsets.at(-1) + (lastOf.space + run.items[0].space) / 2 + GAP;
       if (reach <= run.left) break;
-      const shift = before.offsets.at(-1) + (lastOf.width + run.items[0].width) / 2 + GAP;
+      const shift = before.offsets.at(-1) + (lastOf.space + run.items[0].space) / 2 + GAP;
       before.items.push(...run.items);
       before.offsets.push(...run.offsets.map((offset) => offset + shift));
       before.left = mean(
@@ -207,8 +219,8 @@ function settleRow(row) {
 
 function drawn(states, rows, chains) {
   const all = rows.flat();
-  const left = Math.min(...all.map((item) => item.x - item.width / 2)) - 14;
-  const right = Math.max(...all.map((item) => item.x + item.width / 2)) + 14;
+  const left = Math.min(...all.map((item) => item.x - item.space / 2)) - 14;
+  const right = Math.max(...all.map((item) => item.x + item.space / 2)) + 14;
   const at = (item) => ({ x: item.x - left, y: item.row * ROW + 24 });
   const nodes = new Map(all.filter((item) => item.name).map((item) => [item.name, { ...at(item), width: item.width }]));
   const paths = chains.map(({ pair, chain, back }) => {

@@ -228,7 +228,7 @@ function errors(all) {
   return h(
     'ul.errors',
     all.map((error) =>
-      h('li', h('code', error.code), ' ', h('span.faint', error.class), h('p.message', error.message)),
+      h('li', h('code', error.code), ' ', h('span.faint', classOf(error)), h('p.message', error.message)),
     ),
   );
 }
@@ -275,7 +275,9 @@ function trail(item) {
       key: 'trail',
       note: undone
         ? `${undone} of ${item.trail.length} undone; the last is undone first.`
-        : 'If it turned back now, these would be undone from the top down.',
+        : item.open && !item.pivot
+          ? 'If it turned back now, these would be undone from the top down.'
+          : 'What was done, the last first.',
     },
     h('ol.trail', marks.map(line)),
   );
@@ -299,13 +301,28 @@ function children(item) {
   );
 }
 
+/** What went wrong in an entry: not what has only not happened yet. */
+function failed({ detail }) {
+  const error = detail?.event?.settled?.result?.Err;
+  return error && !isPending(error) ? error : null;
+}
+
+/** An error that says to look again later; its class is `{"pending": …}`. */
+const isPending = (error) => Boolean(error.class?.pending);
+
+/** The class of an error, in a word. */
+const classOf = (error) => (typeof error.class === 'string' ? error.class : Object.keys(error.class ?? {}).join());
+
 /** What an entry of the journal says, in a line. */
 function said(entry) {
   const { detail } = entry;
   const inner = detail?.event;
   const settled = inner?.settled;
-  if (settled?.result?.Err)
-    return [state('failed'), ' ', h('code', settled.result.Err.code), ' ', settled.result.Err.message];
+  const error = settled?.result?.Err;
+  if (error) {
+    const word = isPending(error) ? state('pending', { as: 'waiting', label: 'not yet' }) : state('failed');
+    return [word, ' ', h('code', error.code), ' ', error.message];
+  }
   if (settled) return 'done';
   if (inner?.voted)
     return [
@@ -329,7 +346,7 @@ function timeline(journal) {
       'li',
       {
         key: `${entry.sequence}.${entry.at_}`,
-        class: entry.detail?.event?.settled?.result?.Err ? 'bad' : entry.actor !== 'engine' ? 'person' : undefined,
+        class: failed(entry) ? 'bad' : entry.actor !== 'engine' ? 'person' : undefined,
       },
       h('div.when', clock(entry.at), h('small', `+${relativeTo(start, entry.at)}`)),
       h(

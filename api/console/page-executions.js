@@ -6,7 +6,21 @@ import { dialog, field, typed } from './ask.js';
 import { many, span, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
-import { empty, execution, heading, id, into, more, slot, standing, table, tenant, toast, trouble } from './parts.js';
+import {
+  empty,
+  execution,
+  heading,
+  id,
+  into,
+  more,
+  slot,
+  standing,
+  table,
+  tenant,
+  toast,
+  trouble,
+  stateName,
+} from './parts.js';
 import { go, here, place } from './route.js';
 
 const PHASES = ['forward', 'compensating', 'parked', 'paused', 'finished'];
@@ -27,7 +41,7 @@ const columns = () => [
   { label: 'workflow', cell: (row) => words(row.workflow) },
   { label: 'subject', kind: 'wide', cell: (row) => row.subject },
   { label: 'tenant', cell: (row) => tenant(row.tenant) },
-  { label: 'state', cell: (row) => h('span.machine-state', row.state) },
+  { label: 'state', cell: (row) => stateName(row.state) },
   { label: 'stands', cell: standing },
   { label: 'asked by', cell: (row) => row.requested_by },
   { label: 'changed', cell: (row) => time(row.updated_at) },

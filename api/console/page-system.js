@@ -21,6 +21,7 @@ import {
   state,
   table,
   trouble,
+  stateName,
 } from './parts.js';
 import { batches } from './page-executions.js';
 import { told } from './plan.js';
@@ -323,7 +324,7 @@ function workflows(root, name) {
               },
               { label: 'states', kind: 'number', cell: (row) => row.states },
               { label: 'schema', kind: 'number', cell: (row) => row.schema },
-              { label: 'begins in', cell: (row) => h('span.machine-state', row.initial) },
+              { label: 'begins in', cell: (row) => stateName(row.initial) },
               {
                 label: 'open',
                 kind: 'wide',

@@ -34,6 +34,15 @@ export function state(word, { as, label, title } = {}) {
   return h(`span.state.${tone}`, { title }, h('span.sign', { 'aria-hidden': 'true' }, sign), label ?? words(word));
 }
 
+/** The name of a state, which may break between its words. */
+export function stateName(name) {
+  const parts = String(name).split(/(?<=[a-z0-9])(?=[A-Z])/);
+  return h(
+    'span.machine-state',
+    parts.map((part, at) => [at > 0 && h('wbr'), part]),
+  );
+}
+
 /** How an execution stands: its phase, and where that says little its reason. */
 export function standing(row) {
   if (row.phase === 'finished') return state(row.reason ?? 'finished');

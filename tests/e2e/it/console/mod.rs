@@ -3,6 +3,7 @@
 mod browser;
 
 use browser::Browser;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
     path::PathBuf,
@@ -125,6 +126,14 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     browser.go(&format!("executions/{id}")).await;
     assert!(browser.text(".standing").await.contains("Active"));
     assert!(browser.count(".machine .current").await == 1 && browser.count(".edge.taken").await > 10);
+    // Whatever people write is text, also where it looks like markup.
+    let reason = "<img src=x onerror=\"document.title='taken'\">";
+    let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": reason });
+    let (status, said) = admin.call(Method::POST, "/v1/holds", None, Some(hold)).await;
+    assert!(status.is_success(), "{said}");
+    browser.go("tenants/acme").await;
+    assert!(browser.text("main").await.contains(reason));
+    assert_eq!(browser.count("main img").await, 0);
     look(&browser, &["executions".to_owned() + "/" + &id, format!("approvals/{id}")]).await;
     assert_eq!(browser.complaints(&["tn_wrong", "401"]).await, Vec::<String>::new());
     drop(server);
