@@ -120,8 +120,13 @@ function morph(old, fresh) {
     for (const property of [...fresh.style]) old.style.setProperty(property, fresh.style.getPropertyValue(property));
   }
   for (const [type, handler] of Object.entries(fresh.__on ?? {})) listen(old, type, handler);
-  if (old.matches('input, textarea, select') && (old === document.activeElement || old.dataset.typed)) return;
+  const isField = old.matches('input, textarea, select');
+  // What somebody is typing into is theirs.
+  if (isField && old === document.activeElement) return;
   morphChildren(old, fresh);
+  if (!isField) return;
+  if (old.value !== fresh.value) old.value = fresh.value;
+  if (old.checked !== fresh.checked) old.checked = fresh.checked;
 }
 
 /** Calls what pictures asked to be done once they are in the document. */

@@ -99,7 +99,7 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
         );
     };
     let (server, admin, id) = waiting(&dir).await;
-    let olga = admin.user("olga", "platform_ops").await;
+    let olga = admin.user("olga", "admin").await;
 
     browser.open(&server.url()).await;
     assert!(
