@@ -38,14 +38,16 @@ const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; f
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The headers of every file.
-const HEADERS: [(HeaderName, HeaderValue); 5] = [
-    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
-    // Asked for each time and answered with 304 as a rule: after an upgrade, no page is made of old and new files.
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-];
+fn guarded() -> [(HeaderName, HeaderValue); 5] {
+    [
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+        // Asked for each time and answered with 304 as a rule: after an upgrade, no page is made of old and new files.
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ]
+}
 
 /// A file of the console.
 struct File {
@@ -137,7 +139,7 @@ fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, file.media());
     headers.insert(header::ETAG, tag.clone());
-    headers.extend(HEADERS);
+    headers.extend(guarded());
     Ok(answer)
 }
 

@@ -36,7 +36,9 @@ impl Drop for Browser {
                 self.session
             );
             let _ = stream.write_all(request.as_bytes());
-            let _ = stream.read_to_string(&mut String::new());
+            // It answers once the browser has ended, and keeps the connection.
+            let _ = stream.set_read_timeout(Some(PATIENCE));
+            let _ = stream.read(&mut [0; 64]);
         }
     }
 }
