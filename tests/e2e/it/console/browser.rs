@@ -1,10 +1,10 @@
-//! A browser, driven by what every browser understands: WebDriver over HTTP.
+//! A browser, driven by what every browser understands: `WebDriver` over HTTP.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
     path::Path,
     process::Command,
@@ -38,7 +38,7 @@ impl Drop for Browser {
             let _ = stream.write_all(request.as_bytes());
             // It answers once the browser has ended, and keeps the connection.
             let _ = stream.set_read_timeout(Some(PATIENCE));
-            let _ = stream.read(&mut [0; 64]);
+            let _ = BufReader::new(stream).read_line(&mut String::new());
         }
     }
 }
