@@ -16,6 +16,7 @@ mod authoring;
 mod certificate;
 mod cli;
 mod cli_domain;
+mod console;
 mod crash;
 mod decisions;
 mod domain_http;

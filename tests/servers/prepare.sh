@@ -13,6 +13,7 @@ packages=(
     slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
     ceph-mon ceph-osd radosgw ceph-common
     softhsm2 opensc
+    chromium chromium-driver
 )
 missing=()
 for package in "${packages[@]}"; do

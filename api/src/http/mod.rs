@@ -10,6 +10,7 @@ mod batches;
 mod certificates;
 mod changes;
 mod code;
+mod console;
 mod delegations;
 mod engines;
 mod events;

@@ -1,8 +1,8 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, audit, batches, certificates, changes, code::Code, delegations, engines, events,
-    executions, facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes,
+    account, approvals, audit, batches, certificates, changes, code::Code, console, delegations, engines,
+    events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes,
     observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules,
     store, sweeps, tenants, users, versions, workflows, workloads,
 };
@@ -134,6 +134,7 @@ fn table() -> Vec<Route> {
         retention::routes(),
         workflows::routes(),
         versions::routes(),
+        console::routes(),
         health::routes(),
         metrics::routes(),
     ]

@@ -1,5 +1,6 @@
 //! Tenure against the real things.
 
+mod console;
 mod gpu;
 mod keys;
 mod kubernetes;

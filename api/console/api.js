@@ -1,0 +1,174 @@
+// The server's `/v1`, asked as anybody else asks it: with a bearer token, and with answers that are RFC 9457 problems.
+
+const TOKEN = 'tenure.token';
+
+let signedOut = () => {};
+let token = read();
+/** Who signed in, as `/v1/me` says: `{name, roles, tenant, may, seats}`. */
+export let me = null;
+
+function read() {
+  try {
+    return sessionStorage.getItem(TOKEN) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+export function hasToken() {
+  return token !== '';
+}
+
+/** What is done when the server does not know the token (any more). */
+export function onSignedOut(then) {
+  signedOut = then;
+}
+
+export function forget() {
+  token = '';
+  me = null;
+  try {
+    sessionStorage.removeItem(TOKEN);
+  } catch {
+    /* nothing was kept */
+  }
+}
+
+/** Signs in: keeps the token in this tab alone once the server has taken it. */
+export async function signIn(candidate) {
+  const before = token;
+  token = candidate;
+  try {
+    await whoAmI();
+  } catch (problem) {
+    token = before;
+    throw problem;
+  }
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    /* then until the page is left */
+  }
+}
+
+export async function whoAmI() {
+  me = await get('/v1/me');
+}
+
+/** Whether whoever signed in may do something, such as `repair`. */
+export function may(verb) {
+  return Boolean(me?.may?.includes(verb));
+}
+
+/** Whether they work for the platform, and not for one tenant. */
+export function isStaff() {
+  return Boolean(me) && !me.tenant;
+}
+
+/** An answer that is not what was asked for. */
+export class Problem extends Error {
+  constructor(status, body, requestId) {
+    super(body.detail ?? body.title ?? 'the server did not say why');
+    this.status = status;
+    this.title = body.title ?? 'The request failed';
+    this.detail = body.detail ?? '';
+    this.code = body.code ?? '';
+    this.remedy = body.remedy ?? '';
+    this.errors = body.errors ?? [];
+    this.body = body;
+    this.requestId = requestId ?? '';
+  }
+}
+
+const UNREACHED = {
+  title: 'The server does not answer',
+  detail: 'Nothing came back; the server may be down, or the network between.',
+  remedy: 'it is asked again by itself; `tenure serve` starts one',
+};
+
+async function problemOf(answer) {
+  const text = await answer.text();
+  let body;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = { title: `The server answered ${answer.status}`, detail: text.slice(0, 500) };
+  }
+  return new Problem(answer.status, body, answer.headers.get('x-request-id'));
+}
+
+/** Asks, and gives the answer as it came; throws a `Problem`. */
+export async function ask(method, path, { body, headers = {}, signal, type = 'application/json', accept } = {}) {
+  const asked = { method, signal, cache: 'no-store', credentials: 'omit', headers: { ...headers } };
+  if (token && path.startsWith('/v1/')) asked.headers.authorization = `Bearer ${token}`;
+  if (accept) asked.headers.accept = accept;
+  if (body !== undefined) {
+    asked.body = typeof body === 'string' ? body : JSON.stringify(body);
+    asked.headers['content-type'] = type;
+  }
+  let answer;
+  try {
+    answer = await fetch(path, asked);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new Problem(0, UNREACHED);
+  }
+  if (answer.ok) return answer;
+  const problem = await problemOf(answer);
+  if (answer.status === 401 && me) {
+    forget();
+    signedOut(problem);
+  }
+  throw problem;
+}
+
+/** `path` with parameters; those without a value are left out. */
+export function address(path, params = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== undefined && value !== null && value !== '') query.set(name, value);
+  }
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+export async function get(path, params, options) {
+  const answer = await ask('GET', address(path, params), options);
+  return answer.json();
+}
+
+/** What is asked for, or `otherwise` where this caller may not see it: a page is drawn with what there is. */
+export async function getOr(otherwise, path, params, options) {
+  try {
+    return await get(path, params, options);
+  } catch (problem) {
+    if (problem instanceof Problem && (problem.status === 403 || problem.status === 404)) return otherwise;
+    throw problem;
+  }
+}
+
+/** Changes something. `key` names the request, so that sending it twice does nothing twice; `match` is the revision it is bound to. */
+export async function post(path, body = {}, { key, match, method = 'POST', ...more } = {}) {
+  const headers = {};
+  if (key && method === 'POST') headers['idempotency-key'] = key;
+  if (match !== undefined) headers['if-match'] = `"${match}"`;
+  const answer = await ask(method, path, { body, headers, ...more });
+  const text = await answer.text();
+  return { status: answer.status, body: text ? JSON.parse(text) : null };
+}
+
+/** A key that nobody else draws. */
+function drawKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `console-${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}
+
+/** Keys for one form: the same for the same content, so that sending it twice does nothing twice, and another once it was corrected. */
+export function keys() {
+  const drawn = new Map();
+  return (content) => {
+    const text = JSON.stringify(content);
+    if (!drawn.has(text)) drawn.set(text, drawKey());
+    return drawn.get(text);
+  };
+}

@@ -1,0 +1,143 @@
+// Who did what, when, under which plan and policy: sealed, searched here by tenant and time, and exported so that it verifies offline.
+
+import { h, show } from './dom.js';
+import { address, ask, get } from './api.js';
+import { clock, number, words } from './format.js';
+import { filters, list } from './list.js';
+import { watch } from './live.js';
+import {
+  command,
+  empty,
+  execution,
+  facts,
+  heading,
+  id,
+  into,
+  json,
+  more,
+  save,
+  section,
+  slot,
+  state,
+  tenant,
+  toast,
+} from './parts.js';
+import { here, refine } from './route.js';
+
+export const title = 'Audit';
+
+const day = (text, later = 0) =>
+  text ? new Date(Date.parse(`${text}T00:00:00Z`) + later * 86_400_000).toISOString() : undefined;
+
+export function render(root) {
+  const { params } = here();
+  const { tenant: whose, from, to, text = '', actor = '' } = params;
+  const meant = { tenant: whose, from: day(from), to: day(to, 1) };
+  show(
+    root,
+    heading('Audit', {
+      about:
+        'Every entry is bound to the one before by its digest, and the heads are signed. It outlives the executions.',
+      aside: h(
+        'button',
+        { type: 'button', onclick: () => exported(meant) },
+        whose ? `Export ${whose === '-' ? 'the platform’s own' : whose}` : 'Export the platform’s own',
+      ),
+    }),
+    filters([
+      { name: 'tenant', label: 'tenant', hint: 'acme; - is the platform' },
+      { name: 'from', label: 'from', kind: 'date' },
+      { name: 'to', label: 'to, with that day', kind: 'date' },
+      { name: 'actor', label: 'actor, on this page' },
+      { name: 'text', label: 'text, on this page', wide: true, hint: 'voted, eu1-h100-01, an execution’s id…' },
+    ]),
+    h(
+      'p.note',
+      { key: 'note' },
+      'Tenant and time are asked of the server; actor and text narrow the page that is shown. The oldest comes first. ',
+      !whose && 'Without a tenant: one tenant after the other.',
+    ),
+    slot('list'),
+    slot('proof'),
+  );
+  const needle = text.toLowerCase();
+  const columns = [
+    { label: 'when', cell: (row) => clock(row.at) },
+    { label: 'chain', cell: (row) => tenant(row.tenant) },
+    { label: 'no.', kind: 'number', cell: (row) => number(row.number) },
+    {
+      label: 'who',
+      cell: (row) =>
+        h(
+          'button.copy',
+          { type: 'button', title: 'Only theirs', onclick: () => refine({ actor: row.actor, cursor: '' }) },
+          row.actor,
+        ),
+    },
+    {
+      label: 'what',
+      kind: 'wide',
+      cell: (row) => [
+        row.says.length > 260 ? `${row.says.slice(0, 260)}…` : row.says,
+        ' ',
+        row.outcome && row.outcome !== 'done' && state(row.outcome),
+      ],
+    },
+    { label: 'execution', cell: (row) => row.execution && execution(row.execution, words(row.workflow)) },
+    { label: 'policy', cell: (row) => row.policy && `${row.policy.name} ${row.policy.version}` },
+    { label: 'plan', cell: (row) => row.plan?.digest && id(row.plan.digest, { digits: 12 }) },
+    { label: '', cell: (row) => more('all of it', json(row)) },
+  ];
+  return [
+    list(into(root, 'list'), {
+      path: '/v1/audit',
+      params: meant,
+      columns,
+      size: 100,
+      every: 8000,
+      caption: 'Audit',
+      none: empty('Nothing is on record for this.', 'Widen the time, or leave the tenant out.'),
+      pick: (items) =>
+        items.filter(
+          (row) => (!actor || row.actor === actor) && (!needle || JSON.stringify(row).toLowerCase().includes(needle)),
+        ),
+    }),
+    watch(
+      (signal) => get('/v1/audit/checkpoints', { limit: 1000 }, { signal }),
+      (page) => show(into(root, 'proof'), proof(page)),
+      { every: 60_000 },
+    ),
+  ];
+}
+
+function proof({ items, next }) {
+  const last = items.at(-1);
+  return section(
+    'Proof',
+    { note: 'Keep checkpoints elsewhere: what was sealed before one cannot be rewritten unseen after it.' },
+    last
+      ? facts({
+          'last checkpoint': [number(last.checkpoint.number), next && ' and later', ' · ', clock(last.checkpoint.at)],
+          'entries sealed by it': number(last.checkpoint.entries),
+          'signed with': id(last.by.keyid, { digits: 18 }),
+          digest: id(last.digest, { digits: 18 }),
+        })
+      : h('p.faint', 'Nothing was signed yet.'),
+    command('tenure audit verify acme.jsonl --key public.pem'),
+    h('p.note', 'Anywhere, without a server: exit 0 if it holds, 1 and the record if not.'),
+  );
+}
+
+async function exported(meant) {
+  try {
+    const answer = await ask('GET', address('/v1/audit/export', meant));
+    save(
+      `audit-${meant.tenant && meant.tenant !== '-' ? meant.tenant : 'platform'}.jsonl`,
+      'application/jsonl',
+      await answer.text(),
+    );
+    toast('The file verifies with `tenure audit verify`.');
+  } catch (problem) {
+    toast(problem.message);
+  }
+}

@@ -1,0 +1,394 @@
+// Executions that a filter finds, and those that somebody has to look at.
+
+import { h, show } from './dom.js';
+import { get, getOr, keys, may, post } from './api.js';
+import { dialog, field, typed } from './ask.js';
+import { many, span, time, words } from './format.js';
+import { filters, list } from './list.js';
+import { watch } from './live.js';
+import {
+  empty,
+  execution,
+  heading,
+  id,
+  into,
+  more,
+  slot,
+  standing,
+  table,
+  tenant,
+  toast,
+  trouble,
+  stateName,
+} from './parts.js';
+import { go, here, place } from './route.js';
+
+const PHASES = ['forward', 'compensating', 'parked', 'paused', 'finished'];
+const SAVED = [
+  ['Open', { open: 'true' }],
+  ['Parked', { phase: 'parked' }],
+  ['Paused', { phase: 'paused' }],
+  ['Waiting for people', { filter: 'open and has asked' }],
+  ['Last day', { filter: 'created > ', since: 1 }],
+  ['Failed or rolled back', { filter: 'finished and not reason in (completed)' }],
+  ['Long open', { filter: 'open and age > 1d' }],
+];
+
+export const title = 'Executions';
+
+const columns = () => [
+  { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
+  { label: 'workflow', cell: (row) => words(row.workflow) },
+  { label: 'subject', kind: 'wide', cell: (row) => row.subject },
+  { label: 'tenant', cell: (row) => tenant(row.tenant) },
+  { label: 'state', cell: (row) => stateName(row.state) },
+  { label: 'stands', cell: standing },
+  { label: 'asked by', cell: (row) => row.requested_by },
+  { label: 'changed', cell: (row) => time(row.updated_at) },
+];
+
+function saved(params) {
+  const today = new Date(Date.now() - 86_400_000).toISOString().slice(0, 19);
+  return h(
+    'nav.saved',
+    { key: 'saved', 'aria-label': 'Often looked at' },
+    SAVED.map(([label, { since, ...to }]) => {
+      const said = since ? { filter: `${to.filter}${today}Z` } : to;
+      const isHere =
+        Object.entries(to).every(([name, value]) =>
+          since ? params[name]?.startsWith(value) : params[name] === value,
+        ) && Object.keys(params).filter((name) => name !== 'cursor').length === Object.keys(to).length;
+      return h('a', { href: place('executions', said), 'aria-current': isHere ? 'page' : undefined }, label);
+    }),
+  );
+}
+
+export function render(root) {
+  const { params } = here();
+  const fields = [
+    { name: 'filter', label: 'filter', wide: true, hint: 'tenant = acme and phase = parked and age > 2h' },
+    { name: 'workflow', label: 'workflow', list: 'workflows' },
+    { name: 'tenant', label: 'tenant' },
+    { name: 'phase', label: 'phase', kind: 'select', options: PHASES },
+    {
+      name: 'open',
+      label: 'open',
+      kind: 'select',
+      options: [
+        ['true', 'open'],
+        ['false', 'finished'],
+      ],
+    },
+  ];
+  show(
+    root,
+    heading('Executions', {
+      about: 'Every run of a workflow, the oldest first. What is typed here is kept in the address.',
+      aside: bulk(params),
+    }),
+    saved(params),
+    filters(fields, { onhelp: help() }),
+    h('datalist', { id: 'workflows', still: 'workflows' }),
+    slot('list'),
+  );
+  getOr({ items: [] }, '/v1/workflows')
+    .then((page) =>
+      show(
+        root.querySelector('#workflows'),
+        page.items.map((one) => h('option', { value: one.name })),
+      ),
+    )
+    .catch(() => {});
+  const { filter, workflow, tenant: whose, phase, open, state: at, reason, subject, parent, requested_by: by } = params;
+  return [
+    list(into(root, 'list'), {
+      path: '/v1/executions',
+      params: { filter, workflow, tenant: whose, phase, open, state: at, reason, subject, parent, requested_by: by },
+      columns: columns(),
+      href: (row) => place('executions', row.id),
+      caption: 'Executions',
+      none: Object.keys(params).length
+        ? empty('No execution matches.', h('a', { href: place('executions') }, 'See all of them'))
+        : empty(
+            'Nothing has run yet.',
+            'A tenant is asked for with',
+            h('code', 'tenure tenant onboard -f docs/examples/acme.yaml --wait'),
+          ),
+    }),
+  ];
+}
+
+function help() {
+  const fields = [
+    'tenant',
+    'workflow',
+    'state',
+    'phase',
+    'reason',
+    'subject',
+    'requested_by',
+    'action',
+    'error',
+    'approver',
+    'asked',
+    'voted',
+    'parent',
+    'label',
+    'schedule',
+    'age',
+    'idle',
+    'created',
+    'updated',
+  ];
+  return h(
+    'details.more',
+    { key: 'help' },
+    h('summary', 'How filters are written'),
+    h(
+      'p',
+      'Conditions with ',
+      h('code', 'and'),
+      ', ',
+      h('code', 'or'),
+      ', ',
+      h('code', 'not'),
+      ' and brackets; ',
+      h('code', '~'),
+      ' is “begins with”. Fields: ',
+      fields.map((name, at) => [at > 0 && ', ', h('code', name)]),
+    ),
+    h(
+      'ul',
+      [
+        'phase = parked and age > 2h',
+        'reason in (outcome_unknown, overdue) and not workflow = onboarding',
+        'error ~ gpu. and idle > 30m',
+        'asked = security and not has voted',
+        'label = "team=ml"',
+      ].map((text) => h('li', h('a', { href: place('executions', { filter: text }) }, h('code', text)))),
+    ),
+  );
+}
+
+/** One command to all that the filter finds: first a look at them, then the command with the digest of what was seen. */
+function bulk(params) {
+  if (!may('cancel')) return null;
+  const filter = [
+    params.filter && `(${params.filter})`,
+    ...['workflow', 'tenant', 'phase', 'open']
+      .filter((name) => params[name])
+      .map((name) => `${name} = ${params[name]}`),
+  ]
+    .filter(Boolean)
+    .join(' and ');
+  return h(
+    'button',
+    {
+      type: 'button',
+      disabled: !filter,
+      title: filter
+        ? 'Give one command to all that the filter finds'
+        : 'Say first which are meant: an empty filter means all',
+      onclick: () => ask(filter),
+    },
+    'All of these…',
+  );
+}
+
+function ask(filter) {
+  const keyOf = keys();
+  let seen = null;
+  dialog(
+    'One command to all that are found',
+    (close) => {
+      const answer = h('div.answer', { 'aria-live': 'polite' });
+      const begin = h('button.primary', { type: 'submit', disabled: true }, 'Begin');
+      const look = async () => {
+        const { verb } = typed(form);
+        begin.disabled = true;
+        show(answer, h('p.loading', 'Looking…'));
+        try {
+          ({ body: seen } = await post('/v1/executions:batch', { verb, filter, dry_run: true }));
+          show(
+            answer,
+            h('p', h('b', many(seen.count, 'execution')), ` would be told to ${verb}; ${seen.refusing} would refuse.`),
+            table(
+              [
+                { label: 'execution', cell: (row) => execution(row.id) },
+                { label: 'subject', cell: (row) => row.subject },
+                { label: 'state', cell: (row) => row.state },
+                { label: 'refuses', cell: (row) => row.refuses },
+              ],
+              seen.first,
+              { caption: 'The first of them' },
+            ),
+          );
+          begin.disabled = seen.count === 0;
+        } catch (problem) {
+          show(answer, trouble(problem));
+        }
+      };
+      const form = h(
+        'form',
+        {
+          onsubmit: async (event) => {
+            event.preventDefault();
+            const { verb, reason, rate } = typed(form);
+            const body = { verb, filter, reason, digest: seen?.digest, rate: Number(rate) || undefined };
+            try {
+              const { body: batch } = await post('/v1/executions:batch', body, { key: keyOf(body) });
+              close();
+              toast('The batch has begun.');
+              go('system', 'batches', batch.id);
+            } catch (problem) {
+              show(answer, trouble(problem));
+            }
+          },
+        },
+        h('p', 'Those that match ', h('code', filter)),
+        field({
+          name: 'verb',
+          label: 'Command',
+          kind: 'select',
+          required: true,
+          options: ['retry', 'pause', 'resume', 'cancel'],
+          oninput: () => look(),
+        }),
+        field({ name: 'rate', label: 'How many a second, at most', kind: 'number' }),
+        field({ name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true, hint: 'for the journal of each' }),
+        answer,
+        h('div.buttons', begin, h('button', { type: 'button', onclick: close }, 'Leave it')),
+      );
+      queueMicrotask(look);
+      return form;
+    },
+    { wide: true },
+  );
+}
+
+/** `/v1/stuck`: since when, whose turn it is, and what to do. */
+export const stuck = {
+  title: 'Stuck',
+  render(root) {
+    const { params } = here();
+    show(
+      root,
+      heading('Stuck', {
+        about: 'Open, and somebody has to look at it. Nothing here is reported as finished, and nothing is lost.',
+      }),
+      filters([
+        { name: 'filter', label: 'filter', wide: true, hint: 'reason = outcome_unknown' },
+        { name: 'tenant', label: 'tenant' },
+        { name: 'workflow', label: 'workflow' },
+      ]),
+      slot('list'),
+    );
+    const { filter, tenant: whose, workflow } = params;
+    return [
+      list(into(root, 'list'), {
+        path: '/v1/stuck',
+        params: { filter, tenant: whose, workflow },
+        href: (row) => place('executions', row.id),
+        caption: 'Stuck executions',
+        every: 3000,
+        none: empty(
+          'Nothing is stuck.',
+          'What waits for people is in the approvals; what is parked, overdue or of unknown outcome would be listed here with what to do.',
+        ),
+        columns: [
+          { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
+          { label: 'what', cell: (row) => [h('b', words(row.workflow)), h('br'), row.subject] },
+          { label: 'why', cell: standing },
+          { label: 'stuck for', cell: (row) => h('span', { title: row.since }, span(row.age_seconds)) },
+          { label: 'whose turn', cell: (row) => row.owner.map(words).join(', ') },
+          {
+            label: 'what happened',
+            kind: 'wide',
+            cell: (row) => [row.errors.map((code) => h('code', code)), row.message && h('p.message', row.message)],
+          },
+          { label: 'what to do', kind: 'wide', cell: (row) => h('b', row.next) },
+        ],
+      }),
+    ];
+  },
+};
+
+/** What became of commands to many. */
+export function batches(root, batchId) {
+  if (!batchId) {
+    return [
+      list(root, {
+        path: '/v1/batches',
+        caption: 'Batches',
+        href: (row) => place('system', 'batches', row.id),
+        none: empty(
+          'No command was given to many at once.',
+          'Narrow the executions by a filter and press “All of these…”.',
+        ),
+        columns: [
+          { label: 'batch', cell: (row) => id(row.id, { href: place('system', 'batches', row.id) }) },
+          { label: 'command', cell: (row) => row.verb },
+          { label: 'filter', kind: 'wide', cell: (row) => h('code', row.filter) },
+          { label: 'by', cell: (row) => row.by },
+          { label: 'begun', cell: (row) => time(row.created_at) },
+          { label: 'stands', cell: (row) => words(row.state) },
+        ],
+      }),
+    ];
+  }
+  show(root, slot('batch'), slot('items'));
+  return [
+    watch(
+      (signal) => get(`/v1/batches/${encodeURIComponent(batchId)}`, {}, { signal }),
+      (batch) =>
+        show(
+          into(root, 'batch'),
+          h(
+            'p',
+            h('b', batch.verb),
+            ' to those that match ',
+            h('code', batch.filter),
+            ' · ',
+            words(batch.state),
+            ' · by ',
+            batch.by,
+            ' · ',
+            h('q', batch.reason),
+          ),
+          h(
+            'p',
+            `${batch.done} of ${batch.total} done, ${batch.refused} refused, ${batch.skipped} left out; at most ${batch.rate} a second`,
+          ),
+          !batch.ended_at &&
+            h(
+              'button',
+              {
+                type: 'button',
+                onclick: () =>
+                  post(`/v1/batches/${batch.id}:stop`).then(
+                    () => toast('It stops.'),
+                    (problem) => toast(problem.message),
+                  ),
+              },
+              'Stop it',
+            ),
+          more('All of it', h('pre', JSON.stringify(batch, null, 2))),
+        ),
+      { failed: (problem) => show(into(root, 'batch'), trouble(problem)) },
+    ),
+    list(into(root, 'items'), {
+      path: `/v1/batches/${encodeURIComponent(batchId)}/items`,
+      key: (row) => row.execution,
+      caption: 'What became of each',
+      columns: [
+        { label: 'execution', cell: (row) => execution(row.execution) },
+        {
+          label: 'what became of it',
+          kind: 'wide',
+          cell: (row) => [row.result ? words(row.result) : h('span.faint', 'not yet'), row.why && `: ${row.why}`],
+        },
+        { label: 'when', cell: (row) => time(row.at) },
+      ],
+    }),
+  ];
+}

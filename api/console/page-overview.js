@@ -1,0 +1,302 @@
+// What waits, what is wrong, how full the fleet is, and what looks after it: everything that an operator wants to know first.
+
+import { h, show } from './dom.js';
+import { getOr, isStaff } from './api.js';
+import { barred } from './page-approvals.js';
+import { many, number, resource, time, words } from './format.js';
+import { watch } from './live.js';
+import { bar, empty, figure, heading, into, section, slot, standing, state, table, trouble } from './parts.js';
+import { place } from './route.js';
+
+export const title = 'Overview';
+
+const none = { items: [], next: null };
+
+export function render(root) {
+  show(
+    root,
+    heading('Overview'),
+    slot('figures'),
+    h('div.columns.even', { key: 'columns' }, slot('left'), slot('right')),
+  );
+  const failed = (problem) => show(into(root, 'figures'), trouble(problem));
+  const watches = [
+    watch(
+      (signal) => waiting(signal),
+      (seen) => {
+        show(into(root, 'figures'), h('div.figures', figures(seen)));
+        show(into(root, 'left'), mine(seen.approvals), parked(seen.stuck), running(seen.open));
+      },
+      { failed },
+    ),
+  ];
+  if (!isStaff())
+    watches.push(
+      watch(
+        (signal) => getOr(none, '/v1/workspaces', { limit: 100 }, { signal }),
+        (page) => show(into(root, 'right'), spaces(page.items)),
+        { every: 8000 },
+      ),
+    );
+  else
+    watches.push(
+      watch(
+        (signal) => platform(signal),
+        (seen) => show(into(root, 'right'), capacity(seen.clusters), sweeps(seen.sweeps), engines(seen.engines)),
+        { every: 8000 },
+      ),
+    );
+  return watches;
+}
+
+async function waiting(signal) {
+  const list = (path, params) => getOr(none, path, params, { signal });
+  const [approvals, stuck, open, missed, proposals] = await Promise.all([
+    list('/v1/approvals', { limit: 200 }),
+    list('/v1/stuck', { limit: 100 }),
+    list('/v1/executions', { open: true, limit: 200 }),
+    list('/v1/reclaims-missed', { limit: 100 }),
+    list('/v1/proposals', { limit: 50 }),
+  ]);
+  return { approvals, stuck, open, missed, proposals };
+}
+
+async function platform(signal) {
+  const list = (path, params) => getOr(none, path, params, { signal });
+  const [clusters, sweeps_, engines_] = await Promise.all([
+    list('/v1/clusters', { limit: 200 }),
+    list('/v1/schedules', { limit: 200 }),
+    list('/v1/engines'),
+  ]);
+  return { clusters: clusters.items, sweeps: sweeps_.items, engines: engines_.items };
+}
+
+const count = ({ items, next }) => `${items.length}${next ? '+' : ''}`;
+
+function figures({ approvals, stuck, open, missed, proposals }) {
+  const own = approvals.items.filter((item) => !barred(item));
+  const parked_ = stuck.items.filter((row) => row.phase === 'parked');
+  return [
+    figure(String(own.length), 'wait for me', {
+      href: place('approvals'),
+      tone: own.length ? 'busy' : 'calm',
+      note: `${count(approvals)} wait for people`,
+    }),
+    figure(count(stuck), 'stuck', {
+      href: place('stuck'),
+      tone: stuck.items.length ? 'bad' : 'calm',
+      note: `${parked_.length} parked`,
+    }),
+    figure(count(missed), many(missed.items.length, 'missed guarantee').replace(/^[\d,]+ /, ''), {
+      href: place('borrowing'),
+      tone: missed.items.length ? 'bad' : 'calm',
+      note: 'reclaims past their promise',
+    }),
+    proposals.items.length > 0 &&
+      figure(count(proposals), 'wait for a second person', { href: place('approvals'), tone: 'wait' }),
+    figure(count(open), 'open executions', {
+      href: place('executions', { open: 'true' }),
+      tone: 'calm',
+      note: `of ${many(new Set(open.items.map((row) => row.workflow)).size, 'workflow')}`,
+    }),
+  ];
+}
+
+function mine(approvals) {
+  const own = approvals.items.filter((item) => !barred(item));
+  return section(
+    'Waiting for me',
+    { aside: h('a', { href: place('approvals') }, 'All approvals') },
+    own.length
+      ? h(
+          'ul.plain.links',
+          own
+            .slice(0, 6)
+            .map((item) =>
+              h(
+                'li',
+                { key: item.id, 'data-row': '' },
+                h('a', { href: place('approvals', item.id) }, item.title),
+                h('span.faint', ' asked by ', item.requested_by, item.deadline && [', ends ', time(item.deadline)]),
+              ),
+            ),
+        )
+      : empty('Nothing waits for you.'),
+  );
+}
+
+function parked(stuck) {
+  return section(
+    'Needs an operator',
+    { aside: h('a', { href: place('stuck') }, 'All that is stuck') },
+    stuck.items.length
+      ? h(
+          'ul.plain.links',
+          stuck.items
+            .slice(0, 6)
+            .map((row) =>
+              h(
+                'li',
+                { key: row.id, 'data-row': '' },
+                h('a', { href: place('executions', row.id) }, `${words(row.workflow)} of ${row.subject}`),
+                ' ',
+                standing(row),
+                h('div.faint', row.next),
+              ),
+            ),
+        )
+      : empty('Nothing is stuck.'),
+  );
+}
+
+function running(open) {
+  const by = new Map();
+  for (const row of open.items) {
+    const of = by.get(row.workflow) ?? { name: row.workflow, all: 0, forward: 0, waiting: 0, turning: 0, parked: 0 };
+    of.all += 1;
+    if (row.phase === 'parked') of.parked += 1;
+    else if (row.phase === 'paused') of.waiting += 1;
+    else if (row.phase === 'compensating') of.turning += 1;
+    else of.forward += 1;
+    by.set(row.workflow, of);
+  }
+  const rows = [...by.values()].sort((a, b) => b.all - a.all || a.name.localeCompare(b.name));
+  return section(
+    'Running',
+    { note: open.next ? 'The first 200 open ones are counted.' : undefined },
+    rows.length
+      ? table(
+          [
+            {
+              label: 'workflow',
+              cell: (row) =>
+                h('a', { href: place('executions', { workflow: row.name, open: 'true' }) }, words(row.name)),
+            },
+            { label: 'open', kind: 'number', cell: (row) => number(row.all) },
+            {
+              label: 'share',
+              kind: 'wide',
+              cell: (row) =>
+                bar(
+                  [
+                    { value: row.forward, tone: 'busy' },
+                    { value: row.waiting, tone: 'wait' },
+                    { value: row.turning, tone: 'turn' },
+                    { value: row.parked, tone: 'bad' },
+                  ],
+                  row.all,
+                  `${row.forward} running, ${row.waiting} paused, ${row.turning} turning back, ${row.parked} parked`,
+                ),
+            },
+          ],
+          rows,
+          { key: (row) => row.name, caption: 'Open executions by workflow' },
+        )
+      : empty('Nothing runs.', h('code', 'tenure tenant onboard -f docs/examples/acme.yaml')),
+  );
+}
+
+/** What a tenant sees of capacity: its own. */
+function spaces(items) {
+  const rows = items.flatMap((space) =>
+    Object.entries(space.use ?? {}).map(([what, use]) => ({ id: `${space.id} ${what}`, space, what, use })),
+  );
+  return section(
+    'My workspaces',
+    { aside: h('a', { href: place('workloads') }, 'Workloads') },
+    rows.length
+      ? table(
+          [
+            { label: 'workspace', cell: (row) => h('a', { href: place('tenants', row.space.tenant) }, row.space.name) },
+            { label: 'resource', cell: (row) => resource(row.what) },
+            { label: 'own', kind: 'number', cell: (row) => number(row.use.nominal) },
+            { label: 'used', kind: 'number', cell: (row) => number(row.use.used) },
+            { label: 'lent', kind: 'number', cell: (row) => number(row.use.lent) },
+            { label: 'waiting', kind: 'number', cell: (row) => number(row.space.waiting ?? 0) },
+          ],
+          rows,
+          { caption: 'Workspaces' },
+        )
+      : empty('There is no workspace in use yet.'),
+  );
+}
+
+function capacity(clusters) {
+  const by = new Map();
+  for (const cluster of clusters) {
+    for (const [model, gpus] of Object.entries(cluster.gpus)) {
+      const of = by.get(model) ?? { model, gpus: 0, free: 0, nodes: 0 };
+      of.gpus += gpus.gpus;
+      of.free += gpus.free;
+      of.nodes += gpus.nodes;
+      by.set(model, of);
+    }
+  }
+  const rows = [...by.values()].sort((a, b) => b.gpus - a.gpus);
+  return section(
+    'Capacity',
+    { aside: h('a', { href: place('fleet') }, 'Fleet') },
+    rows.length
+      ? table(
+          [
+            { label: 'model', cell: (row) => h('b', row.model) },
+            { label: 'GPUs', kind: 'number', cell: (row) => number(row.gpus) },
+            { label: 'free', kind: 'number', cell: (row) => number(row.free) },
+            {
+              label: 'owned',
+              kind: 'wide',
+              cell: (row) =>
+                bar(
+                  [
+                    { value: row.gpus - row.free, tone: 'busy' },
+                    { value: row.free, tone: 'free' },
+                  ],
+                  row.gpus,
+                  `${row.gpus - row.free} of ${row.gpus} owned, ${row.free} free`,
+                ),
+            },
+          ],
+          rows,
+          { key: (row) => row.model, caption: 'Capacity by model' },
+        )
+      : empty(
+          'There is no hardware yet.',
+          h('code', 'tenure fleet import docs/examples/nodes.csv --cluster eu-1 --region eu'),
+        ),
+  );
+}
+
+function sweeps(schedules) {
+  const built = schedules.filter((row) => row.kind === 'built_in');
+  return section(
+    'Looked after by the clock',
+    { aside: h('a', { href: place('schedules') }, 'Schedules') },
+    built.length
+      ? table(
+          [
+            { label: 'sweep', cell: (row) => h('a', { href: place('schedules', row.name) }, words(row.name)) },
+            { label: 'stands', cell: (row) => (row.paused ? state('paused') : state('in force', { as: 'alive' })) },
+            { label: 'next', cell: (row) => time(row.next) },
+          ],
+          built,
+          { key: (row) => row.name, caption: 'Sweeps' },
+        )
+      : empty('No sweeps are told of.'),
+  );
+}
+
+function engines(all) {
+  return section(
+    'Engines',
+    { aside: h('a', { href: place('system') }, 'System') },
+    table(
+      [
+        { label: 'engine', cell: (row) => [h('b', row.name), row.here && h('span.faint', ' (this one)')] },
+        { label: 'stands', cell: (row) => state(row.state) },
+        { label: 'version', cell: (row) => row.version },
+      ],
+      all,
+      { caption: 'Engines' },
+    ),
+  );
+}

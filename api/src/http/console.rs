@@ -1,0 +1,158 @@
+//! `/` and `/console/{file}`: the console, whose files are part of the program; and `/v1/me`, who is asking.
+//!
+//! The files hold nothing of anybody, so they need no token: all that the console shows comes from `/v1`, under the token of whoever
+//! signs in. The policy below lets it load from this server alone and run nothing that is not in these files.
+
+use super::{
+    code::Code,
+    problem::Problem,
+    route::{Access, Route},
+};
+use crate::{
+    app::Shared,
+    auth::{Caller, Verb, sitting},
+    hex,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::sync::LazyLock;
+use strum::VariantArray as _;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/", Access::Open, index),
+        Route::get("/console/{file}", Access::Open, file),
+        // What everybody may, whoever may do anything at all.
+        Route::get("/v1/me", Access::Tenant(Verb::ReadWorkflows), me),
+    ]
+}
+
+/// What the console may do: load from here, and nothing else; no inline script or style; no HTML made of text.
+const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// The headers of every file.
+fn guarded() -> [(HeaderName, HeaderValue); 5] {
+    [
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+        // Asked for each time and answered with 304 as a rule: after an upgrade, no page is made of old and new files.
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ]
+}
+
+/// A file of the console.
+struct File {
+    name: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(File { name: $name, bytes: include_bytes!(concat!("../../console/", $name)) }),*]
+    };
+}
+
+/// Every file there is; a test compares with the folder.
+static FILES: &[File] = &files![
+    "actions.js",
+    "api.js",
+    "ask.js",
+    "base.css",
+    "diagram.js",
+    "dom.js",
+    "favicon.svg",
+    "format.js",
+    "heatmap.js",
+    "index.html",
+    "layout.js",
+    "list.js",
+    "live.js",
+    "main.js",
+    "page-approvals.js",
+    "page-audit.js",
+    "page-borrowing.js",
+    "page-certificates.js",
+    "page-execution.js",
+    "page-executions.js",
+    "page-fleet.js",
+    "page-login.js",
+    "page-overview.js",
+    "page-policies.js",
+    "page-schedules.js",
+    "page-system.js",
+    "page-tenants.js",
+    "page-workloads.js",
+    "parts.css",
+    "parts.js",
+    "plan.js",
+    "route.js",
+    "theme.js",
+];
+
+/// The `ETag` of each file: it changes whenever the file does.
+static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+    let tag = |file: &File| {
+        let digest = hex::encode(&Sha256::digest(file.bytes));
+        let text = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("\"\""))
+    };
+    FILES.iter().map(tag).collect()
+});
+
+impl File {
+    fn media(&self) -> HeaderValue {
+        HeaderValue::from_static(match self.name.rsplit_once('.') {
+            Some((_, "html")) => "text/html; charset=utf-8",
+            Some((_, "css")) => "text/css; charset=utf-8",
+            Some((_, "js")) => "text/javascript; charset=utf-8",
+            Some((_, "svg")) => "image/svg+xml",
+            _ => "application/octet-stream",
+        })
+    }
+}
+
+async fn index(headers: HeaderMap) -> Result<Response, Problem> {
+    served("index.html", &headers)
+}
+
+async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
+    served(&name, &headers)
+}
+
+fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
+    let found = FILES.iter().zip(TAGS.iter()).find(|(file, _)| file.name == name);
+    let (file, tag) =
+        found.ok_or_else(|| Problem::new(Code::NoRoute, format!("the console has no file {name}")))?;
+    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same =
+        known.split(',').any(|known| known.trim().trim_start_matches("W/").as_bytes() == tag.as_bytes());
+    let mut answer = if same { StatusCode::NOT_MODIFIED.into_response() } else { file.bytes.into_response() };
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, file.media());
+    headers.insert(header::ETAG, tag.clone());
+    headers.extend(guarded());
+    Ok(answer)
+}
+
+/// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals.
+async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<Json<Value>, Problem> {
+    let person = sitting(&**app.engine.store(), &caller.name, &caller).await?;
+    let person = person.unwrap_or_else(|| caller.person());
+    let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb));
+    Ok(Json(json!({
+        "name": caller.name,
+        "roles": caller.roles,
+        "tenant": caller.tenant,
+        "may": may.map(<&str>::from).collect::<Vec<_>>(),
+        "seats": person.roles,
+    })))
+}
