@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 /// Its name, as the settings of the backend give it.
-pub const NAME: &str = "images.example";
+pub const NAME: &str = "images.house.example";
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 /// Where images may come from.
 const HOUSE: &str = "registry.";

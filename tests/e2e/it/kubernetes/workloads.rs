@@ -197,14 +197,17 @@ async fn a_disruption_budget_is_respected_and_named() {
         "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": { "name": "keep-one" },
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "tenure.dev/workload": "serve" } } },
     });
-    let made = world.post(&budgets, budget).await;
-    // As the controller of disruption budgets counts.
+    world.post(&budgets, budget).await;
+    // Of two healthy pods, as the real controller of disruption budgets counts.
     let allow = async |n: u64| {
-        let status = json!({ "status": {
-            "disruptionsAllowed": n, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
-            "observedGeneration": made["metadata"]["generation"],
-        } });
-        world.merge(&format!("{budgets}/keep-one/status"), status).await
+        let at = format!("{budgets}/keep-one");
+        world.merge(&at, json!({ "spec": { "minAvailable": 2 - n } })).await;
+        let counted = async || {
+            let now = world.get(&at).await.unwrap();
+            let seen = now["status"]["observedGeneration"] == now["metadata"]["generation"];
+            seen && now["status"]["disruptionsAllowed"] == n
+        };
+        world.until(counted).await;
     };
     allow(0).await;
     let seen = scene.seen("serve").await.unwrap();
@@ -416,6 +419,7 @@ async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
 async fn every_right_on_workloads_is_needed_and_missed_by_name() {
     const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-workloads";
     const PROBES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-probes";
+    const SURVEY: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/tenure-survey";
     let Some(world) = world().await else { return };
     let rules = world.get(ROLE).await.unwrap()["rules"].clone();
     let rights: Vec<(String, String)> = rules
@@ -429,9 +433,11 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         })
         .collect();
     assert_eq!(rights.len(), 9);
-    // The role of the probes gives some of them, too.
+    // The roles of the probes and of surveys give some of them, too.
     let probes = world.get(PROBES).await.unwrap()["rules"].clone();
     world.merge(PROBES, json!({ "rules": [] })).await;
+    let surveyors = world.get(SURVEY).await.unwrap()["subjects"].clone();
+    world.merge(SURVEY, json!({ "subjects": [] })).await;
     let scene = Scene::new(&world, "rights").await;
     world.delete("/api/v1/nodes/off").await;
     world.node("off").await;
@@ -483,6 +489,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         scene.gone(&pod).await;
     }
     world.merge(PROBES, json!({ "rules": probes })).await;
+    world.merge(SURVEY, json!({ "subjects": surveyors })).await;
     scene.end().await;
     world.delete("/api/v1/nodes/off").await;
 }
