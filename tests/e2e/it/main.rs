@@ -1,5 +1,6 @@
 //! Tenure against the real things.
 
+mod drives;
 mod gpu;
 mod keys;
 mod kubernetes;
