@@ -160,7 +160,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
     let samples = me.samples.iter().find(|samples| samples.serial == serial);
     let samples = samples.ok_or("it was not sampled after it had been erased")?;
     let record = SanitisationRecord {
-        device: device_of(me, drive),
+        device: device_of(me, drive, technique),
         method: Some(if technique == DriveTechnique::Format { Method::Clear } else { Method::Purge }),
         technique: match technique {
             DriveTechnique::BlockErase => Technique::BlockErase,
@@ -189,12 +189,19 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
     Ok((record, looked))
 }
 
-fn device_of(me: &NodeSanitisation, drive: &Drive) -> Device {
+fn device_of(me: &NodeSanitisation, drive: &Drive, technique: DriveTechnique) -> Device {
     let status = |status: SanitiseStatus| <&str>::from(status).to_owned();
-    let reported = BTreeMap::from([
-        ("sanitize status before".into(), status(drive.log.status)),
-        ("sanitize status after".into(), status(me.status(drive))),
-    ]);
+    let (before, after) = (status(drive.log.status), status(me.status(drive)));
+    let reported = match technique {
+        // It leaves no log: this is how the command ended.
+        DriveTechnique::Format => BTreeMap::from([("format".into(), after)]),
+        DriveTechnique::BlockErase | DriveTechnique::CryptoErase | DriveTechnique::Overwrite => {
+            BTreeMap::from([
+                ("sanitize status before".into(), before),
+                ("sanitize status after".into(), after),
+            ])
+        }
+    };
     Device {
         model: Some(drive.model.clone()),
         serial: Some(drive.serial.clone()),

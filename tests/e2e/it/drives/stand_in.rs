@@ -3,12 +3,17 @@
 
 use super::stamp;
 use engine::Class;
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 use store::Epoch;
 use tempfile::TempDir;
 use workflows::{
     actuators::{DriveTechnique, Machines, SanitiseStatus, Stamp, codes},
-    backends::drives::{DrivesTarget, LocalMachine},
+    backends::{
+        drives::{DrivesTarget, LocalMachine},
+        simulated::LocalWorld,
+        targets::Targets,
+    },
+    platform::Platform,
 };
 
 const BLOCK_ERASE: DriveTechnique = DriveTechnique::BlockErase;
@@ -149,4 +154,32 @@ async fn what_has_no_hook_is_refused_with_what_to_write() {
     assert!(missing.message.contains("`hooks.reset` of its settings"), "{missing}");
     let other = machine.reset("eu-1", "gpu-8", &stamp("reset")).await.unwrap_err();
     assert_eq!(other.code, codes::REFUSED, "another machine was meant");
+}
+
+/// The rest of the machine is told by a hook; its drives are read from them, and other machines are simulated still.
+#[tokio::test]
+async fn a_file_of_targets_names_a_machine_and_its_hook_is_not_believed_about_drives() {
+    let drive = Drive::new();
+    let hook = drive.file("describe");
+    let lie = r#"#!/bin/sh
+echo '{"status":"done","output":{"environment":"scrub","network":"scrub","workloads":3,"serial":"SN-7","gpus":[],"nics":[],
+      "drives":[{"serial":"MADE-UP"}]}}'
+"#;
+    fs::write(&hook, lie).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = serde_json::json!({ "machines": { "eu-1": { "gpu-7": { "drives": {
+        "state": drive.file("state"), "nvme": drive.file("nvme"), "lsblk": drive.file("lsblk"),
+        "hooks": { "describe": { "program": hook } },
+    } } } } });
+
+    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = Targets::parse(&settings.to_string()).unwrap().connect(platform).await.unwrap();
+
+    assert_eq!(platform.machines.backend(), "eu-1/gpu-7: drives, others: simulated");
+    let devices = platform.machines.devices("eu-1", "gpu-7", 0, &stamp("look")).await.unwrap();
+    assert_eq!((devices.workloads, devices.serial.as_str()), (3, "SN-7"));
+    let serials: Vec<_> = devices.drives.iter().map(|drive| drive.serial.as_str()).collect();
+    assert_eq!(serials, ["SAN0001"]);
+    let other = platform.machines.devices("eu-1", "gpu-8", 0, &stamp("look")).await.unwrap();
+    assert_eq!(other.drives[0].model, "simulated");
 }
