@@ -6,11 +6,13 @@
 
 use super::pages::{SanitizePage, action};
 use crate::{
-    actuators::{DriveTechnique, SanitiseLog, SanitiseStatus},
-    backends::state_file::Steps,
+    actuators::{DriveTechnique, SanitiseLog, SanitiseStatus, codes},
+    backends::state_file::{Held, Steps},
 };
-use serde::{Deserialize, Serialize};
+use engine::ActionError;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
+use tokio::task::spawn_blocking;
 
 /// All that is kept of one drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +123,15 @@ impl Book {
     }
 }
 
+/// Takes the file of a drive or volume, unless another has it, of whom `at_work` says what they do.
+pub(super) async fn hold<T>(path: PathBuf, at_work: &'static str) -> Result<Held<T>, ActionError>
+where
+    T: Default + Serialize + DeserializeOwned + Send + 'static,
+{
+    let taken = spawn_blocking(move || Held::take(&path, at_work)).await;
+    taken.map_err(|error| ActionError::transient(codes::UNAVAILABLE, error))?
+}
+
 /// The file of a drive or volume. Serial numbers may hold anything.
 pub(super) fn file(folder: &Path, kind: &str, name: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("_{:x}_", c as u32) };
@@ -191,6 +202,7 @@ mod tests {
     fn two_serial_numbers_never_share_a_file() {
         let name = |serial| file(Path::new("/"), "drive", serial);
         assert_eq!(name("S5GX"), Path::new("/drive-S5GX.json"));
+        assert_ne!(name("a/b"), name("a_b"));
         assert_ne!(name("a/b"), name("a_2f_b"));
     }
 }

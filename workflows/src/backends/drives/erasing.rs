@@ -12,7 +12,6 @@ use crate::{
 };
 use engine::ActionError;
 use std::path::PathBuf;
-use tokio::task::spawn_blocking;
 
 fn file(tools: &Tools<'_>, serial: &str) -> PathBuf {
     book::file(&tools.target.state, "drive", serial)
@@ -115,10 +114,7 @@ pub(super) async fn begin(
 ) -> Result<(), ActionError> {
     let device = finding::drive(tools, serial).await?;
     let path = file(tools, serial);
-    let held = path.clone();
-    let taken =
-        spawn_blocking(move || Held::<Book>::take(&held, "another call is at work on the drive")).await;
-    let mut held = taken.map_err(|error| ActionError::transient(codes::UNAVAILABLE, error))??;
+    let mut held: Held<Book> = book::hold(path.clone(), "another call is at work on the drive").await?;
     let asked = format!("{serial} by {}", <&str>::from(technique));
     if held.content.steps.admit(&asked, stamp)? {
         return Ok(());

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const SYSTEM: &str = "storage";
 const KIND: &str = "LuksKey";
@@ -151,10 +151,6 @@ fn unsupported(what: &str) -> ActionError {
     ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that is done to a LUKS volume"))
 }
 
-fn take(path: &Path) -> Result<Held<Book>, ActionError> {
-    Held::take(path, "another call is at work on the volume")
-}
-
 #[async_trait]
 impl Estate for LocalMachine {
     fn backend(&self) -> &'static str {
@@ -219,7 +215,8 @@ impl Estate for LocalMachine {
             let why = format!("{thing} is {}, and {uid} was to be erased", volume.uuid);
             return Err(ActionError::permanent(codes::REPLACED, why));
         }
-        let mut held = take(&self.book_of(&uuid))?;
+        let mut held: Held<Book> =
+            book::hold(self.book_of(&uuid), "another call is at work on the volume").await?;
         if held.content.steps.admit(&uuid, stamp)? {
             let why = format!("volume {uuid} was erased by this call, and has {} key slots", volume.slots);
             return Err(ActionError::permanent(codes::REMAINS, why));
