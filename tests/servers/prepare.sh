@@ -14,6 +14,7 @@ packages=(
     ceph-mon ceph-osd radosgw ceph-common
     softhsm2 opensc
     chromium chromium-driver
+    qemu-system-x86 busybox-static cpio e2fsprogs nvme-cli cryptsetup-bin util-linux
 )
 missing=()
 for package in "${packages[@]}"; do
@@ -28,4 +29,9 @@ if [ ${#missing[@]} -gt 0 ]; then
         { echo "prepare: not to be had: ${missing[*]}"; failed=1; }
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
+# The machine for drives is made once, when it first starts.
+vm=$(mktemp -d)
+./vm-up.sh "$vm" memory >/dev/null || { echo "prepare: the machine of qemu did not start"; failed=1; }
+./vm-down.sh "$vm"
+rm -rf "$vm"
 exit "$failed"

@@ -1,6 +1,7 @@
 //! Tenure against the real things.
 
 mod console;
+mod drives;
 mod gpu;
 mod keys;
 mod kubernetes;

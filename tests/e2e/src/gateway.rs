@@ -121,8 +121,11 @@ fn path(dir: &Path) -> &str {
     dir.to_str().unwrap_or_default()
 }
 
-/// Runs a script; gives what it says as `NAME=VALUE`, or its last words.
-pub(crate) fn script(name: &str, arguments: &[&str]) -> Result<BTreeMap<String, String>, String> {
+/// Runs a script; gives what it says as `NAME=VALUE`.
+///
+/// # Errors
+/// Its last words.
+pub fn script(name: &str, arguments: &[&str]) -> Result<BTreeMap<String, String>, String> {
     // Servers that go on must not hold this test's output open.
     let log = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
     let file = log.reopen().map_err(|e| e.to_string())?;

@@ -81,6 +81,18 @@ pub struct Drive {
     pub estimate_s: Option<u64>,
     /// Where its sanitisation stands.
     pub log: SanitiseLog,
+    /// With what its controller is told to erase; none when nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<DriveTool>,
+}
+
+/// A program for drives, as it names itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveTool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
 }
 
 /// How a drive's controller erases.
@@ -157,6 +169,9 @@ pub struct Samples {
     pub mismatches: u64,
     /// Those that could not be read.
     pub unreadable: u64,
+    /// With what they were read; none when nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<DriveTool>,
 }
 
 /// What is brought back to a known state beside media.

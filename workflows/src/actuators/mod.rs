@@ -51,8 +51,8 @@ pub use limits::{
     RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored, read_limits,
 };
 pub use machines::{
-    Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples, SanitiseLog,
-    SanitiseStatus, Segment,
+    Devices, Drive, DriveTechnique, DriveTool, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples,
+    SanitiseLog, SanitiseStatus, Segment,
 };
 pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
 pub use namespace::{CreateNamespace, DeleteNamespace};

@@ -1,6 +1,8 @@
 //! What serves the capabilities: real targets, each behind a feature of its own, and a simulated world for whatever is not named
 //! in the file of targets; the GPU facts of this machine by NVML, and the keys of sealed records.
 
+#[cfg(feature = "drives")]
+pub mod drives;
 #[cfg(feature = "exec")]
 pub mod exec;
 pub mod hooks;
@@ -20,6 +22,8 @@ mod setting;
 pub mod simulated;
 #[cfg(feature = "slurm")]
 pub mod slurm;
+#[cfg(any(feature = "drives", feature = "nvml"))]
+mod state_file;
 pub mod targets;
 #[cfg(feature = "vault")]
 pub mod vault;

@@ -50,6 +50,7 @@ fn known(begun: &NodeSanitisation) -> NodeSanitisation {
         can: vec![DriveTechnique::BlockErase],
         estimate_s: None,
         log: SanitiseLog::default(),
+        tool: None,
     };
     let devices =
         Devices { serial: "SN-1".into(), gpus: vec![gpu], drives: vec![drive], ..Devices::default() };

@@ -2,7 +2,7 @@
 
 use super::NodeSanitisation;
 use crate::{
-    actuators::{Drive, DriveTechnique, SanitiseStatus},
+    actuators::{Drive, DriveTechnique, DriveTool, SanitiseStatus},
     destruction::{
         Actor, Asset, AssetType, Device, Digest, FirmwareCheck, GpuScrub, Judgement, Method, Moment, Outcome,
         SanitisationRecord, ScrubLevel, Technique, Tool, Validation, Verification, VerificationMethod,
@@ -58,7 +58,7 @@ struct Looked {
     mismatches: u64,
     unreadable: u64,
     seed: Option<String>,
-    tool: &'static str,
+    tool: Tool,
 }
 
 type Made = Result<(SanitisationRecord, Looked), String>;
@@ -71,7 +71,7 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
         checked: looked.checked,
         mismatches: looked.mismatches,
         unreadable: looked.unreadable,
-        tool: tool(looked.tool),
+        tool: looked.tool,
         actor: Actor::program("tenure verifier"),
         at: now,
     };
@@ -90,6 +90,22 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
 
 fn tool(command: &str) -> Tool {
     Tool { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into(), command: command.into() }
+}
+
+/// The tool that was used, where it was told.
+fn used(told: Option<&DriveTool>, command: &str) -> Tool {
+    let Some(DriveTool { name, version }) = told.cloned() else { return tool(command) };
+    Tool { name, version, command: command.into() }
+}
+
+/// What a drive was told.
+fn command(technique: DriveTechnique) -> &'static str {
+    match technique {
+        DriveTechnique::BlockErase => "nvme sanitize --sanact=2",
+        DriveTechnique::Overwrite => "nvme sanitize --sanact=3",
+        DriveTechnique::CryptoErase => "nvme sanitize --sanact=4",
+        DriveTechnique::Format => "nvme format --ses=1",
+    }
 }
 
 fn gpu(me: &NodeSanitisation, uuid: &str, plain: &SanitisationRecord) -> Made {
@@ -123,7 +139,7 @@ fn gpu(me: &NodeSanitisation, uuid: &str, plain: &SanitisationRecord) -> Made {
     let how = VerificationMethod::ReadBack;
     Ok((
         record,
-        Looked { how, checked, mismatches, unreadable: 0, seed: None, tool: "read back the pattern" },
+        Looked { how, checked, mismatches, unreadable: 0, seed: None, tool: tool("read back the pattern") },
     ))
 }
 
@@ -144,7 +160,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
     let samples = me.samples.iter().find(|samples| samples.serial == serial);
     let samples = samples.ok_or("it was not sampled after it had been erased")?;
     let record = SanitisationRecord {
-        device: device_of(me, drive),
+        device: device_of(me, drive, technique),
         method: Some(if technique == DriveTechnique::Format { Method::Clear } else { Method::Purge }),
         technique: match technique {
             DriveTechnique::BlockErase => Technique::BlockErase,
@@ -152,7 +168,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
             DriveTechnique::Overwrite => Technique::Overwrite,
             DriveTechnique::Format => Technique::Format,
         },
-        tool: tool("nvme sanitize"),
+        tool: used(drive.tool.as_ref(), command(technique)),
         evidence: BTreeMap::from([
             (
                 "sanitize log".into(),
@@ -168,17 +184,24 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
         mismatches: samples.mismatches,
         unreadable: samples.unreadable,
         seed: Some(samples.seed.clone()),
-        tool: "sample sectors",
+        tool: used(samples.tool.as_ref(), "sample sectors"),
     };
     Ok((record, looked))
 }
 
-fn device_of(me: &NodeSanitisation, drive: &Drive) -> Device {
+fn device_of(me: &NodeSanitisation, drive: &Drive, technique: DriveTechnique) -> Device {
     let status = |status: SanitiseStatus| <&str>::from(status).to_owned();
-    let reported = BTreeMap::from([
-        ("sanitize status before".into(), status(drive.log.status)),
-        ("sanitize status after".into(), status(me.status(drive))),
-    ]);
+    let (before, after) = (status(drive.log.status), status(me.status(drive)));
+    let reported = match technique {
+        // It leaves no log: this is how the command ended.
+        DriveTechnique::Format => BTreeMap::from([("format".into(), after)]),
+        DriveTechnique::BlockErase | DriveTechnique::CryptoErase | DriveTechnique::Overwrite => {
+            BTreeMap::from([
+                ("sanitize status before".into(), before),
+                ("sanitize status after".into(), after),
+            ])
+        }
+    };
     Device {
         model: Some(drive.model.clone()),
         serial: Some(drive.serial.clone()),
@@ -242,7 +265,7 @@ fn card(me: &NodeSanitisation, guid: &str, plain: &SanitisationRecord) -> Made {
     Ok((record, measured("read back settings")))
 }
 
-fn measured(tool: &'static str) -> Looked {
+fn measured(by: &str) -> Looked {
     let how = VerificationMethod::ReadBack;
-    Looked { how, checked: 1, mismatches: 0, unreadable: 0, seed: None, tool }
+    Looked { how, checked: 1, mismatches: 0, unreadable: 0, seed: None, tool: tool(by) }
 }

@@ -13,7 +13,7 @@ const LAST_WORDS: usize = 2 << 10;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(in crate::backends) enum Ended {
     /// With this code.
     Exit(i32),
     /// By this signal.
@@ -26,17 +26,17 @@ pub(super) enum Ended {
 
 /// What a program left.
 #[derive(Debug)]
-pub(super) struct Output {
-    pub(super) ended: Ended,
-    pub(super) stdout: Vec<u8>,
+pub(in crate::backends) struct Output {
+    pub(in crate::backends) ended: Ended,
+    pub(in crate::backends) stdout: Vec<u8>,
     /// It wrote more than may be read.
-    pub(super) too_much: bool,
+    pub(in crate::backends) too_much: bool,
     stderr: Vec<u8>,
 }
 
 impl Output {
     /// The end of what it wrote to its standard error, for a message: one line, with `: ` before it where there is any.
-    pub(super) fn last_words(&self) -> String {
+    pub(in crate::backends) fn last_words(&self) -> String {
         let text = String::from_utf8_lossy(&self.stderr);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join(" | ");
@@ -72,7 +72,11 @@ impl Drop for Group {
 ///
 /// # Errors
 /// That it cannot be started.
-pub(super) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -> io::Result<Output> {
+pub(in crate::backends) async fn run(
+    target: &ExecTarget,
+    input: &[u8],
+    deadline: Duration,
+) -> io::Result<Output> {
     let mut child = spawn(target)?;
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut group = Group(id);

@@ -3,7 +3,7 @@
 //! No shell is between. Invariant: the program and all that it started are one process group, which is killed when the deadline
 //! is over, when the call is dropped, and when the program itself has ended.
 
-mod child;
+pub(in crate::backends) mod child;
 mod settings;
 
 pub use settings::ExecTarget;

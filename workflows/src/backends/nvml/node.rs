@@ -199,7 +199,7 @@ impl LocalNode {
             return Ok(());
         }
         // A change that was broken off is finished or undone to where it began, not to where it was left.
-        let before = held.ledger.underway.take().map_or(now, |underway| underway.before);
+        let before = held.left_underway().map_or(now, |underway| underway.before);
         held.begin(Underway { profile: profile.to_owned(), before: before.clone() }, stamp)?;
         match change(&opener, &asked, &before, stop) {
             Ok(()) => held.done(profile, stamp),

@@ -2,6 +2,7 @@
 
 mod estate;
 mod kubernetes;
+mod machines;
 mod objects;
 mod slurm;
 mod workloads;

@@ -44,6 +44,7 @@ impl Machine {
             can: vec![DriveTechnique::BlockErase, DriveTechnique::CryptoErase],
             estimate_s: Some(60),
             log: SanitiseLog::default(),
+            tool: None,
         };
         let devices = Devices {
             serial: format!("SN-{node}"),
@@ -256,7 +257,14 @@ pub(super) fn sample(state: &State, request: &Request) -> Result<Response, Actio
     let drive = drive.ok_or_else(|| absent(request))?;
     let seed = request.spec.get("seed").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mismatches = if machine.data.contains_key(serial) { 2_002 } else { 0 };
-    answer(&Samples { serial: drive.serial.clone(), seed, read: 2_002, mismatches, unreadable: 0 })
+    answer(&Samples {
+        serial: drive.serial.clone(),
+        seed,
+        read: 2_002,
+        mismatches,
+        unreadable: 0,
+        tool: None,
+    })
 }
 
 /// The tenant's machines, for a survey.

@@ -2,7 +2,7 @@
 
 use super::TargetError;
 use crate::{
-    actuators::{Estate, Keys, Kubernetes, Objects, Slurm, Workloads},
+    actuators::{Estate, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
     backends::hooks::OneHook,
 };
 use serde_json::Value;
@@ -14,6 +14,8 @@ pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "simulated"];
 pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
 /// What can keep buckets.
 pub(super) const OBJECTS: &[&str] = &["s3"];
+/// What can serve a machine.
+pub(super) const MACHINES: &[&str] = &["drives"];
 /// What can stand behind a hook.
 pub(super) const HOOKS: &[&str] = &["exec", "http"];
 
@@ -161,6 +163,29 @@ fn s3(region: &str, settings: Value) -> Result<ObjectStore, TargetError> {
 #[cfg(not(feature = "s3"))]
 fn s3(_: &str, _: Value) -> Result<ObjectStore, TargetError> {
     Err(off("s3"))
+}
+
+/// `cluster` and `node` are what the fleet calls the machine.
+pub(super) fn machine(
+    cluster: &str,
+    node: &str,
+    kind: &str,
+    settings: Value,
+) -> Result<Arc<dyn Machines>, TargetError> {
+    match kind {
+        "drives" => drives(cluster, node, settings),
+        _ => Err(unknown("", MACHINES)),
+    }
+}
+
+#[cfg(feature = "drives")]
+fn drives(cluster: &str, node: &str, settings: Value) -> Result<Arc<dyn Machines>, TargetError> {
+    Ok(Arc::new(crate::backends::drives::LocalMachine::connect(cluster, node, read(settings)?)?))
+}
+
+#[cfg(not(feature = "drives"))]
+fn drives(_: &str, _: &str, _: Value) -> Result<Arc<dyn Machines>, TargetError> {
+    Err(off("drives"))
 }
 
 pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {

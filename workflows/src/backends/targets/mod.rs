@@ -10,7 +10,7 @@ use super::{
     routed::{ByPlace, Estates},
 };
 use crate::{
-    actuators::{Estate, Kubernetes, Objects, Slurm, Workloads},
+    actuators::{Estate, Kubernetes, Machines, Objects, Slurm, Workloads},
     platform::Platform,
     tenancy::Cluster,
 };
@@ -61,6 +61,8 @@ pub struct Targets {
     keys: Chosen,
     /// By region: what keeps buckets, `s3`.
     objects: BTreeMap<String, Chosen>,
+    /// By cluster and node: what serves a machine as hardware, `drives`.
+    machines: BTreeMap<String, BTreeMap<String, Chosen>>,
     /// By name: what stands behind a hook, `exec` or `http`.
     hooks: BTreeMap<String, Chosen>,
 }
@@ -111,6 +113,7 @@ impl Targets {
         }
         platform.estate = Estates::over(left.served, left.blind, platform.estate);
         platform.objects = ByPlace::<dyn Objects>::over(objects, platform.objects);
+        platform.machines = machines(self.machines, platform.machines)?;
         let mut named = BTreeMap::new();
         for (name, chosen) in self.hooks {
             let at = format!("hooks.{name}");
@@ -122,6 +125,24 @@ impl Targets {
         }
         Ok(platform)
     }
+}
+
+/// `rest`, but these machines by their own backends.
+fn machines(
+    all: BTreeMap<String, BTreeMap<String, Chosen>>,
+    rest: Arc<dyn Machines>,
+) -> Result<Arc<dyn Machines>, TargetError> {
+    let mut served = BTreeMap::new();
+    for (cluster, nodes) in all {
+        for (node, chosen) in nodes {
+            let at = format!("machines.{cluster}.{node}");
+            let (kind, settings) = exactly_one(&at, chosen, kinds::MACHINES)?;
+            let one = kinds::machine(&cluster, &node, &kind, settings);
+            let one = one.map_err(|error| error.within(&format!("{at}.{kind}")))?;
+            served.insert((cluster.clone(), node), one);
+        }
+    }
+    Ok(ByPlace::<dyn Machines>::over(served, rest))
 }
 
 /// What looks for what tenants leave behind.
@@ -243,6 +264,10 @@ mod tests {
             ("keys: { vault: {}, pkcs11: {} }", "keys: pkcs11 and vault are more than one: keep one of them"),
             ("keys: { drawer: {} }", "keys.drawer: is no kind of backend: these are: vault, pkcs11"),
             ("objects: { eu: { floppy: {} } }", "objects.eu.floppy: is no kind of backend: these are: s3"),
+            (
+                "machines: { eu-1: { gpu-7: { dd: {} } } }",
+                "machines.eu-1.gpu-7.dd: is no kind of backend: these are: drives",
+            ),
             ("hooks: { dns: {} }", "hooks.dns: says nothing: name one of exec, http"),
             (
                 "hooks: { dns: { carrier-pigeon: {} } }",

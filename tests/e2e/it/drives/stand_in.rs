@@ -1,0 +1,185 @@
+//! Sanitising, which qemu's drives cannot: `nvme` and `lsblk` are shell scripts here, which play one drive from files. They are no
+//! evidence of what real controllers do; what is examined is what the backend makes of the pages.
+
+use super::stamp;
+use engine::Class;
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
+use store::Epoch;
+use tempfile::TempDir;
+use workflows::{
+    actuators::{DriveTechnique, Machines, SanitiseStatus, Stamp, codes},
+    backends::{
+        drives::{DrivesTarget, LocalMachine},
+        simulated::LocalWorld,
+        targets::Targets,
+    },
+    platform::Platform,
+};
+
+const BLOCK_ERASE: DriveTechnique = DriveTechnique::BlockErase;
+
+const NVME: &str = r#"#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+case $1 in
+version) echo "nvme version 0.0 (a stand-in)" ;;
+list-subsys) echo '[{"Subsystems":[{"Paths":[{"Name":"nvme0","Transport":"pcie"}]}]}]' ;;
+id-ctrl) cat identify ;;
+list-ns) echo '{"nsid_list":[{"nsid":1}]}' ;;
+sanitize-log) cat log ;;
+sanitize)
+    echo "$*" >>told
+    [ -e refuses ] && { echo "NVMe status: Invalid Field" >&2; exit 1; }
+    cp begun log
+    [ -e hangs ] && { echo $$ >hanging; sleep 600; }
+    echo "$*" >>answered ;;
+*) exit 2 ;;
+esac
+"#;
+const LSBLK: &str = r#"#!/bin/sh
+echo '{"blockdevices":[{"name":"nvme0n1","path":"/dev/nvme0n1","type":"disk","size":1048576,"serial":"SAN0001","mountpoints":[null]}]}'
+"#;
+
+/// A drive in a folder.
+struct Drive(TempDir);
+
+impl Drive {
+    fn new() -> Self {
+        let drive = Self(tempfile::tempdir().unwrap());
+        for (name, text) in [("nvme", NVME), ("lsblk", LSBLK)] {
+            fs::write(drive.file(name), text).unwrap();
+            fs::set_permissions(drive.file(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut identify = vec![0; 4_096];
+        identify[4..24].copy_from_slice(b"SAN0001             ");
+        // SANICAP: crypto and block erase.
+        identify[328] = 0b011;
+        fs::write(drive.file("identify"), identify).unwrap();
+        drive.log("log", 0, 0);
+        drive.log("begun", 2, 2);
+        fs::create_dir(drive.file("state")).unwrap();
+        drive
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Its sanitize log: SSTAT and the action that was asked last.
+    fn log(&self, name: &str, sstat: u16, action: u8) {
+        let mut page = vec![0; 512];
+        page[2..4].copy_from_slice(&sstat.to_le_bytes());
+        page[4] = action;
+        page[12..16].copy_from_slice(&90_u32.to_le_bytes());
+        fs::write(self.file(name), page).unwrap();
+    }
+
+    /// How often it was told to sanitise.
+    fn told(&self) -> usize {
+        fs::read_to_string(self.file("told")).unwrap_or_default().lines().count()
+    }
+
+    fn machine(&self) -> LocalMachine {
+        let (nvme, lsblk) = (self.file("nvme"), self.file("lsblk"));
+        let target = DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) };
+        LocalMachine::connect("eu-1", "gpu-7", target).unwrap()
+    }
+
+    async fn begin(&self, stamp: &Stamp) -> Result<(), engine::ActionError> {
+        self.machine().sanitise("eu-1", "gpu-7", "SAN0001", BLOCK_ERASE, stamp).await
+    }
+
+    async fn status(&self) -> (SanitiseStatus, u64) {
+        let log = self.machine().log("eu-1", "gpu-7", "SAN0001", &stamp("log")).await.unwrap();
+        (log.status, log.begun)
+    }
+}
+
+#[tokio::test]
+async fn a_sanitisation_that_runs_is_not_begun_again() {
+    let drive = Drive::new();
+    let drives = drive.machine().drives(&stamp("look")).await.unwrap();
+    assert_eq!((drives[0].can[0], drives[0].estimate_s), (BLOCK_ERASE, Some(90)));
+
+    drive.begin(&stamp("first")).await.unwrap();
+    drive.begin(&stamp("first")).await.unwrap();
+    let second = drive.begin(&stamp("second")).await.unwrap_err();
+
+    assert_eq!((second.class, second.code.as_str()), (Class::Permanent, codes::DRIVE_BUSY));
+    assert_eq!(drive.status().await, (SanitiseStatus::InProgress, 1));
+    assert_eq!(drive.told(), 1);
+    drive.log("log", 0x101, 2);
+    assert_eq!(drive.status().await, (SanitiseStatus::Completed, 1));
+    drive.log("log", 0x001, 2);
+    assert_eq!(drive.status().await, (SanitiseStatus::Failed, 1), "somebody has written to it since");
+}
+
+#[tokio::test]
+async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_process() {
+    let drive = Drive::new();
+    fs::write(drive.file("hangs"), "").unwrap();
+
+    let hurried = Stamp { deadline: Duration::from_secs(3), ..stamp("first") };
+    let lost = drive.begin(&hurried).await.unwrap_err();
+
+    assert_eq!(lost.class, Class::Unknown, "{lost}");
+    let process = fs::read_to_string(drive.file("hanging")).unwrap();
+    assert!(!Path::new("/proc").join(process.trim()).exists(), "it was killed");
+    assert_eq!(drive.status().await, (SanitiseStatus::InProgress, 1));
+    drive.begin(&stamp("first")).await.unwrap();
+    assert_eq!(drive.told(), 1, "the log has told that it arrived");
+}
+
+#[tokio::test]
+async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothing() {
+    let drive = Drive::new();
+    fs::write(drive.file("refuses"), "").unwrap();
+    let refused = drive.begin(&stamp("first")).await.unwrap_err();
+    assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED));
+    assert!(refused.message.contains("Invalid Field"), "{refused}");
+    assert_eq!(drive.status().await, (SanitiseStatus::Never, 0));
+
+    fs::remove_file(drive.file("refuses")).unwrap();
+    drive.begin(&Stamp { epoch: Epoch(7), ..stamp("first") }).await.unwrap();
+    drive.log("log", 0x101, 2);
+    let late = Stamp { key: "first/again".into(), ..stamp("first") };
+    assert_eq!(drive.begin(&late).await.unwrap_err().code, codes::FENCED);
+    assert_eq!(drive.told(), 2);
+}
+
+#[tokio::test]
+async fn what_has_no_hook_is_refused_with_what_to_write() {
+    let machine = Drive::new().machine();
+    let missing = machine.reset("eu-1", "gpu-7", &stamp("reset")).await.unwrap_err();
+    assert_eq!((missing.class, missing.code.as_str()), (Class::Permanent, codes::UNSUPPORTED));
+    assert!(missing.message.contains("`hooks.reset` of its settings"), "{missing}");
+    let other = machine.reset("eu-1", "gpu-8", &stamp("reset")).await.unwrap_err();
+    assert_eq!(other.code, codes::REFUSED, "another machine was meant");
+}
+
+/// The rest of the machine is told by a hook; its drives are read from them, and other machines are simulated still.
+#[tokio::test]
+async fn a_file_of_targets_names_a_machine_and_its_hook_is_not_believed_about_drives() {
+    let drive = Drive::new();
+    let hook = drive.file("describe");
+    let lie = r#"#!/bin/sh
+echo '{"status":"done","output":{"environment":"scrub","network":"scrub","workloads":3,"serial":"SN-7","gpus":[],"nics":[],
+      "drives":[{"serial":"MADE-UP"}]}}'
+"#;
+    fs::write(&hook, lie).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = serde_json::json!({ "machines": { "eu-1": { "gpu-7": { "drives": {
+        "state": drive.file("state"), "nvme": drive.file("nvme"), "lsblk": drive.file("lsblk"),
+        "hooks": { "describe": { "program": hook } },
+    } } } } });
+
+    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = Targets::parse(&settings.to_string()).unwrap().connect(platform).await.unwrap();
+
+    assert_eq!(platform.machines.backend(), "eu-1/gpu-7: drives, others: simulated");
+    let devices = platform.machines.devices("eu-1", "gpu-7", 0, &stamp("look")).await.unwrap();
+    assert_eq!((devices.workloads, devices.serial.as_str()), (3, "SN-7"));
+    let serials: Vec<_> = devices.drives.iter().map(|drive| drive.serial.as_str()).collect();
+    assert_eq!(serials, ["SAN0001"]);
+    let other = platform.machines.devices("eu-1", "gpu-8", 0, &stamp("look")).await.unwrap();
+    assert_eq!(other.drives[0].model, "simulated");
+}

@@ -1,0 +1,63 @@
+//! LUKS volumes: what no key opens any more.
+
+use super::{
+    stamp,
+    vm::{CLUSTER, NODE, Vm},
+};
+use engine::Action as _;
+use std::{fs, sync::Arc};
+use tests::calls::Calls;
+use workflows::{
+    actuators::{Estate, Eyes, ShredKey, codes},
+    backends::{
+        drives::{DrivesTarget, LocalMachine},
+        simulated::LocalWorld,
+    },
+    platform::Platform,
+};
+
+const PLAIN: &str = "plaintext of acme, 7";
+
+/// Both keys fit before, none after; and what was written was never readable without one.
+#[tokio::test]
+async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
+    let Some(vm) = Vm::from_drive() else { return };
+    let device = vm.device("LUKS0001");
+    let opens =
+        |key: &str| vm.tries(&["cryptsetup", "open", "--test-passphrase", "--key-file", key, &device]).0;
+    vm.says(&["sh", "-c", &format!(
+        "printf first >/tmp/1; printf second >/tmp/2; set -e; \
+         cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --subsystem tenure/acme {device} /tmp/1; \
+         cryptsetup luksAddKey -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file /tmp/1 {device} /tmp/2; \
+         cryptsetup open --key-file /tmp/2 {device} volume"
+    )]);
+    vm.fill("/dev/mapper/volume", PLAIN, 4);
+    let uuid = vm.says(&["cryptsetup", "luksUUID", &device]).trim().to_owned();
+    let (state, keys) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(keys.path().join(&uuid), "first").unwrap();
+    let target = DrivesTarget { known_keys: Some(keys.path().into()), ..vm.target(state.path()) };
+    let machine = Arc::new(LocalMachine::connect(CLUSTER, NODE, target).unwrap());
+
+    let found = machine.survey("storage", "acme", Eyes::Platform, &stamp("survey")).await.unwrap();
+    assert_eq!(found.iter().map(|seen| seen.uid.as_str()).collect::<Vec<_>>(), [uuid.as_str()]);
+    assert_eq!(machine.survey("storage", "zeta", Eyes::Platform, &stamp("survey")).await.unwrap(), []);
+    let thing = found[0].thing.clone();
+    let open = machine.remove(&thing, &uuid, &stamp("open")).await.unwrap_err();
+    assert_eq!(open.code, codes::NODE_BUSY, "while it is open, the kernel has the key: {open}");
+    vm.says(&["cryptsetup", "close", "volume"]);
+    assert_eq!((opens("/tmp/1"), opens("/tmp/2")), (0, 0));
+    assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "not before it is erased");
+
+    let mut platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    platform.estate = machine.clone();
+    let shred = ShredKey { thing: thing.clone(), tenant: "acme".into(), uid: uuid.clone() };
+    let shredded = shred.run(&platform, &Calls::new().await.next("ShredKey", false)).await.unwrap();
+
+    assert!(shredded.decrypt_fails, "{shredded:?}");
+    let said = "has 0 key slots; the known key opened it before, and does not open it now";
+    assert!(shredded.transcript.contains(said), "{}", shredded.transcript);
+    assert!(opens("/tmp/1") != 0 && opens("/tmp/2") != 0);
+    assert_eq!(machine.look(&thing, Eyes::Verifier, &stamp("look")).await.unwrap(), None);
+    assert_eq!(vm.scan("LUKS0001", PLAIN), 0);
+    assert!(vm.scan("LUKS0001", &uuid) > 0, "it was the right file that was scanned");
+}
