@@ -2,7 +2,7 @@
 //! of the steps that have acted. In one file, replaced whole and synced before anything is done.
 
 use super::apply::Standing;
-use crate::actuators::{Stamp, codes};
+use crate::actuators::{Scrubbed, Stamp, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -48,6 +48,9 @@ struct Step {
     epoch: Epoch,
     /// Keys that took effect, with what was asked by them.
     done: Vec<(String, String)>,
+    /// What scrubs came to, by key.
+    #[serde(default)]
+    scrubbed: Vec<(String, Scrubbed)>,
 }
 
 /// The file, and nobody else's while it is held.
@@ -141,13 +144,43 @@ impl Held {
         self.keep()
     }
 
+    /// Writes down that a step acts which leaves nothing half done.
+    pub(super) fn noted(&mut self, stamp: &Stamp) -> Result<(), ActionError> {
+        self.seen(stamp, None);
+        self.keep()
+    }
+
+    /// Writes down what a scrub came to.
+    pub(super) fn cleared(
+        &mut self,
+        request: String,
+        scrubbed: Scrubbed,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.seen(stamp, Some((stamp.key.clone(), request)));
+        if let Some(step) = self.ledger.steps.last_mut() {
+            step.scrubbed.push((stamp.key.clone(), scrubbed));
+        }
+        self.keep()
+    }
+
+    /// What the scrub with this key came to.
+    pub(super) fn scrubbed(&self, stamp: &Stamp) -> Option<Scrubbed> {
+        let step = self.ledger.steps.iter().find(|seen| seen.step == stamp.step)?;
+        step.scrubbed.iter().find(|(key, _)| *key == stamp.key).map(|(_, scrubbed)| scrubbed.clone())
+    }
+
     /// Remembers that a step acts, and by which key it has acted.
     fn seen(&mut self, stamp: &Stamp, done: Option<(String, String)>) {
         let steps = &mut self.ledger.steps;
         let at = steps.iter().position(|seen| seen.step == stamp.step);
         let step = at.map(|at| steps.remove(at));
-        let mut step =
-            step.unwrap_or_else(|| Step { step: stamp.step.clone(), epoch: stamp.epoch, done: Vec::new() });
+        let mut step = step.unwrap_or_else(|| Step {
+            step: stamp.step.clone(),
+            epoch: stamp.epoch,
+            done: Vec::new(),
+            scrubbed: Vec::new(),
+        });
         step.epoch = step.epoch.max(stamp.epoch);
         step.done.extend(done);
         steps.drain(..steps.len().saturating_sub(STEPS - 1));

@@ -1,6 +1,7 @@
 //! One capability served by several backends: each call goes to the one that serves its cluster or region.
 
 mod estate;
+mod gpus;
 mod kubernetes;
 mod objects;
 mod slurm;
