@@ -9,8 +9,13 @@ use std::{
 use store::Epoch;
 use tokio::time::{Instant, sleep, timeout};
 use workflows::{
-    actuators::Stamp,
-    backends::agents::{Agents, Answer, Command, Output, Pull, Pulled},
+    actuators::{ScrubLevel, Stamp, WorkloadRef, Workloads as _},
+    backends::{
+        agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
+        simulated::LocalWorld,
+        targets::Targets,
+    },
+    platform::Platform,
 };
 
 fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> Pull {
@@ -22,7 +27,11 @@ type Asking = tokio::task::JoinHandle<Result<Output, ActionError>>;
 
 fn ask(agents: &Arc<Agents>, command: Command) -> Asking {
     let agents = agents.clone();
-    let stamp = Stamp {
+    tokio::spawn(async move { agents.ask("c", "n", command, &stamp()).await })
+}
+
+fn stamp() -> Stamp {
+    Stamp {
         action: "Test",
         step: "s".into(),
         key: "s".into(),
@@ -30,8 +39,7 @@ fn ask(agents: &Arc<Agents>, command: Command) -> Asking {
         undo: false,
         deadline: Duration::from_secs(30),
         dry_run: false,
-    };
-    tokio::spawn(async move { agents.ask("c", "n", command, &stamp).await })
+    }
 }
 
 fn set() -> Command {
@@ -147,4 +155,57 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
     let began = Instant::now();
     assert_eq!(outcome(ask(&agents, set()).await.unwrap()).0, "platform.unavailable");
     assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// Agents look after the GPUs of their cluster, and after nothing else; without one of them nothing reads as free or clean.
+#[tokio::test(start_paused = true)]
+async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest() {
+    let hash = "0".repeat(64);
+    let targets =
+        Targets::parse(&format!("clusters: {{ eu-1: {{ agents: {{ keys: ['{hash}'] }} }} }}")).unwrap();
+    let platform = targets.connect(Platform::simulated(Arc::new(LocalWorld::new()))).await.unwrap();
+    let (stamp, gpus, level) = (stamp(), BTreeSet::from([0]), ScrubLevel::Verified);
+    let of = WorkloadRef {
+        cluster: "eu-1".into(),
+        tenant: "acme".into(),
+        workspace: "prod".into(),
+        name: "train".into(),
+    };
+
+    let layout = platform.gpus.layout("eu-1", "n", &stamp).await.unwrap_err();
+    let clients = platform.workloads.clients("eu-1", "n", &gpus, &stamp).await.unwrap_err();
+    let scrub = platform.workloads.scrub("eu-1", "n", &gpus, level, &stamp).await.unwrap_err();
+    let rest = platform.workloads.observe(&of, &stamp).await.unwrap_err();
+
+    for error in [layout, clients, scrub] {
+        assert_eq!((error.code.as_str(), error.class), ("platform.unavailable", Class::Transient));
+    }
+    assert_eq!(rest.code, "platform.unsupported");
+    assert!(platform.gpus.layout("eu-2", "n", &stamp).await.is_ok());
+    assert_eq!(platform.backends()["gpus"], "eu-1: agents, others: simulated");
+    assert_eq!(platform.backend_of("eu-1"), Some("agents"));
+}
+
+/// A job that has GPUs and has not opened them yet is seen by the scheduler alone.
+#[tokio::test(start_paused = true)]
+async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
+    let agents = here();
+    let simulated = Platform::simulated(Arc::new(LocalWorld::new())).workloads;
+    let of = WorkloadRef {
+        cluster: "c".into(),
+        tenant: "acme".into(),
+        workspace: "prod".into(),
+        name: "train".into(),
+    };
+    let gpus = BTreeSet::from([0]);
+    simulated.start(&of, &BTreeMap::from([("n".to_owned(), gpus.clone())]), false, &stamp()).await.unwrap();
+    let both = GpusByAgents::over(agents.clone(), simulated);
+    come(&agents, "a", &[]).await;
+    let asking = tokio::spawn(async move { both.clients("c", "n", &gpus, &stamp()).await });
+    let id = come(&agents, "a", &[]).await.orders[0].id.clone();
+    agents.answer("c", "n", Answer { id, outcome: Ok(Output::Clients(vec!["process 42".into()])) });
+
+    let open = asking.await.unwrap().unwrap();
+
+    assert!(open.len() == 2 && open[0] == "process 42" && open[1].contains("train"), "{open:?}");
 }
