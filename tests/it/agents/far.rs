@@ -209,6 +209,31 @@ async fn an_agent_that_lost_its_server_finds_it_again() {
     assert_eq!(rig.instances(), 3);
 }
 
+/// Whichever server runs a step has the order; what one has had done, another does not have done again, nor does one that is late.
+#[tokio::test]
+async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
+    let rig = Rig::new(json!([{}])).await;
+    let other = rig.beside("other").await;
+    let _agent = rig.agent_of(&format!("{},{}", rig.server.url(), other.url()));
+    rig.until_present(true).await;
+    let until = Instant::now() + Duration::from_secs(20);
+    while rig.call_at("other", asked("look", 1, Command::Layout)).await.is_err() {
+        assert!(Instant::now() < until, "it does not come to the other");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    rig.call(asked("carve", 1, set("mixed"))).await.unwrap();
+    assert_eq!(rig.instances(), 3);
+    rig.log();
+    rig.call_at("other", asked("carve", 2, set("mixed"))).await.unwrap();
+    assert_eq!(rig.log().len(), 0, "the key has acted");
+    let next = Asked { key: "carve#next".into(), ..asked("carve", 2, set("all-disabled")) };
+    rig.call_at("other", next).await.unwrap();
+    let late = Asked { key: "carve#late".into(), ..asked("carve", 1, set("mixed")) };
+    assert_eq!(rig.call(late).await.unwrap_err().code, "call.fenced");
+    assert_eq!(rig.instances(), 0);
+}
+
 #[tokio::test]
 async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
     let rig = Rig::new(json!([{}])).await;

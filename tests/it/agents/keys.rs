@@ -4,6 +4,7 @@ use super::rig::{CLUSTER, NODE, OTHER, Rig, asked, set};
 use api::{Access, rules};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use tests::processes::Server;
 
 async fn send(server: &Server, token: &str, method: &str, path: &str) -> (u16, String) {
@@ -72,7 +73,9 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     rig.call(asked("carve", 1, set("mixed"))).await.unwrap();
     std::fs::write(&list, "").unwrap();
     assert_eq!(send(&rig.server, &fresh, "POST", &path).await.0, 401);
+    let began = Instant::now();
     rig.until_present(false).await;
+    assert!(began.elapsed() < Duration::from_secs(18), "a request that is open is closed to it, too");
     assert_eq!(
         rig.call(asked("mend", 1, set("all-disabled"))).await.unwrap_err().code,
         "platform.unavailable"

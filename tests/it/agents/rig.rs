@@ -36,6 +36,18 @@ pub fn key() -> (String, String) {
     (drawn["key"].as_str().unwrap().to_owned(), drawn["hash"].as_str().unwrap().to_owned())
 }
 
+/// A server in a folder of this name.
+fn serve(folder: &Path, name: &str) -> Server {
+    let door = folder.join(format!("{name}.door"));
+    let settings = [
+        ("UNDER_TEST", "door".to_owned()),
+        ("UNDER_TEST_DOOR", door.display().to_string()),
+        ("TENURE_TARGETS", folder.join("targets.yaml").display().to_string()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    Server::start_with(tenure(), &folder.join(name), None, settings)
+}
+
 pub struct Rig {
     pub folder: TempDir,
     pub server: Server,
@@ -61,24 +73,24 @@ impl Rig {
             fs::copy(&built, folder.path().join(name)).unwrap();
         }
         fs::write(folder.path().join("gpus.json"), json!({ "gpus": gpus }).to_string()).unwrap();
-        let door = folder.path().join("door");
-        let settings = [
-            ("UNDER_TEST", "door".to_owned()),
-            ("UNDER_TEST_DOOR", door.display().to_string()),
-            ("TENURE_TARGETS", file.display().to_string()),
-        ];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let server = Server::start_with(tenure(), &folder.path().join("data"), None, settings);
+        let server = serve(folder.path(), "data");
         let client = Client::builder().no_proxy().build().unwrap();
         let rig = Self { folder, server, key, other_key, client, _alone: alone };
-        rig.has_nodes().await;
+        rig.has_nodes(&rig.server).await;
         rig
     }
 
-    async fn has_nodes(&self) {
-        let admin = self.server.admin();
+    /// Another server that is told of the same agents, in a folder of this name.
+    pub async fn beside(&self, name: &str) -> Server {
+        let server = serve(self.folder.path(), name);
+        self.has_nodes(&server).await;
+        server
+    }
+
+    async fn has_nodes(&self, server: &Server) {
+        let admin = server.admin();
         let send = async |query: &str, media: &str, body: String| {
-            let url = format!("{}/v1/fleet:import{query}", self.server.url());
+            let url = format!("{}/v1/fleet:import{query}", server.url());
             let sent = self.client.post(url).bearer_auth(&admin).header("content-type", media).body(body);
             let answer = sent.send().await.unwrap();
             let (status, said) = (answer.status(), answer.text().await.unwrap());
@@ -97,9 +109,14 @@ impl Rig {
 
     /// Starts the agent of the node.
     pub fn agent(&self) -> Process {
+        self.agent_of(&self.server.url())
+    }
+
+    /// The same, for these servers.
+    pub fn agent_of(&self, servers: &str) -> Process {
         let at = |name: &str| self.folder.path().join(name);
         let mut command = Program::new(tenure());
-        command.args(["agent", "--cluster", CLUSTER, "--node", NODE, "--server", &self.server.url()]);
+        command.args(["agent", "--cluster", CLUSTER, "--node", NODE, "--server", servers]);
         command.arg("--key-file").arg(at("key")).arg("--ledger").arg(at("ledger"));
         command.arg("--library").arg(at("libnvidia-ml.so.1")).arg("--cuda-library").arg(at("libcuda.so.1"));
         command.args(["--looks-apart-ms", "1", "--layout", "mixed=3g.40gb,2g.20gb,1g.10gb"]);
@@ -147,17 +164,23 @@ impl Rig {
 
     /// Has the server make a call.
     pub async fn call(&self, asked: Asked) -> Came {
-        self.client.post(self.door()).json(&asked).send().await.unwrap().json().await.unwrap()
+        self.call_at("data", asked).await
+    }
+
+    /// Has the server in the folder of this name make a call.
+    pub async fn call_at(&self, name: &str, asked: Asked) -> Came {
+        self.client.post(self.door(name)).json(&asked).send().await.unwrap().json().await.unwrap()
     }
 
     /// A call in the background.
     pub fn calling(&self, asked: Asked) -> tokio::task::JoinHandle<Came> {
-        let (client, url) = (self.client.clone(), self.door());
+        let (client, url) = (self.client.clone(), self.door("data"));
         tokio::spawn(async move { client.post(url).json(&asked).send().await.unwrap().json().await.unwrap() })
     }
 
-    fn door(&self) -> String {
-        format!("http://{}/call", fs::read_to_string(self.folder.path().join("door")).unwrap())
+    fn door(&self, name: &str) -> String {
+        let file = self.folder.path().join(format!("{name}.door"));
+        format!("http://{}/call", fs::read_to_string(file).unwrap())
     }
 
     pub async fn layout(&self) -> GpuLayout {
