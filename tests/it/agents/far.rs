@@ -7,7 +7,7 @@ use serde_json::json;
 use std::{
     collections::BTreeSet,
     fs,
-    process::Command as Program,
+    process::{Command as Program, Stdio},
     time::{Duration, Instant},
 };
 use tests::door::Asked;
@@ -177,16 +177,17 @@ async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
     let _agent = rig.linked().await;
     used(&rig);
     // 31 blocks, filled twice.
-    rig.trouble(json!({ "cuMemsetD32_v2": { "slow_ms": 50 } }));
-    let brief = |epoch| Asked { deadline_ms: 1_000, ..asked("scrub", epoch, scrub()) };
+    rig.trouble(json!({ "cuMemsetD32_v2": { "slow_ms": 200 } }));
+    let brief = |epoch| Asked { deadline_ms: 4_000, ..asked("scrub", epoch, scrub()) };
     let pending = rig.call(brief(1)).await.unwrap_err();
     assert_eq!(pending.code, "gpu.scrubbing");
     assert!(matches!(pending.class, Class::Pending { .. }), "{pending:?}");
 
-    let until = Instant::now() + Duration::from_secs(20);
+    let (again, until) = (["gpu.scrubbing", "platform.no_answer"], Instant::now() + Duration::from_secs(60));
     let done = loop {
         match rig.call(brief(2)).await {
-            Err(error) if error.code == "gpu.scrubbing" && Instant::now() < until => {}
+            // On a busy machine an answer may come too late, and is asked for again like any other.
+            Err(error) if again.contains(&error.code.as_str()) && Instant::now() < until => {}
             other => break other.unwrap(),
         }
     };
@@ -243,7 +244,14 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
         let mut command = Program::new(tenure());
         command.args(["agent", "--cluster", CLUSTER, "--node", NODE, "--server", server]);
         command.arg("--key-file").arg(at(key)).arg("--ledger").arg(at("ledger"));
-        let ran = command.output().unwrap();
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // One that runs is not to be waited for.
+        let _ = child.kill();
+        let ran = child.wait_with_output().unwrap();
         (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
     };
 
