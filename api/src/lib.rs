@@ -4,6 +4,7 @@
 //! HTTP `/v1`. Every other command speaks to a server over HTTP, or works on files. Nothing is decided here that the
 //! core decides; this crate says who may ask, and turns answers into words.
 
+mod agent;
 mod app;
 mod auditing;
 mod auth;

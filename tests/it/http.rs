@@ -496,6 +496,11 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
         for rule in rules() {
             match rule.access {
                 Access::Open => {}
+                Access::Agent => {
+                    let path = filled(rule.path);
+                    let answer = served.send(served.ask(method(&rule), &path).bearer_auth(&token)).await;
+                    assert_eq!(answer.code(), "auth.forbidden", "{rule:?}");
+                }
                 Access::Staff(_) | Access::Cluster(..) => {
                     let path = filled(rule.path);
                     let answer = served.send(served.ask(method(&rule), &path).bearer_auth(&token)).await;
@@ -567,6 +572,7 @@ fn the_routes_in_the_docs_are_those_that_there_are() {
     let row = |rule: Rule| {
         let (scope, roles) = match rule.access {
             Access::Open => ("everybody", "no token needed".to_owned()),
+            Access::Agent => ("agents by a key of their cluster", "none".to_owned()),
             Access::Staff(verb) => ("platform", names(verb)),
             Access::Tenant(verb) => ("platform, and tenants for their own", names(verb)),
             Access::Cluster(verb, _) => ("the cluster by its own key, and platform", names(verb)),

@@ -10,6 +10,7 @@ mod example;
 mod booking;
 
 mod admission;
+mod agents;
 mod approvals;
 mod audit;
 mod authoring;

@@ -7,6 +7,7 @@ pub mod calls;
 pub mod campaign;
 pub mod chaos;
 pub mod counted;
+pub mod door;
 pub mod errands;
 pub mod kit;
 pub mod later;

@@ -67,6 +67,16 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal);
+    }
+
+    /// Waits until it has ended; answers with its exit code.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.wait().ok()?.code()
+    }
+
     /// Resident memory, in bytes.
     #[must_use]
     pub fn rss(&self) -> u64 {

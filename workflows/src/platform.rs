@@ -8,6 +8,7 @@ use crate::{
         Estate, Gpus, Hooks, Identity, Keys, Kubernetes, Machines, Objects, Records, Slurm, Workloads,
     },
     backends::{
+        agents::Agents,
         records::Unsealed,
         simulated::{LocalWorld, Simulated, World, simulated_signer},
     },
@@ -43,6 +44,8 @@ pub struct Platform {
     pub hooks: Arc<dyn Hooks>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
+    /// Where the agents of nodes come for their orders.
+    pub agents: Arc<Agents>,
     world: Option<Arc<dyn World>>,
     served: BTreeMap<String, String>,
 }
@@ -65,6 +68,7 @@ impl Platform {
             hooks: all,
             records: Arc::new(Unsealed),
             signer: simulated_signer(),
+            agents: Arc::default(),
             world: Some(world),
             served: BTreeMap::new(),
         }
@@ -83,7 +87,15 @@ impl Platform {
     }
 
     /// What [`Platform::backend_of`] can answer.
-    pub const BACKENDS: [&str; 3] = ["kubernetes", "kubernetes and slurm", "slurm"];
+    pub const BACKENDS: [&str; 7] = [
+        "agents",
+        "agents and kubernetes",
+        "agents and kubernetes and slurm",
+        "agents and slurm",
+        "kubernetes",
+        "kubernetes and slurm",
+        "slurm",
+    ];
 
     /// The platform with clusters served by kinds of backend, one of [`Platform::BACKENDS`] each; `simulated` for one that is
     /// named and stays simulated.

@@ -195,6 +195,10 @@ pub(crate) enum Command {
     Config(Config),
     /// Show the GPUs of this machine.
     Gpus,
+    /// Run on a node with GPUs, and do there what servers ask for.
+    Agent(super::agent::Agent),
+    /// List the agents of nodes that this server has heard: whether each is there, and what it sees.
+    Agents,
     /// Replay a trace or a scenario on a simulated clock and cluster, without a server.
     Simulate(Simulate),
     /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.

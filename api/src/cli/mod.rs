@@ -1,5 +1,6 @@
 //! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
 
+mod agent;
 mod approvals;
 mod args;
 mod audit;
@@ -35,6 +36,8 @@ mod workflow;
 mod workload;
 
 pub(crate) use approvals::page as approval_page;
+#[cfg(feature = "nvml")]
+pub(crate) use client::escape;
 pub(crate) use client::{Body, Client};
 pub(crate) use fleet::page as import_page;
 pub(crate) use output::say;
@@ -62,7 +65,9 @@ pub fn commands() -> Vec<(String, String)> {
 fn gather(command: &clap::Command, before: &str, all: &mut Vec<(String, String)>) {
     let path = format!("{before} {}", command.get_name());
     let path = path.trim();
-    if !command.has_subcommands() {
+    // `agent` does something by itself, and has a command beside.
+    let alone = !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set();
+    if alone {
         let own = command.get_arguments().filter(|argument| {
             !argument.is_global_set() && !["help", "version"].contains(&argument.get_id().as_str())
         });
@@ -184,6 +189,8 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Retention(command)) => ask(retention::run(common, command)),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
+        Some(Command::Agent(own)) => agent::run(common, &own),
+        Some(Command::Agents) => ask(things::all(common, &things::AGENTS)),
         Some(Command::Simulate(own)) => simulate::run(common, &own),
         Some(Command::Demo) => ask(crate::demo::run()),
     }

@@ -55,6 +55,20 @@ pub(super) const NODES: Kind = Kind {
     ],
 };
 
+pub(super) const AGENTS: Kind = Kind {
+    path: "/v1/agents",
+    columns: &[
+        ("id", "/id"),
+        ("version", "/version"),
+        ("present", "/present"),
+        ("silent ms", "/silent_ms"),
+        ("waiting", "/waiting"),
+        ("handed over", "/handed_over"),
+        ("fit", "/seen/health/fit"),
+        ("open to", "/seen/clients"),
+    ],
+};
+
 pub(super) const WORKSPACES: Kind = Kind {
     path: "/v1/workspaces",
     columns: &[

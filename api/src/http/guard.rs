@@ -1,6 +1,7 @@
 //! Lets a request in, or says why not. Wraps every route with the access that its table entry names.
 
 use super::{
+    agents,
     code::Code,
     idempotency,
     page::{Page, document, documents},
@@ -33,6 +34,12 @@ pub(super) async fn guard(
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let header = header.map(ToOwned::to_owned);
+    if access == Access::Agent {
+        return match agent(&app, request.uri().path(), header.as_deref()).await {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        };
+    }
     let admitted = match access {
         Access::Cluster(_, scope) => {
             match cluster(&app, request.uri().path(), scope, header.as_deref()).await {
@@ -41,7 +48,9 @@ pub(super) async fn guard(
                 Err(problem) => Err(problem),
             }
         }
-        Access::Open | Access::Staff(_) | Access::Tenant(_) => admit(&app, access, header.as_deref()).await,
+        Access::Open | Access::Agent | Access::Staff(_) | Access::Tenant(_) => {
+            admit(&app, access, header.as_deref()).await
+        }
     };
     let caller = match admitted {
         Ok(caller) => caller,
@@ -92,7 +101,7 @@ fn held(caller: &Caller, hold: &Hold) -> Problem {
 /// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
 fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> {
     match access {
-        Access::Open | Access::Cluster(..) => return None,
+        Access::Open | Access::Agent | Access::Cluster(..) => return None,
         Access::Staff(_) | Access::Tenant(_) => {}
     }
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
@@ -101,6 +110,28 @@ fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> 
         asked: format!("{} {}", request.method(), outer_path(route)),
         at: outer_path(request.uri().path()),
     })
+}
+
+/// The agents of a cluster have keys of their own; people and tenants' clusters are told that theirs do not open this.
+async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Problem> {
+    let token = header.and_then(bearer);
+    let refused = match agents::admit(app, path, token.as_ref()) {
+        Ok(()) => return Ok(()),
+        Err(refused) if refused.code() != Code::BadToken => return Err(refused),
+        Err(refused) => refused,
+    };
+    match authenticate(&**app.engine.store(), header).await {
+        Ok(caller) => {
+            let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
+            Err(Problem::new(Code::Forbidden, detail))
+        }
+        Err(Denied::NoToken) => Err(Problem::new(Code::NoToken, "the request carries no bearer token")),
+        Err(Denied::BadToken) => {
+            let problem = unknown(app, header).await?;
+            Err(if problem.code() == Code::BadToken { refused } else { problem })
+        }
+        Err(Denied::Store(error)) => Err(error.into()),
+    }
 }
 
 /// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the
@@ -161,7 +192,7 @@ async fn unknown(app: &Shared, header: Option<&str>) -> Result<Problem, Problem>
     })
 }
 
-fn bearer(header: &str) -> Option<Token> {
+pub(super) fn bearer(header: &str) -> Option<Token> {
     let (scheme, text) = header.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
 }
@@ -176,7 +207,7 @@ async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Cal
         Err(Denied::Store(error)) => return Err(error.into()),
     };
     let verb = match access {
-        Access::Open => return Ok(caller),
+        Access::Open | Access::Agent => return Ok(caller),
         Access::Tenant(verb) => verb,
         Access::Staff(verb) | Access::Cluster(verb, _) => match &caller.tenant {
             None => verb,

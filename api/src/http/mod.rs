@@ -4,6 +4,7 @@
 //! `docs/http-api.md`.
 
 mod account;
+mod agents;
 mod approvals;
 mod audit;
 mod batches;

@@ -1,10 +1,10 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, approvals, audit, batches, certificates, changes, code::Code, console, delegations, engines,
-    events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits, metrics, nodes,
-    observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations, retention, schedules,
-    store, sweeps, tenants, users, versions, workflows, workloads,
+    account, agents, approvals, audit, batches, certificates, changes, code::Code, console, delegations,
+    engines, events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits,
+    metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations,
+    retention, schedules, store, sweeps, tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -25,6 +25,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub enum Access {
     /// Nothing.
     Open,
+    /// A key of the agents of the cluster that the address names; nobody else.
+    Agent,
     /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
     Cluster(Verb, Scope),
     /// A role that may do this; a token bound to a tenant is refused.
@@ -37,7 +39,7 @@ impl Access {
     /// What is done there, if it takes anything to be let in.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
-            Self::Open => None,
+            Self::Open | Self::Agent => None,
             Self::Cluster(verb, _) | Self::Staff(verb) | Self::Tenant(verb) => Some(verb),
         }
     }
@@ -105,6 +107,7 @@ fn table() -> Vec<Route> {
         tenants::routes(),
         fleet::routes(),
         nodes::routes(),
+        agents::routes(),
         account::routes(),
         reservations::routes(),
         workloads::routes(),

@@ -1,5 +1,5 @@
 //! The same program as the product, so that tests find it beside them. With `UNDER_TEST=later` it is a later version, in
-//! which the onboarding is another.
+//! which the onboarding is another; with `UNDER_TEST=door` tests have calls of their own made on its platform.
 
 use engine::{Engine, Unsound};
 use workflows::platform::Platform;
@@ -7,6 +7,7 @@ use workflows::platform::Platform;
 fn main() -> std::process::ExitCode {
     match std::env::var("UNDER_TEST").as_deref() {
         Ok("later") => api::main_with(later),
+        Ok("door") => api::main_with(tests::door::open),
         _ => api::main(),
     }
 }

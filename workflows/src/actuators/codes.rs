@@ -38,6 +38,8 @@ pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
 pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
 /// GPU memory was not cleared as far as policy wants.
 pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
+/// GPU memory is being cleared.
+pub const SCRUBBING: &str = "gpu.scrubbing";
 /// No hook has this name.
 pub const HOOK_MISSING: &str = "hook.missing";
 /// The hook is at work.
@@ -148,6 +150,7 @@ pub const ALL: &[(&str, &str)] = &[
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
     ),
     (SCRUB_FAILED, "the GPUs stay barred: read the report, reset them or swap the node, then retry"),
+    (SCRUBBING, "nothing: the memory of the GPUs is being cleared, about a minute for every 100 GB"),
     (HOOK_MISSING, "name the hook in the file of targets and start the server again, then retry"),
     (
         HOOK_PENDING,

@@ -1,6 +1,7 @@
 //! What serves the capabilities: real targets, each behind a feature of its own, and a simulated world for whatever is not named
 //! in the file of targets; the GPU facts of this machine by NVML, and the keys of sealed records.
 
+pub mod agents;
 #[cfg(feature = "drives")]
 pub mod drives;
 #[cfg(feature = "exec")]

@@ -3,7 +3,7 @@
 
 use super::apply::Standing;
 use crate::{
-    actuators::Stamp,
+    actuators::{Scrubbed, Stamp},
     backends::state_file::{self, Steps},
 };
 use engine::ActionError;
@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) use state_file::is_held;
+
+/// How many outcomes of scrubs are remembered; a node sees a few a day.
+const SCRUBS: usize = 1_000;
 
 /// What is in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,8 @@ pub(super) struct Ledger {
     /// A change that was begun and has not ended.
     pub(super) underway: Option<Underway>,
     steps: Steps,
+    /// What scrubs came to, by step and key, the last at the end.
+    scrubs: Vec<(String, String, Scrubbed)>,
 }
 
 /// A change that was begun.
@@ -76,5 +81,31 @@ impl Held {
     pub(super) fn undone(&mut self) -> Result<(), ActionError> {
         self.0.content.underway = None;
         self.0.keep()
+    }
+
+    /// Writes down that a step acts which leaves nothing half done.
+    pub(super) fn noted(&mut self, stamp: &Stamp) -> Result<(), ActionError> {
+        self.0.content.steps.seen(stamp, None);
+        self.0.keep()
+    }
+
+    /// Writes down what a scrub came to.
+    pub(super) fn cleared(
+        &mut self,
+        request: &str,
+        scrubbed: Scrubbed,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let content = &mut self.0.content;
+        content.steps.seen(stamp, Some(request));
+        content.scrubs.drain(..content.scrubs.len().saturating_sub(SCRUBS - 1));
+        content.scrubs.push((stamp.step.clone(), stamp.key.clone(), scrubbed));
+        self.0.keep()
+    }
+
+    /// What the scrub with this key came to.
+    pub(super) fn scrubbed(&self, stamp: &Stamp) -> Option<Scrubbed> {
+        let of = |(step, key, _): &&(String, String, Scrubbed)| *step == stamp.step && *key == stamp.key;
+        self.0.content.scrubs.iter().find(of).map(|(_, _, scrubbed)| scrubbed.clone())
     }
 }

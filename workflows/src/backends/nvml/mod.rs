@@ -8,6 +8,8 @@
 
 #[cfg(feature = "nvml")]
 mod apply;
+#[cfg(feature = "nvml")]
+mod clear;
 mod facts;
 #[cfg(feature = "nvml")]
 mod fault;

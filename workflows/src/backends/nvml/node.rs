@@ -21,7 +21,7 @@ use nvml_wrapper::Nvml;
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -54,7 +54,7 @@ impl Drop for Left {
 
 /// Runs what blocks on a thread of its own; none when it does not end in time. If the caller goes away, or the time is over, it stops
 /// before its next call of the driver.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<Option<T>, ActionError> {
@@ -82,8 +82,13 @@ impl LocalNode {
         Ok(Self { target: Arc::new(target), changing: Arc::default() })
     }
 
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         format!("node {} of cluster {}", self.target.node, self.target.cluster)
+    }
+
+    /// Where the node keeps what it must not forget.
+    pub(super) fn state_file(&self) -> PathBuf {
+        self.target.state.clone()
     }
 
     /// That this node is meant.
@@ -96,7 +101,7 @@ impl LocalNode {
     }
 
     /// Asks the driver something that changes nothing.
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         within: Duration,
         question: impl FnOnce(&NvmlTarget, &Nvml, &AtomicBool) -> Result<T, Fault> + Send + 'static,

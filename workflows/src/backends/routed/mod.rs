@@ -1,6 +1,7 @@
 //! One capability served by several backends: each call goes to the one that serves its cluster or region.
 
 mod estate;
+mod gpus;
 mod kubernetes;
 mod machines;
 mod objects;
@@ -8,6 +9,7 @@ mod slurm;
 mod workloads;
 
 pub use estate::Estates;
+pub use workloads::OutOfReach;
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 

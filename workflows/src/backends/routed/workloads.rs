@@ -2,7 +2,7 @@
 
 use super::ByPlace;
 use crate::actuators::{
-    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads,
+    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -85,5 +85,72 @@ impl Workloads for ByPlace<dyn Workloads> {
         stamp: &Stamp,
     ) -> Result<Scrubbed, ActionError> {
         self.at(cluster).scrub(cluster, node, gpus, level, stamp).await
+    }
+}
+
+/// A real cluster whose workloads nothing of ours can reach: every call is refused, so that none is taken for done.
+#[derive(Debug)]
+pub struct OutOfReach;
+
+fn out_of_reach(cluster: &str) -> ActionError {
+    let why = format!(
+        "no backend reaches the workloads of cluster {cluster:?}: end or start them by hand, and mark the step done"
+    );
+    ActionError::permanent(codes::UNSUPPORTED, why)
+}
+
+#[async_trait]
+impl Workloads for OutOfReach {
+    fn backend(&self) -> &'static str {
+        "none"
+    }
+
+    async fn observe(&self, of: &WorkloadRef, _: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn start(&self, of: &WorkloadRef, _: &GpuSet, _: bool, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn tell(&self, of: &WorkloadRef, _: &Telling, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, _: &Stamp) -> Result<bool, ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn evict(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn force(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn clients(
+        &self,
+        cluster: &str,
+        _: &str,
+        _: &BTreeSet<u16>,
+        _: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        Err(out_of_reach(cluster))
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        _: &str,
+        _: &BTreeSet<u16>,
+        _: ScrubLevel,
+        _: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        Err(out_of_reach(cluster))
     }
 }

@@ -3,13 +3,13 @@
 use super::TargetError;
 use crate::{
     actuators::{Estate, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
-    backends::hooks::OneHook,
+    backends::{agents::AgentsTarget, hooks::OneHook},
 };
 use serde_json::Value;
 use std::sync::Arc;
 
 /// What can serve a cluster.
-pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "simulated"];
+pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "agents", "simulated"];
 /// What can keep keys.
 pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
 /// What can keep buckets.
@@ -70,6 +70,13 @@ pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, Ta
 #[allow(clippy::unused_async, reason = "with the backend it connects")]
 pub(super) async fn kubernetes(_: &str, _: Value) -> Result<Served, TargetError> {
     Err(off("kubernetes"))
+}
+
+/// The agents on a cluster's nodes.
+pub(super) fn agents(settings: Value) -> Result<AgentsTarget, TargetError> {
+    let target: AgentsTarget = serde_json::from_value(settings).map_err(|e| TargetError::new("", e))?;
+    target.check()?;
+    Ok(target)
 }
 
 /// A cluster that is named and stays simulated.

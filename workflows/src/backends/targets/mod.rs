@@ -6,11 +6,12 @@
 mod kinds;
 
 use super::{
+    agents::{Agents, AgentsTarget, GpusByAgents},
     hooks,
-    routed::{ByPlace, Estates},
+    routed::{ByPlace, Estates, OutOfReach},
 };
 use crate::{
-    actuators::{Estate, Kubernetes, Machines, Objects, Slurm, Workloads},
+    actuators::{Estate, Gpus, Kubernetes, Machines, Objects, Slurm, Workloads},
     platform::Platform,
     tenancy::Cluster,
 };
@@ -55,7 +56,8 @@ type Chosen = BTreeMap<String, Value>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Targets {
-    /// By the name of the cluster in the fleet: what serves it, `kubernetes`, `slurm` or both; or `simulated: {}`.
+    /// By the name of the cluster in the fleet: what serves it, of `kubernetes`, `slurm` and `agents` one or more; or
+    /// `simulated: {}`.
     clusters: BTreeMap<String, Chosen>,
     /// What keeps tenants' keys: `vault` or `pkcs11`.
     keys: Chosen,
@@ -161,6 +163,7 @@ async fn clusters(
 ) -> Result<Platform, TargetError> {
     let (mut kubernetes, mut slurm, mut workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut served = BTreeMap::new();
+    let mut agents: BTreeMap<String, AgentsTarget> = BTreeMap::new();
     for (name, chosen) in all {
         let named = kinds_of(&name, &chosen)?;
         let mut reached: Option<Arc<dyn Workloads>> = None;
@@ -171,6 +174,12 @@ async fn clusters(
             let one = match kind.as_str() {
                 "kubernetes" => kinds::kubernetes(&name, settings).await.map_err(within)?,
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
+                // Before the others, so that theirs is taken for the workloads.
+                "agents" => {
+                    agents.insert(name.clone(), kinds::agents(settings).map_err(within)?);
+                    reached = Some(Arc::new(OutOfReach));
+                    Served::default()
+                }
                 Cluster::SIMULATED => {
                     kinds::simulated(settings).map_err(within)?;
                     Served::default()
@@ -193,6 +202,7 @@ async fn clusters(
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
         served.insert(name, named);
     }
+    looked_after(agents, &mut workloads, &mut platform);
     platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
@@ -202,6 +212,24 @@ async fn clusters(
 /// The system in which a backend of this kind finds what tenants have, where it is real.
 fn system_of(kind: &str) -> Option<&'static str> {
     crate::actuators::SYSTEMS.into_iter().find(|system| *system == kind)
+}
+
+/// Has agents look after the GPUs of their clusters; the lifecycle of workloads stays with whatever else serves the cluster.
+fn looked_after(
+    targets: BTreeMap<String, AgentsTarget>,
+    workloads: &mut BTreeMap<String, Arc<dyn Workloads>>,
+    platform: &mut Platform,
+) {
+    let agents = Arc::new(Agents::of(targets));
+    let each = |name: &str| (name.to_owned(), agents.clone() as Arc<dyn Gpus>);
+    let gpus: BTreeMap<String, Arc<dyn Gpus>> = agents.clusters().map(each).collect();
+    for name in gpus.keys() {
+        if let Some(rest) = workloads.remove(name) {
+            workloads.insert(name.clone(), Arc::new(GpusByAgents::over(agents.clone(), rest)));
+        }
+    }
+    platform.gpus = ByPlace::<dyn Gpus>::over(gpus, platform.gpus.clone());
+    platform.agents = agents;
 }
 
 /// What is to serve this cluster, for people.
@@ -255,11 +283,19 @@ mod tests {
         for (text, said) in [
             (
                 "clusters: { eu-1: { nomad: {} } }",
-                "clusters.eu-1.nomad: is no kind of backend: these are: kubernetes, slurm, simulated",
+                "clusters.eu-1.nomad: is no kind of backend: these are: kubernetes, slurm, agents, simulated",
             ),
             (
                 "clusters: { eu-1: {} }",
-                "clusters.eu-1: says nothing: name one of kubernetes, slurm, simulated, or leave the cluster out",
+                "clusters.eu-1: says nothing: name one of kubernetes, slurm, agents, simulated, or leave the cluster out",
+            ),
+            (
+                "clusters: { eu-1: { agents: {} } }",
+                "clusters.eu-1.agents.keys: names none: print one with `tenure agent key`",
+            ),
+            (
+                "clusters: { eu-1: { agents: { keys: [tn_0011223344556677_00] } } }",
+                "clusters.eu-1.agents.keys: has what is no hash: write the 64 hexadecimal digits that `tenure agent key` prints, and not the key itself",
             ),
             ("keys: { vault: {}, pkcs11: {} }", "keys: pkcs11 and vault are more than one: keep one of them"),
             ("keys: { drawer: {} }", "keys.drawer: is no kind of backend: these are: vault, pkcs11"),

@@ -1,0 +1,211 @@
+//! The mailbox of a node, on a clock that is set.
+
+use engine::{ActionError, Class};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use store::Epoch;
+use tokio::time::{Instant, sleep, timeout};
+use workflows::{
+    actuators::{ScrubLevel, Stamp, WorkloadRef, Workloads as _},
+    backends::{
+        agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
+        simulated::LocalWorld,
+        targets::Targets,
+    },
+    platform::Platform,
+};
+
+fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> Pull {
+    let holding: BTreeSet<String> = holding.iter().map(|id| (*id).to_owned()).collect();
+    Pull { instance: instance.into(), version: "1".into(), holding, wait_ms }
+}
+
+type Asking = tokio::task::JoinHandle<Result<Output, ActionError>>;
+
+fn ask(agents: &Arc<Agents>, command: Command) -> Asking {
+    let agents = agents.clone();
+    tokio::spawn(async move { agents.ask("c", "n", command, &stamp()).await })
+}
+
+fn stamp() -> Stamp {
+    Stamp {
+        action: "Test",
+        step: "s".into(),
+        key: "s".into(),
+        epoch: Epoch(1),
+        undo: false,
+        deadline: Duration::from_secs(30),
+        dry_run: false,
+    }
+}
+
+fn set() -> Command {
+    Command::SetLayout { profile: "all-disabled".into() }
+}
+
+async fn come(agents: &Agents, instance: &str, holding: &[&str]) -> Pulled {
+    agents.pull("c", "n", &pull(instance, holding, 1_000)).await
+}
+
+fn here() -> Arc<Agents> {
+    Arc::new(Agents::of(BTreeMap::new()))
+}
+
+fn outcome(asked: Result<Output, ActionError>) -> (String, Class) {
+    let error = asked.unwrap_err();
+    (error.code, error.class)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
+    let agents = here();
+    assert_eq!(come(&agents, "a", &[]).await, Pulled::default());
+    let asking = ask(&agents, set());
+    let came = come(&agents, "a", &[]).await;
+    assert_eq!((came.orders.len(), &came.orders[0].command), (1, &set()));
+    let id = came.orders[0].id.clone();
+    assert!(agents.answer("c", "n", Answer { id: id.clone(), outcome: Ok(Output::Done) }));
+    assert_eq!(asking.await.unwrap(), Ok(Output::Done));
+    assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "nobody waits any more");
+
+    // Taken, and no answer.
+    let (asking, began) = (ask(&agents, set()), Instant::now());
+    assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
+    assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+    // A look that was taken changes nothing, answered or not.
+    come(&agents, "a", &[]).await;
+    let asking = ask(&agents, Command::Layout);
+    assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
+    assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
+
+    // Not taken: the agent has gone, and is not waited for until the deadline.
+    come(&agents, "a", &[]).await;
+    let (asking, began) = (ask(&agents, set()), Instant::now());
+    assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
+    assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_held_is_not() {
+    let agents = here();
+    come(&agents, "a", &[]).await;
+    let asking = ask(&agents, set());
+    let id = come(&agents, "a", &[]).await.orders[0].id.clone();
+
+    let again = come(&agents, "a", &[]).await;
+    assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it never came");
+    assert!(again.orders[0].deadline_ms <= 30_000);
+    assert_eq!(come(&agents, "a", &[&id]).await, Pulled::default(), "it came");
+
+    agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) });
+    assert_eq!(asking.await.unwrap(), Ok(Output::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
+    let agents = here();
+    come(&agents, "a", &[]).await;
+    let (asking, began) = (ask(&agents, set()), Instant::now());
+    assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
+
+    assert_eq!(come(&agents, "b", &[]).await, Pulled::default(), "it is not handed to another");
+
+    assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
+    assert!(began.elapsed() < Duration::from_secs(2));
+    let stale = timeout(Duration::from_millis(10), agents.pull("c", "n", &pull("b", &[], 60_000))).await;
+    assert!(stale.is_err(), "it waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
+    let agents = here();
+    come(&agents, "a", &[]).await;
+    let never = ask(&agents, set());
+    sleep(Duration::from_millis(10)).await;
+    never.abort();
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(come(&agents, "a", &[]).await, Pulled::default(), "it was withdrawn before it was taken");
+
+    let taken = ask(&agents, set());
+    let id = come(&agents, "a", &[]).await.orders[0].id.clone();
+    taken.abort();
+    let told = come(&agents, "a", &[&id]).await;
+    assert_eq!((told.orders.len(), told.withdrawn), (0, BTreeSet::from([id.clone()])));
+    assert_eq!(come(&agents, "a", &[&id]).await, Pulled::default(), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
+    let agents = here();
+    come(&agents, "a", &[]).await;
+    let asking = ask(&agents, set());
+    let id = come(&agents, "a", &[]).await.orders[0].id.clone();
+
+    agents.leave("c", "n", &pull("a", &[], 0));
+    let next = come(&agents, "b", &[]).await;
+
+    assert_eq!(next.orders[0].id, id, "the next one has it");
+    agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) });
+    assert_eq!(asking.await.unwrap(), Ok(Output::Done));
+    agents.leave("c", "n", &pull("b", &[], 0));
+    let began = Instant::now();
+    assert_eq!(outcome(ask(&agents, set()).await.unwrap()).0, "platform.unavailable");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// Agents look after the GPUs of their cluster, and after nothing else; without one of them nothing reads as free or clean.
+#[tokio::test(start_paused = true)]
+async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest() {
+    let hash = "0".repeat(64);
+    let targets =
+        Targets::parse(&format!("clusters: {{ eu-1: {{ agents: {{ keys: ['{hash}'] }} }} }}")).unwrap();
+    let platform = targets.connect(Platform::simulated(Arc::new(LocalWorld::new()))).await.unwrap();
+    let (stamp, gpus, level) = (stamp(), BTreeSet::from([0]), ScrubLevel::Verified);
+    let of = WorkloadRef {
+        cluster: "eu-1".into(),
+        tenant: "acme".into(),
+        workspace: "prod".into(),
+        name: "train".into(),
+    };
+
+    let layout = platform.gpus.layout("eu-1", "n", &stamp).await.unwrap_err();
+    let clients = platform.workloads.clients("eu-1", "n", &gpus, &stamp).await.unwrap_err();
+    let scrub = platform.workloads.scrub("eu-1", "n", &gpus, level, &stamp).await.unwrap_err();
+    let rest = platform.workloads.observe(&of, &stamp).await.unwrap_err();
+
+    for error in [layout, clients, scrub] {
+        assert_eq!((error.code.as_str(), error.class), ("platform.unavailable", Class::Transient));
+    }
+    assert_eq!(rest.code, "platform.unsupported");
+    assert!(platform.gpus.layout("eu-2", "n", &stamp).await.is_ok());
+    assert_eq!(platform.backends()["gpus"], "eu-1: agents, others: simulated");
+    assert_eq!(platform.backend_of("eu-1"), Some("agents"));
+}
+
+/// A job that has GPUs and has not opened them yet is seen by the scheduler alone.
+#[tokio::test(start_paused = true)]
+async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
+    let agents = here();
+    let simulated = Platform::simulated(Arc::new(LocalWorld::new())).workloads;
+    let of = WorkloadRef {
+        cluster: "c".into(),
+        tenant: "acme".into(),
+        workspace: "prod".into(),
+        name: "train".into(),
+    };
+    let gpus = BTreeSet::from([0]);
+    simulated.start(&of, &BTreeMap::from([("n".to_owned(), gpus.clone())]), false, &stamp()).await.unwrap();
+    let both = GpusByAgents::over(agents.clone(), simulated);
+    come(&agents, "a", &[]).await;
+    let asking = tokio::spawn(async move { both.clients("c", "n", &gpus, &stamp()).await });
+    let id = come(&agents, "a", &[]).await.orders[0].id.clone();
+    agents.answer("c", "n", Answer { id, outcome: Ok(Output::Clients(vec!["process 42".into()])) });
+
+    let open = asking.await.unwrap().unwrap();
+
+    assert!(open.len() == 2 && open[0] == "process 42" && open[1].contains("train"), "{open:?}");
+}

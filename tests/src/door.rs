@@ -1,0 +1,87 @@
+//! A door into a server's platform, for tests: calls of what agents serve, with whatever key, epoch and deadline the test wants.
+
+use axum::{Json, Router, extract::State, routing::post};
+use engine::{ActionError, Engine, Unsound};
+use serde::{Deserialize, Serialize};
+use std::{sync::Arc, time::Duration};
+use store::Epoch;
+use workflows::{
+    actuators::Stamp,
+    backends::agents::{Command, Output},
+    platform::Platform,
+};
+
+/// A call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Asked {
+    /// On which cluster.
+    pub cluster: String,
+    /// On which node.
+    pub node: String,
+    /// What.
+    pub command: Command,
+    /// On behalf of which step.
+    pub step: String,
+    /// The idempotency key.
+    pub key: String,
+    /// The fencing token.
+    pub epoch: u64,
+    /// How long there is for an answer, in milliseconds.
+    pub deadline_ms: u64,
+    /// Whether nothing may change.
+    pub dry_run: bool,
+}
+
+/// What it came to.
+pub type Came = Result<Output, ActionError>;
+
+/// Opens the door on a free port, and writes its address to the file that `UNDER_TEST_DOOR` names.
+///
+/// # Errors
+/// Never: the engine is passed on as it is.
+///
+/// # Panics
+/// When there is no such variable, or the file cannot be written.
+pub fn open(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+    let file = std::env::var_os("UNDER_TEST_DOOR").expect("UNDER_TEST_DOOR names a file");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.set_nonblocking(true).expect("a listener can wait");
+    let address = listener.local_addr().expect("a listener has an address");
+    std::fs::write(file, address.to_string()).expect("the file can be written");
+    let router = Router::new().route("/call", post(call)).with_state(engine.platform().clone());
+    tokio::spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("the listener is sound");
+        axum::serve(listener, router).await.expect("the door stays open");
+    });
+    Ok(engine)
+}
+
+async fn call(State(on): State<Arc<Platform>>, Json(asked): Json<Asked>) -> Json<Came> {
+    let stamp = Stamp {
+        action: "Test",
+        step: asked.step,
+        key: asked.key,
+        epoch: Epoch(asked.epoch),
+        undo: false,
+        deadline: Duration::from_millis(asked.deadline_ms),
+        dry_run: asked.dry_run,
+    };
+    let (cluster, node) = (asked.cluster.as_str(), asked.node.as_str());
+    let done = |()| Output::Done;
+    Json(match &asked.command {
+        Command::Layout => on.gpus.layout(cluster, node, &stamp).await.map(Output::Layout),
+        Command::SetLayout { profile } => on.gpus.set_layout(cluster, node, profile, &stamp).await.map(done),
+        Command::Diagnose { level } => {
+            on.gpus.diagnose(cluster, node, *level, &stamp).await.map(Output::Diagnosis)
+        }
+        Command::Health => on.gpus.health(cluster, node, &stamp).await.map(Output::Health),
+        Command::Reset => on.gpus.reset(cluster, node, &stamp).await.map(done),
+        Command::Reboot { boot } => on.gpus.reboot(cluster, node, boot, &stamp).await.map(done),
+        Command::Clients { gpus } => {
+            on.workloads.clients(cluster, node, gpus, &stamp).await.map(Output::Clients)
+        }
+        Command::Scrub { gpus, level } => {
+            on.workloads.scrub(cluster, node, gpus, *level, &stamp).await.map(Output::Scrubbed)
+        }
+    })
+}

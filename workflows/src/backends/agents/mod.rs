@@ -1,0 +1,19 @@
+//! GPUs of machines on which an agent runs: calls are laid into a mailbox, and the agent comes for them.
+//!
+//! The agent calls, the server never does: no node needs to be reachable. Invariant: an order that was not handed over has changed
+//! nothing, and is *unavailable*; one that was handed over and not answered in time is *unknown*. Mailboxes are in memory alone: the
+//! engine repeats a call with its key, and the node's own file knows which keys have acted. `docs/backends/gpu.md` has the agent.
+
+#[cfg(feature = "nvml")]
+mod hand;
+mod keys;
+mod mailbox;
+mod order;
+mod served;
+
+#[cfg(feature = "nvml")]
+pub use hand::Hand;
+pub use keys::AgentsTarget;
+pub use mailbox::{Agents, Listed};
+pub use order::{Answer, Command, Order, Output, Pull, Pulled, Seen};
+pub use served::GpusByAgents;
