@@ -3,9 +3,7 @@
 use reqwest::Client;
 use serde_json::{Value, json};
 use std::{
-    env,
-    fs::{self, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    env, fs,
     path::{Path, PathBuf},
     process::Command as Program,
     time::{Duration, Instant},
@@ -192,16 +190,12 @@ impl Rig {
 
     /// Changes the GPUs behind everybody's back.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
-        let path = self.folder.path().join("gpus.json");
-        let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-        file.lock().unwrap();
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
-        let mut state: Value = serde_json::from_str(&text).unwrap();
-        change(&mut state);
-        file.seek(SeekFrom::Start(0)).unwrap();
-        file.set_len(0).unwrap();
-        file.write_all(state.to_string().as_bytes()).unwrap();
+        let changed = |text: &str| {
+            let mut state: Value = serde_json::from_str(text).unwrap();
+            change(&mut state);
+            state.to_string()
+        };
+        nvml_stand_in::edit(&self.folder.path().join("gpus.json"), changed).unwrap();
     }
 
     /// How many instances the GPUs really have.

@@ -21,3 +21,5 @@ pub mod mig;
 pub mod processes;
 mod profiles;
 mod state;
+
+pub use state::edit;

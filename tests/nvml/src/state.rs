@@ -16,9 +16,9 @@ use crate::{
 use std::{
     collections::BTreeMap,
     env,
-    fs::{File, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
-    path::PathBuf,
+    fs::{self, File},
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::Duration,
@@ -272,18 +272,38 @@ pub(crate) fn path() -> PathBuf {
     PathBuf::from(own_path().unwrap_or_default()).with_file_name("gpus.json")
 }
 
-/// The state twice, as it is in full and to be changed; nobody else's while the file is held.
+/// Changes the state in `path` behind the driver's back.
+///
+/// # Errors
+/// That the file, or the one beside it, cannot be had.
+pub fn edit(path: &Path, change: impl FnOnce(&str) -> String) -> io::Result<()> {
+    let lock = File::create(path.with_extension("lock"))?;
+    lock.lock()?;
+    keep(path, &change(&fs::read_to_string(path)?))
+}
+
+/// The state twice, as it is in full and to be changed; nobody else's while the file beside it is held.
 fn open() -> Option<(File, Option<Host>, Host)> {
     let path = path();
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).ok()?;
-    file.lock().ok()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
+    let lock = File::create(path.with_extension("lock")).ok()?;
+    lock.lock().ok()?;
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(_) => return None,
+    };
     let json = if text.trim().is_empty() { Json::Null } else { Json::parse(&text)? };
     let host = Host::of(&json);
     // One that was written by hand is written out in full.
     let before = text.contains("\"log\"").then(|| host.clone());
-    Some((file, before, host))
+    Some((lock, before, host))
+}
+
+/// Replaces the file whole: whoever is killed here leaves one state or the other.
+fn keep(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text)?;
+    fs::rename(fresh, path)
 }
 
 /// Answers a call on the GPUs as they stand, and keeps what it changes.
@@ -297,7 +317,7 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
         let Some(again) = open() else { return UNKNOWN };
         opened = again;
     }
-    let (mut file, before, mut host) = opened;
+    let (_lock, before, mut host) = opened;
     let code = match host.failing(function) {
         Some((code, false)) => code,
         Some((code, true)) => act(&mut host).err().unwrap_or(code),
@@ -306,15 +326,7 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
     if before.as_ref() == Some(&host) {
         return code;
     }
-    let mut text = host.json().print();
-    let len = text.len();
-    // One write that covers what stood there: whoever is killed here leaves one state or the other.
-    let before = file.metadata().map_or(0, |file| usize::try_from(file.len()).unwrap_or(0));
-    text.extend(std::iter::repeat_n(' ', before.saturating_sub(len)));
-    let kept = file
-        .seek(SeekFrom::Start(0))
-        .and_then(|_| file.write_all(text.as_bytes()))
-        .and_then(|()| file.set_len(len as u64));
+    let kept = keep(&path(), &host.json().print());
     if kept.is_ok() { code } else { UNKNOWN }
 }
 

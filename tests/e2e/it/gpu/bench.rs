@@ -3,9 +3,7 @@
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::{
-    env,
-    fs::{self, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    env, fs,
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
@@ -59,16 +57,12 @@ impl Bench {
 
     /// Changes the GPUs behind the back of the driver's users.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
-        let path = self.folder.join("gpus.json");
-        let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-        file.lock().unwrap();
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
-        let mut state: Value = serde_json::from_str(&text).unwrap();
-        change(&mut state);
-        file.seek(SeekFrom::Start(0)).unwrap();
-        file.set_len(0).unwrap();
-        file.write_all(state.to_string().as_bytes()).unwrap();
+        let changed = |text: &str| {
+            let mut state: Value = serde_json::from_str(text).unwrap();
+            change(&mut state);
+            state.to_string()
+        };
+        nvml_stand_in::edit(&self.folder.join("gpus.json"), changed).unwrap();
     }
 
     /// The GPUs as they really are.
