@@ -183,7 +183,13 @@ until_true 30 sql 'select 1'
 sql "create database accounting; create user slurm@'127.0.0.1' identified by 'slurm'; grant all on accounting.* to slurm@'127.0.0.1'"
 
 until_true 10 test -S "$dir/munge/munge.sock"
-daemon slurmdbd setsid slurmdbd -D
+# As a service manager does it: slurmdbd 22.05 was seen to end by a segmentation fault.
+cat >"$dir/bin/slurmdbd-watched" <<'SH'
+#!/bin/bash
+while :; do slurmdbd -D; [ $? -gt 128 ] || exit; sleep 0.2; done
+SH
+chmod 755 "$dir/bin/slurmdbd-watched"
+daemon slurmdbd setsid "$dir/bin/slurmdbd-watched"
 until_true 40 timeout 2 sacctmgr -n -i show cluster
 timeout 5 sacctmgr -n show cluster | grep -qw gpu || timeout 10 sacctmgr -i add cluster gpu >/dev/null
 daemon slurmctld setsid slurmctld -D

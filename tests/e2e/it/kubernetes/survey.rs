@@ -75,6 +75,8 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
             "ResourceFlavor/t-left--h100",
             "ResourceQuota/t-left--prod/tenure",
             "RoleBinding/t-left--prod/tenant",
+            // The webhook's guard, in the place of the policy.
+            "ValidatingAdmissionPolicy/t-left--prod",
         ]
     );
     assert_eq!(platform, verifier);

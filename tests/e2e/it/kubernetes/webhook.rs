@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 pub const NAME: &str = "images.house.example";
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 /// Where images may come from.
-const HOUSE: &str = "registry.";
+const HOUSE: [&str; 2] = ["registry.tenure.internal/", "registry.example/"];
 
 /// The webhook at work.
 pub struct Webhook<'a> {
@@ -49,6 +49,7 @@ impl<'a> Webhook<'a> {
                 "clientConfig": { "url": format!("https://127.0.0.1:{port}/"), "caBundle": BASE64_STANDARD.encode(certificate) },
             }],
         });
+        world.delete(&format!("{PATH}/house")).await;
         world.post(PATH, hook).await;
         Self { world, serving }
     }
@@ -121,7 +122,8 @@ fn verdict(review: &Value) -> Value {
     let containers =
         review["request"]["object"]["spec"]["containers"].as_array().cloned().unwrap_or_default();
     let image = |container: &Value| container["image"].as_str().unwrap_or_default().to_owned();
-    let foreign = containers.iter().map(image).find(|image| !image.starts_with(HOUSE));
+    let foreign =
+        containers.iter().map(image).find(|image| !HOUSE.iter().any(|house| image.starts_with(house)));
     let message = foreign.as_ref().map(|image| format!("{image} is not of this house"));
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

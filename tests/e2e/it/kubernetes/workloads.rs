@@ -418,6 +418,7 @@ async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_right_on_workloads_is_needed_and_missed_by_name() {
     const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-workloads";
+    const TENURE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure";
     const PROBES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-probes";
     const SURVEY: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/tenure-survey";
     let Some(world) = world().await else { return };
@@ -433,7 +434,12 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         })
         .collect();
     assert_eq!(rights.len(), 9);
-    // The roles of the probes and of surveys give some of them, too.
+    // The roles of the probes and of surveys give some of them, too, and so does what an offboarding needs.
+    let own = world.get(TENURE).await.unwrap()["rules"].clone();
+    let evicting = json!(["pods/eviction"]);
+    let others: Value =
+        own.as_array().unwrap().iter().filter(|rule| rule["resources"] != evicting).cloned().collect();
+    world.merge(TENURE, json!({ "rules": others })).await;
     let probes = world.get(PROBES).await.unwrap()["rules"].clone();
     world.merge(PROBES, json!({ "rules": [] })).await;
     let surveyors = world.get(SURVEY).await.unwrap()["subjects"].clone();
@@ -490,6 +496,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
     }
     world.merge(PROBES, json!({ "rules": probes })).await;
     world.merge(SURVEY, json!({ "subjects": surveyors })).await;
+    world.merge(TENURE, json!({ "rules": own })).await;
     scene.end().await;
     world.delete("/api/v1/nodes/off").await;
 }

@@ -125,8 +125,11 @@ impl House {
         for item in self.staff.all("/v1/executions").await {
             let id = item["id"].as_str().unwrap_or_default();
             let all = self.staff.all(&format!("/v1/executions/{id}/journal")).await;
-            story +=
-                &format!("{} of {} {} {}\n", item["workflow"], item["subject"], item["state"], item["phase"]);
+            let why = self.staff.get(&format!("/v1/executions/{id}")).await["cause"].clone();
+            story += &format!(
+                "{} of {} {} {}: {why}\n",
+                item["workflow"], item["subject"], item["state"], item["phase"]
+            );
             for entry in &all[all.len().saturating_sub(12)..] {
                 story += &format!("    {entry}\n");
             }

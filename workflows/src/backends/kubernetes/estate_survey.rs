@@ -31,7 +31,7 @@ pub(super) fn namespace_of(object: &Value) -> Option<&str> {
 
 impl KubernetesCluster {
     pub(super) async fn surveyed(&self, tenant: &str, reader: &Reader) -> Result<Vec<Seen>, ActionError> {
-        tenant_name(tenant)?;
+        let own = format!("{}--", tenant_name(tenant)?);
         let kinds = reader.kinds().await?.into_iter();
         let kinds = kinds.filter(|kind| !self.target.survey_skips.contains(&kind.name()));
         let found = self.listed(kinds.collect(), tenant, reader).await?;
@@ -64,6 +64,10 @@ impl KubernetesCluster {
             }
         }
         let mut all: Vec<Seen> = all.into_values().collect();
+        if let Some(webhook) = &self.target.admission_webhook {
+            let guarded = namespaces.iter().filter(|name| name.starts_with(&own));
+            all.extend(guarded.map(|name| self.guarded(name, tenant, webhook)));
+        }
         all.sort_by(|a, b| a.thing.cmp(&b.thing));
         Ok(all)
     }
@@ -125,6 +129,17 @@ impl KubernetesCluster {
             .flatten()
             .any(|taint| text(taint, &["key"]) == key && text(taint, &["value"]) == tenant);
         tainted || label(object, &key) == Some(tenant)
+    }
+
+    /// What the operator's webhook does for a workspace in the place of the policy that the records list. It ends with the namespace.
+    fn guarded(&self, namespace: &str, tenant: &str, webhook: &str) -> Seen {
+        Seen {
+            thing: Thing::new(super::estate::SYSTEM, &self.name, POLICY, namespace),
+            uid: format!("webhook/{webhook}"),
+            tenant: tenant.to_owned(),
+            spec: json!({ "webhook": webhook }),
+            terminating: false,
+        }
     }
 
     /// An object as a thing. One that goes says what holds it.

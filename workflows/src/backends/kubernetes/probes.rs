@@ -126,10 +126,15 @@ impl KubernetesCluster {
             limits.insert(gpus.clone(), (hard + 1).to_string().into());
         }
         // The image is one that the tenant may run, where that is restricted, so that nothing but the quota refuses.
-        if let Some(registry) = self.registry(cluster, namespace, until).await?
-            && let Some(image) = pod.pointer_mut("/spec/containers/0/image")
-        {
-            *image = format!("{registry}/tenure-probe:1").into();
+        let allowed = match &self.target.probe_image {
+            Some(image) => Some(image.clone()),
+            None => self
+                .registry(cluster, namespace, until)
+                .await?
+                .map(|registry| format!("{registry}/tenure-probe:1")),
+        };
+        if let (Some(allowed), Some(image)) = (allowed, pod.pointer_mut("/spec/containers/0/image")) {
+            *image = allowed.into();
         }
         let tried = format!("a pod with {} {gpus} where {hard} are allowed", hard + 1);
         self.rehearsed(namespace, pod, &tried, |message| message.contains("exceeded quota: tenure"), until)
