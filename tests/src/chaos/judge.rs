@@ -178,6 +178,7 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
 async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration, outcome: &mut Outcome) {
     let (handed_over, leased) = (eyes.handed_over().await, eyes.leased().await);
     let ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    let longest = lease + SLACK;
     for Struck { kind, at, held } in struck {
         let taken = outcome.taken.entry(*kind).or_default();
         taken.troubles += 1;
@@ -189,7 +190,21 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
                     let gone =
                         away.iter().map(|(from, to)| (*to).min(*then).saturating_sub((*from).max(lapsed)));
                     let gone: u64 = gone.sum();
-                    taken.after.push(Duration::from_millis(then.saturating_sub(*at).saturating_sub(gone)));
+                    let after = Duration::from_millis(then.saturating_sub(*at).saturating_sub(gone));
+                    taken.after.push(after);
+                    if after > longest {
+                        let task = &lease.task;
+                        let since = then.saturating_sub(*at);
+                        let falls: Vec<_> = away
+                            .iter()
+                            .filter(|(from, to)| to > at && from < then)
+                            .map(|(from, to)| (from.saturating_sub(*at), to.saturating_sub(*at)))
+                            .collect();
+                        outcome.wrong.push(format!(
+                            "{task} of a server that was {kind} was taken over after {after:.1?}: {since} ms after \
+                             that, with the database away in {falls:?}"
+                        ));
+                    }
                 }
                 None if leased.contains(lease) => {
                     outcome.wrong.push(format!(
@@ -202,12 +217,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
             }
         }
     }
-    for (kind, taken) in &mut outcome.taken {
-        taken.after.sort();
-        if let Some(most) = taken.after.last().filter(|most| **most > lease + SLACK) {
-            outcome.wrong.push(format!("a task of a server that was {kind} was taken over after {most:.1?}"));
-        }
-    }
+    outcome.taken.values_mut().for_each(|taken| taken.after.sort());
     outcome.wrong.extend(
         eyes.stolen()
             .await
