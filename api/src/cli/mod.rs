@@ -15,6 +15,7 @@ mod group;
 mod held;
 mod hold;
 mod limits;
+mod login;
 mod offline;
 mod output;
 mod policy;
@@ -146,6 +147,8 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
             },
             more,
         ),
+        Some(Command::Login(own)) => ask(login::login(common, own)),
+        Some(Command::Logout) => ask(login::logout(common)),
         Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
         Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
