@@ -2,7 +2,7 @@
 //! the test says. The tests of `tests/e2e` do the same with a certified one.
 
 use axum::{
-    Form, Json, Router,
+    Json, Router,
     extract::{Query, State},
     http::StatusCode,
     response::{IntoResponse as _, Redirect, Response},
@@ -194,7 +194,8 @@ async fn authorize(State(identity): State<Identity>, Query(asked): Query<Paramet
         .into_response()
 }
 
-async fn device(State(identity): State<Identity>, Form(asked): Form<Parameters>) -> Response {
+async fn device(State(identity): State<Identity>, body: String) -> Response {
+    let asked = form(&body);
     if asked.get("client_id").map(String::as_str) != Some(CLIENT) {
         return refusal("invalid_client");
     }
@@ -209,15 +210,15 @@ fn refusal(error: &str) -> Response {
     (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response()
 }
 
-async fn token(
-    State(identity): State<Identity>,
-    headers: axum::http::HeaderMap,
-    Form(sent): Form<Parameters>,
-) -> Response {
+async fn token(State(identity): State<Identity>, headers: axum::http::HeaderMap, body: String) -> Response {
+    let sent = form(&body);
     let text = |name: &str| sent.get(name).map(String::as_str).unwrap_or_default();
     if text("grant_type").ends_with("device_code") {
-        let waits =
-            identity.with(|inner| std::mem::replace(&mut inner.pending, inner.pending.saturating_sub(1)));
+        let waits = identity.with(|inner| {
+            let waits = inner.pending;
+            inner.pending = waits.saturating_sub(1);
+            waits
+        });
         if waits > 0 {
             return refusal("authorization_pending");
         }
@@ -239,6 +240,12 @@ async fn token(
     }
     let token = identity.token(&json!({ "nonce": asked["nonce"] }));
     Json(json!({ "id_token": token, "access_token": "opaque", "token_type": "bearer" })).into_response()
+}
+
+/// What a form says.
+fn form(body: &str) -> Parameters {
+    let url = reqwest::Url::parse(&format!("http://form.invalid/?{body}")).expect("a form");
+    url.query_pairs().into_owned().collect()
 }
 
 fn decoded(text: &str) -> String {
