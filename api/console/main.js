@@ -1,13 +1,14 @@
 // The console: which page is shown, the frame around it, and the keys.
 
 import { h, settle, show } from './dom.js';
-import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, whoAmI } from './api.js';
+import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, signIn, whoAmI } from './api.js';
 import { dialog } from './ask.js';
 import { tick } from './format.js';
 import { onState, stopAll, watch } from './live.js';
 import { empty, heading, loading, trouble } from './parts.js';
 import { here, place } from './route.js';
 import { login } from './page-login.js';
+import { cameBack, end, isBack } from './signin.js';
 import * as overview from './page-overview.js';
 import * as approvals from './page-approvals.js';
 import * as executions from './page-executions.js';
@@ -85,7 +86,7 @@ function frame() {
       ),
       h('button', { type: 'button', class: 'plain keys-help', onclick: keysHelp, title: 'Keys (?)' }, '?'),
       h('span.who', { title: me.roles?.join(', ') }, me.name, me.tenant && h('small', ` of ${me.tenant}`)),
-      h('button', { type: 'button', 'data-out': '', onclick: () => out() }, 'Sign out'),
+      h('button', { type: 'button', 'data-out': '', onclick: () => end().then(() => out()) }, 'Sign out'),
     ),
     h(
       'nav.side',
@@ -226,6 +227,14 @@ function out(problem) {
 }
 
 async function begin() {
+  if (isBack()) {
+    show(app, loading());
+    try {
+      await signIn(await cameBack());
+    } catch (problem) {
+      return out(problem);
+    }
+  }
   if (!hasToken()) return out();
   try {
     if (!me) {

@@ -3,6 +3,7 @@
 use crate::{
     config::Config,
     metrics::{Audited, Requests},
+    oidc::Provider,
     storage::Storage,
 };
 use engine::Engine;
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) freed: Arc<Notify>,
     /// Rung whenever people told a schedule something.
     pub(crate) told: Notify,
+    /// Through whom people sign in, if the settings name one.
+    pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
 }

@@ -1,9 +1,13 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
 mod keep;
+mod oidc;
 mod span;
 
 pub(crate) use keep::Keep;
+#[cfg(test)]
+pub(crate) use oidc::Granted;
+pub(crate) use oidc::Oidc;
 pub(crate) use span::{Kept, Span};
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) notify: Notify,
     /// Whether records are sealed.
     pub(crate) seal: Seal,
+    /// Through whom people sign in.
+    pub(crate) oidc: Oidc,
 }
 
 /// What is logged and how.
@@ -209,6 +215,7 @@ impl Default for Config {
             retention: Retention::default(),
             notify: Notify::default(),
             seal: Seal::default(),
+            oidc: Oidc::default(),
         }
     }
 }
@@ -275,6 +282,16 @@ const KEYS: &[&str] = &[
     "seal.key_file",
     "seal.earlier_key_file",
     "seal.keys",
+    "oidc.issuer",
+    "oidc.client_id",
+    "oidc.device_client_id",
+    "oidc.client_secret_file",
+    "oidc.ca_file",
+    "oidc.url",
+    "oidc.scopes",
+    "oidc.name_claim",
+    "oidc.groups_claim",
+    "oidc.session",
 ];
 
 impl Config {
@@ -320,6 +337,7 @@ impl Config {
             return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
         }
         self.store.checked()?;
+        self.oidc.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
         {

@@ -20,6 +20,7 @@ mod logs;
 mod metrics;
 mod notify;
 mod observing;
+mod oidc;
 mod retention;
 mod schedules;
 mod sealing;

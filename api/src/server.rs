@@ -9,7 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     housekeeping, http,
     metrics::{Audited, Requests},
-    notify, observing, retention, schedules,
+    notify, observing, oidc, retention, schedules,
     sealing::Kept,
     storage::Storage,
     targets,
@@ -187,7 +187,11 @@ fn assemble(
         .retention
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    oidc::install_signatures();
+    let provider = oidc::Provider::of(&config.oidc)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     Ok(Arc::new(App {
+        provider,
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         engine,

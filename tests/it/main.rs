@@ -47,6 +47,7 @@ mod schedules;
 mod sealing;
 mod search;
 mod served;
+mod sessions;
 mod shortage;
 mod simulate;
 mod simulation;

@@ -21,6 +21,7 @@ for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
 command -v kubectl >/dev/null || missing+=(kubernetes-client)
+command -v npm >/dev/null || missing+=(nodejs npm)
 failed=0
 if [ ${#missing[@]} -gt 0 ]; then
     as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
@@ -29,6 +30,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         { echo "prepare: not to be had: ${missing[*]}"; failed=1; }
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
+./oidc-up.sh --prepare || { echo "prepare: the OpenID provider could not be installed"; failed=1; }
 # The machine for drives is made once, when it first starts.
 vm=$(mktemp -d)
 ./vm-up.sh "$vm" memory >/dev/null || { echo "prepare: the machine of qemu did not start"; failed=1; }

@@ -1,9 +1,9 @@
 //! Who is calling, proved by a bearer token.
 
-use super::{Role, Token, User, Verb, user::Kept};
+use super::{Role, Session, Token, User, Verb, user::Kept};
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
-use store::{Key, Store};
+use store::{Key, Store, Timestamp};
 
 /// Someone whose token was right.
 #[derive(Clone, Debug)]
@@ -48,18 +48,33 @@ impl Caller {
     }
 }
 
-/// The user whose token the `Authorization` header carries.
-pub(crate) async fn authenticate(store: &dyn Store, header: Option<&str>) -> Result<Caller, Denied> {
+/// The user whose token the `Authorization` header carries, at the time `now`.
+pub(crate) async fn authenticate(
+    store: &dyn Store,
+    header: Option<&str>,
+    now: Timestamp,
+) -> Result<Caller, Denied> {
     let presented = header.and_then(|text| text.split_once(' '));
     let Some((scheme, text)) = presented else { return Err(Denied::NoToken) };
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Denied::NoToken);
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
-    let kept: Option<Kept> = read(store, &token.id).await?;
-    let Some(kept) = kept.filter(|kept| token.matches(&kept.hash)) else { return Err(Denied::BadToken) };
-    let user: Option<User> = read(store, &kept.user).await?;
-    let Some(user) = user.filter(|user| user.token == token.id) else { return Err(Denied::BadToken) };
+    let user = match read::<Kept>(store, &token.id).await? {
+        Some(kept) if token.matches(&kept.hash) => {
+            read::<User>(store, &kept.user).await?.filter(|user| user.token == token.id)
+        }
+        Some(_) => None,
+        None => match read::<Session>(store, &token.id).await? {
+            Some(session) if token.matches(&session.hash) && now < session.ends_at => {
+                // Another of the same name, made since, is somebody else.
+                let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
+                read::<User>(store, &session.user).await?.filter(is_theirs)
+            }
+            Some(_) | None => None,
+        },
+    };
+    let user = user.ok_or(Denied::BadToken)?;
     Ok(Caller { name: user.name, roles: user.roles, tenant: user.tenant })
 }
 

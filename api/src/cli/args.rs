@@ -65,6 +65,10 @@ pub(crate) struct Serve {
 pub(crate) enum Command {
     /// Run the server (the default).
     Serve(Serve),
+    /// Sign in through the identity provider of the server; the token goes to standard output.
+    Login(super::login::Login),
+    /// End the session of the token.
+    Logout,
     /// Bring in nodes, clusters and regions.
     #[command(subcommand)]
     Fleet(Fleet),

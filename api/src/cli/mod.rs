@@ -15,6 +15,7 @@ mod group;
 mod held;
 mod hold;
 mod limits;
+mod login;
 mod offline;
 mod output;
 mod policy;
@@ -133,6 +134,7 @@ fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
     false
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one line a command")]
 fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command {
@@ -146,6 +148,8 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
             },
             more,
         ),
+        Some(Command::Login(own)) => ask(login::login(common, own)),
+        Some(Command::Logout) => ask(login::logout(common)),
         Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
         Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),

@@ -42,6 +42,7 @@ mod retention;
 mod reviews;
 mod route;
 mod schedules;
+mod sessions;
 mod startable;
 mod starts;
 mod store;

@@ -4,7 +4,7 @@ use super::{
     account, agents, approvals, audit, batches, certificates, changes, code::Code, console, delegations,
     engines, events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits,
     metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations,
-    retention, schedules, store, sweeps, tenants, users, versions, workflows, workloads,
+    retention, schedules, sessions, store, sweeps, tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -132,6 +132,7 @@ fn table() -> Vec<Route> {
         groups::routes(),
         events::routes(),
         users::routes(),
+        sessions::routes(),
         policies::routes(),
         audit::routes(),
         retention::routes(),
