@@ -264,7 +264,7 @@ async fn a_session_ends_when_an_admin_says_so_or_its_time_is_over() {
     assert_eq!(house.ask(Method::DELETE, &path, &house.admin).await.status(), 404);
     assert_eq!((house.me(&first).await.0, house.me(&second).await.0), (401, 200));
 
-    let removed = house.ask(Method::DELETE, "/v1/users/oidc:alice", &house.admin).await;
+    let removed = house.ask(Method::DELETE, "/v1/users/oidc%3Aalice", &house.admin).await;
     assert_eq!(removed.status(), 204);
     assert_eq!(house.me(&second).await.0, 401);
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
