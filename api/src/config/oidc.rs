@@ -109,8 +109,8 @@ impl Oidc {
         if self.name_claim.is_empty() || self.groups_claim.is_empty() {
             return Err("oidc.name_claim and oidc.groups_claim: name a claim each, or leave them out".into());
         }
-        if self.session.0 < Duration::from_secs(60) || self.session.0 > Duration::from_secs(7 * 86_400) {
-            return Err("oidc.session: use `1m` to `7d`".into());
+        if self.session.0 < Duration::from_secs(5) || self.session.0 > Duration::from_secs(7 * 86_400) {
+            return Err("oidc.session: use `5s` to `7d`".into());
         }
         if self.groups.is_empty() {
             return Err(
