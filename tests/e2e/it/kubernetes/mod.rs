@@ -6,6 +6,7 @@ mod conflicts;
 mod conformance;
 mod doors;
 mod leaving;
+mod lists;
 mod nodes;
 mod objects;
 mod outages;

@@ -2,10 +2,13 @@
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 use tests::processes::{Caller, Server};
-use tokio::task::JoinHandle;
+use tokio::{sync::Mutex, task::JoinHandle};
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
 /// How long one execution may take; real daemons are slow beside other tests.
@@ -27,7 +30,8 @@ fn policy() -> Value {
 /// A platform and its people.
 pub struct House {
     pub staff: Caller,
-    _server: Server,
+    server: Mutex<Server>,
+    asked: AtomicU32,
     _dir: TempDir,
     voting: JoinHandle<()>,
 }
@@ -58,7 +62,15 @@ impl House {
             voters.push(admin.user(&format!("a-{role}"), role).await);
         }
         let voting = tokio::spawn(async move { vote(&voters).await });
-        Self { staff, _server: server, _dir: dir, voting }
+        Self { staff, server: Mutex::new(server), asked: AtomicU32::new(0), _dir: dir, voting }
+    }
+
+    /// The server is killed, and started again on its store after so long.
+    pub async fn dies(&self, away: Duration) {
+        let mut server = self.server.lock().await;
+        server.kill();
+        tokio::time::sleep(away).await;
+        tokio::task::block_in_place(|| server.restart());
     }
 
     /// Asks for something that takes an execution, and waits until that has ended; answers with it.
@@ -69,9 +81,22 @@ impl House {
 
     /// Asks, and answers with the execution that does it.
     pub async fn asked(&self, path: &str, body: Value) -> String {
-        let (status, said) = self.staff.call(Method::POST, path, None, Some(body)).await;
+        let (status, said) = self.posted(path, body).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{said}");
         said["id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
+    /// Posts once, however often the server dies over it.
+    async fn posted(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        let key = format!("asked-{}", self.asked.fetch_add(1, Ordering::Relaxed));
+        self.staff.call(Method::POST, path, Some(&key), Some(body)).await
+    }
+
+    /// Asks for an execution to be taken back.
+    pub async fn take_back(&self, id: &str) {
+        let why = json!({ "reason": "another plan" });
+        let (status, said) = self.posted(&format!("/v1/executions/{id}:cancel"), why).await;
+        assert!(status.is_success(), "{said}");
     }
 
     /// The execution once it has completed.
@@ -90,7 +115,7 @@ impl House {
                 return item;
             }
             let parked = item["phase"] == "parked";
-            assert!(!parked && Instant::now() < deadline, "{}", self.story().await);
+            assert!(!parked && Instant::now() < deadline, "{item:#}\n{}", self.story().await);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -114,7 +139,7 @@ impl House {
         self.until(&id, |item| item["state"] == "ExportWindow").await;
         let path = format!("/v1/executions/{id}:signal");
         let signal = json!({ "signal": "export.confirmed" });
-        let (status, said) = self.staff.call(Method::POST, &path, None, Some(signal)).await;
+        let (status, said) = self.posted(&path, signal).await;
         assert!(status.is_success(), "{said}");
         self.ended(&id).await;
     }

@@ -2,6 +2,8 @@
 //!
 //! What the file of targets does not name is simulated, within the server.
 
+mod deaths;
 mod house;
 mod kubernetes;
 mod slurm;
+mod unrest;
