@@ -146,6 +146,7 @@ async fn the_backend_keeps_the_contract_of_actuators() {
     println!("{table}");
     assert_eq!(table.broken(), [""; 0]);
     assert_eq!(table.blank(), [""; 0]);
+    assert_eq!(table.on_record(), Ok(()));
     world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
 }
 
