@@ -2,6 +2,7 @@
 
 use crate::{
     config::Config,
+    http::Feed,
     metrics::{Audited, Requests},
     storage::Storage,
 };
@@ -48,6 +49,8 @@ pub(crate) struct App {
     pub(crate) told: Notify,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells those who watch what happens.
+    pub(crate) feed: Arc<Feed>,
 }
 
 impl App {

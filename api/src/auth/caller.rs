@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use store::{Key, Store};
 
 /// Someone whose token was right.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The user.
     pub(crate) name: String,
@@ -58,8 +58,19 @@ pub(crate) async fn authenticate(store: &dyn Store, header: Option<&str>) -> Res
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
     let kept: Option<Kept> = read(store, &token.id).await?;
     let Some(kept) = kept.filter(|kept| token.matches(&kept.hash)) else { return Err(Denied::BadToken) };
+    holder(store, &kept).await
+}
+
+/// Who holds the token of this id, which was proved before.
+pub(crate) async fn still(store: &dyn Store, token: &str) -> Result<Caller, Denied> {
+    let kept: Option<Kept> = read(store, token).await?;
+    let Some(kept) = kept else { return Err(Denied::BadToken) };
+    holder(store, &kept).await
+}
+
+async fn holder(store: &dyn Store, kept: &Kept) -> Result<Caller, Denied> {
     let user: Option<User> = read(store, &kept.user).await?;
-    let Some(user) = user.filter(|user| user.token == token.id) else { return Err(Denied::BadToken) };
+    let Some(user) = user.filter(|user| user.token == kept.id) else { return Err(Denied::BadToken) };
     Ok(Caller { name: user.name, roles: user.roles, tenant: user.tenant })
 }
 
