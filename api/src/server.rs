@@ -91,7 +91,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
     let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
-    let teller = tokio::spawn(http::follow(app.clone(), stop.clone()));
+    let teller = tokio::spawn(http::tell_what_happens(app.clone(), stop.clone()));
     let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");

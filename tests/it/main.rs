@@ -52,6 +52,7 @@ mod simulate;
 mod simulation;
 mod sla_change;
 mod stopping;
+mod streams;
 mod sweeps;
 mod targets;
 mod tenancy;

@@ -111,7 +111,10 @@ impl Heard {
         if self.stream.is_none() && !self.never {
             match client.listen(&format!("{path}/events"), self.last.as_deref()).await {
                 Ok(stream) => self.stream = stream,
-                Err(failure) => self.never = failure.problem.as_ref().is_some_and(gives_up),
+                Err(failure) => {
+                    let answered = failure.exit != Exit::Unreachable;
+                    self.never = answered && failure.problem.as_ref().is_none_or(gives_up);
+                }
             }
         }
         if let Some(stream) = &mut self.stream {

@@ -105,13 +105,17 @@ impl Watched {
 
 /// Whether somebody is or was asked, has voted, or has asked for it.
 fn concerns(person: &Person, case: &ApprovalCase) -> bool {
-    let suits = |seats: &[Seat]| seats.iter().flat_map(|seat| &seat.any_of).any(|role| person.roles.contains(role));
+    let suits =
+        |seats: &[Seat]| seats.iter().flat_map(|seat| &seat.any_of).any(|role| person.roles.contains(role));
     let was_asked = case.history.iter().any(|happened| match &happened.what {
         What::Escalated { from, .. } => suits(from),
         What::Reminded | What::Extended { .. } | What::Withdrawn { .. } | What::Voided { .. } => false,
     });
     let voted = |vote: &Vote| {
-        [Some(&vote.person), vote.on_behalf_of.as_ref()].into_iter().flatten().any(|voter| voter.name == person.name)
+        [Some(&vote.person), vote.on_behalf_of.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|voter| voter.name == person.name)
     };
     suits(&case.seats) || was_asked || case.requested_by == person.name || case.votes.iter().any(voted)
 }

@@ -95,6 +95,7 @@ static FILES: &[File] = &files![
     "parts.js",
     "plan.js",
     "route.js",
+    "stream.js",
     "theme.js",
 ];
 

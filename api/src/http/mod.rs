@@ -58,5 +58,5 @@ pub(crate) use idempotency::{KEPT_FOR, Kept as KeptAnswer};
 pub(crate) use route::router;
 pub use route::{Access, Rule, codes, rules};
 pub(crate) use startable::InName;
-pub(crate) use streams::{Feed, follow};
+pub(crate) use streams::{Feed, tell_what_happens};
 pub(crate) use view::time;

@@ -22,18 +22,22 @@ pub(super) struct Change {
 #[derive(Clone, Debug)]
 pub(super) enum Done {
     /// It went on.
-    Went {
-        /// As it stood when this was made, which may be later; without its body.
-        record: Record,
-        /// The event's data: `sequence`, `execution` and `entries`.
-        text: String,
-        /// The approvals that this very commit wrote, if anybody watches them.
-        cases: Vec<Asked>,
-        /// The execution ended with this.
-        ends: bool,
-    },
+    Went(Box<Went>),
     /// It ended long ago and was forgotten.
     Forgotten(Forgotten),
+}
+
+/// An execution that went on.
+#[derive(Clone, Debug)]
+pub(super) struct Went {
+    /// As it stood when this was made, which may be later; without its body.
+    pub(super) record: Record,
+    /// The event's data: `sequence`, `execution` and `entries`.
+    pub(super) text: String,
+    /// The approvals that this very commit wrote, if anybody watches them.
+    pub(super) cases: Vec<Asked>,
+    /// It ended with this.
+    pub(super) ends: bool,
 }
 
 /// An approval that was written, as people see it.
@@ -75,9 +79,7 @@ pub(super) fn groups(entries: Vec<(u32, Entry)>) -> Vec<Group> {
     for (place, entry) in entries {
         let position = Position { sequence: entry.sequence, place, at: entry.at };
         match groups.last_mut() {
-            Some(last)
-                if (last.execution, last.position.sequence) == (entry.execution, entry.sequence) =>
-            {
+            Some(last) if (last.execution, last.position.sequence) == (entry.execution, entry.sequence) => {
                 last.position = position;
                 last.entries.push(entry);
             }
@@ -108,12 +110,12 @@ impl Group {
         Change {
             execution: self.execution,
             position: self.position,
-            what: Done::Went {
+            what: Done::Went(Box::new(Went {
                 record: record.clone(),
                 text: text.to_string(),
                 cases: written.map(|(_, case)| Asked::of(case, sequence)).collect(),
                 ends: self.entries.iter().any(ends),
-            },
+            })),
         }
     }
 }
@@ -132,7 +134,7 @@ impl Change {
     /// Whether nothing follows on it of its execution.
     pub(super) fn is_last(&self) -> bool {
         match &self.what {
-            Done::Went { ends, .. } => *ends,
+            Done::Went(went) => went.ends,
             Done::Forgotten(_) => true,
         }
     }
@@ -158,7 +160,7 @@ pub(super) struct Asking {
 }
 
 /// The states that entries lead from and to.
-fn passed(entries: &[Entry]) -> BTreeSet<&str> {
+pub(super) fn passed(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().flat_map(|entry| [entry.from.as_str(), entry.to.as_str()]).collect()
 }
 
@@ -179,10 +181,10 @@ impl Asking {
         })
     }
 
-    /// Whether entries of this workflow may have.
-    pub(super) fn concerns(&self, workflow: &str, entries: &[Entry]) -> bool {
+    /// Whether entries of this workflow, which lead from and to `passed`, may have.
+    pub(super) fn concerns(&self, workflow: &str, passed: &BTreeSet<String>) -> bool {
         let Some(states) = self.states.get(workflow) else { return true };
-        passed(entries).into_iter().any(|state| states.get(state).copied().unwrap_or(true))
+        passed.iter().any(|state| states.get(state).copied().unwrap_or(true))
     }
 }
 

@@ -16,7 +16,11 @@ use std::{
     time::Duration,
 };
 use store::{ExecutionId, Sequence, Timestamp};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{
+    Notify,
+    broadcast::{self, error::RecvError},
+    watch,
+};
 
 /// Changes kept for those who are slow.
 const BACKLOG: usize = 1_024;
@@ -118,9 +122,13 @@ impl Listener {
         *self.over.borrow()
     }
 
-    /// Waits until everything ends.
-    pub(super) async fn ends(&mut self) {
-        _ = self.over.wait_for(|over| *over).await;
+    /// The next change; `None` when everything ends.
+    pub(super) async fn hear(&mut self) -> Option<Result<Arc<Change>, RecvError>> {
+        tokio::select! {
+            biased;
+            _ = self.over.wait_for(|over| *over) => None,
+            told = self.told.recv() => Some(told),
+        }
     }
 
     /// Hears from here on alone: what was told and not heard was missed.

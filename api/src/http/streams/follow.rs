@@ -1,14 +1,17 @@
 //! The reader itself: the history of all from where it stands, in changes, with the records and approvals that somebody watches.
 
 use super::{
-    change::{Asking, Change, Done, Group, groups},
+    change::{Asking, Change, Done, Group, groups, passed},
     feed::Wanted,
 };
 use crate::app::{App, Shared};
 use engine::{ApprovalCase, Error};
 use futures_util::{StreamExt as _, stream};
-use std::{collections::BTreeMap, time::Duration};
-use store::{Entry, ExecutionId, Record, Sequence};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::{ExecutionId, Record, Sequence};
 use tokio::sync::watch;
 
 /// How often it is looked for what other servers commit.
@@ -143,16 +146,16 @@ pub(super) async fn changes(
     wanted: &Wanted,
     groups: &[Group],
 ) -> Result<Vec<Change>, Error> {
-    let mut touched: BTreeMap<ExecutionId, Vec<&Entry>> = BTreeMap::new();
+    let mut touched: BTreeMap<ExecutionId, BTreeSet<String>> = BTreeMap::new();
     for group in groups.iter().filter(|group| !group.is_of_nobody()) {
         let asks = wanted.has_approvals() && asking.may(&group.entries);
         if asks || wanted.has(group.execution) {
-            touched.entry(group.execution).or_default().extend(&group.entries);
+            let states = passed(&group.entries).into_iter().map(ToOwned::to_owned);
+            touched.entry(group.execution).or_default().extend(states);
         }
     }
-    let read = stream::iter(touched).map(|(id, entries)| async move {
-        let entries: Vec<Entry> = entries.into_iter().cloned().collect();
-        known(app, asking, wanted, (id, &entries)).await.map(|known| (id, known))
+    let read = stream::iter(touched).map(|(id, passed)| async move {
+        known(app, asking, wanted, (id, &passed)).await.map(|known| (id, known))
     });
     let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
     let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
@@ -161,7 +164,9 @@ pub(super) async fn changes(
             let (execution, position) = (forgotten.execution, group.position);
             Some(Change { execution, position, what: Done::Forgotten(forgotten) })
         }
-        None => known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written)),
+        None => {
+            known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written))
+        }
     };
     Ok(groups.iter().filter_map(change).collect())
 }
@@ -171,7 +176,7 @@ async fn known(
     app: &App,
     asking: &Asking,
     wanted: &Wanted,
-    (id, entries): (ExecutionId, &[Entry]),
+    (id, passed): (ExecutionId, &BTreeSet<String>),
 ) -> Result<Option<Known>, Error> {
     let mut record = match app.engine.store().load(id).await {
         Ok(Some(record)) => record,
@@ -180,7 +185,7 @@ async fn known(
         Err(error) => return Err(error.into()),
     };
     record.body = Vec::new();
-    let asks = wanted.has_approvals() && asking.concerns(&record.workflow, entries);
+    let asks = wanted.has_approvals() && asking.concerns(&record.workflow, passed);
     if !asks && !wanted.has(id) {
         return Ok(None);
     }

@@ -14,7 +14,7 @@ mod subject;
 mod watcher;
 
 pub(crate) use feed::Feed;
-pub(crate) use follow::run as follow;
+pub(crate) use follow::run as tell_what_happens;
 
 use super::{
     approvals,

@@ -94,14 +94,14 @@ impl Walk {
             // The last may go on behind the page.
             found.pop();
         }
-        self.looked_at = found.iter().fold(self.looked_at, |sum, group| sum.saturating_add(group.entries.len()));
+        self.looked_at =
+            found.iter().fold(self.looked_at, |sum, group| sum.saturating_add(group.entries.len()));
         if self.looked_at > TOO_FAR {
             return Ok(Missed::Lost("behind"));
         }
         // Whatever else happened to what was forgotten since is forgotten too.
-        let hidden = |gone: Forgotten| {
-            standing.caller.sees(&gone.tenant) && gone.ended_at.after(SKEW) >= since.at
-        };
+        let hidden =
+            |gone: Forgotten| standing.caller.sees(&gone.tenant) && gone.ended_at.after(SKEW) >= since.at;
         if found.iter().filter_map(Group::forgotten).any(hidden) {
             return Ok(Missed::Lost("forgotten"));
         }

@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn nobody_takes_more_places_than_there_are_and_a_place_that_is_left_is_free() {
         let places = Arc::new(Places::new(3, 2));
-        let (one, two) = (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
+        let (one, two) =
+            (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
         let third = places.take("a", standing("ada")).unwrap_err();
         assert!(third.contains("http.streams_per_token"), "{third}");
         let other = places.take("b", standing("bob")).unwrap();

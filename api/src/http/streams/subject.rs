@@ -70,17 +70,19 @@ impl Subject {
     pub(super) fn tells<'a>(&mut self, app: &App, standing: &Standing, change: &'a Change) -> Vec<Told<'a>> {
         match (self, &change.what) {
             (Self::One { id, .. }, _) if *id != change.execution => Vec::new(),
-            (Self::One { .. }, Done::Went { text, .. }) => vec![("changed", text.into())],
+            (Self::One { .. }, Done::Went(went)) => vec![("changed", went.text.as_str().into())],
             (Self::One { .. }, Done::Forgotten(gone)) => vec![forgotten(gone)],
-            (Self::Found(conditions), Done::Went { record, text, .. }) => {
-                conditions.of(app, record).map(|name| (name, text.into())).into_iter().collect()
+            (Self::Found(conditions), Done::Went(went)) => {
+                let name = conditions.of(app, &went.record);
+                name.map(|name| (name, went.text.as_str().into())).into_iter().collect()
             }
             (Self::Found(conditions), Done::Forgotten(gone)) => {
                 let was = standing.caller.sees(&gone.tenant) && conditions.leaves(gone.execution);
                 if was { vec![forgotten(gone)] } else { Vec::new() }
             }
-            (Self::Approvals(watched), Done::Went { cases, .. }) => {
-                let cases = cases.iter().filter(|asked| watched.takes(&standing.caller, &standing.person, &asked.case));
+            (Self::Approvals(watched), Done::Went(went)) => {
+                let Standing { caller, person } = standing;
+                let cases = went.cases.iter().filter(|asked| watched.takes(caller, person, &asked.case));
                 cases.map(|asked| (asked.name, asked.text.as_str().into())).collect()
             }
             (Self::Approvals(_), Done::Forgotten(_)) => Vec::new(),

@@ -142,13 +142,12 @@ impl Watcher {
     async fn hear(&mut self) {
         tokio::select! {
             biased;
-            () = self.listener.ends() => {}
             () = self.place.ends() => {}
             () = tokio::time::sleep_until(self.beat) => self.beat(),
-            heard = self.listener.told.recv() => match heard {
-                Ok(change) => self.take(&change),
-                Err(RecvError::Lagged(_)) => self.missed(),
-                Err(RecvError::Closed) => self.end("stopping"),
+            heard = self.listener.hear() => match heard {
+                Some(Ok(change)) => self.take(&change),
+                Some(Err(RecvError::Lagged(_))) => self.missed(),
+                Some(Err(RecvError::Closed)) | None => self.end("stopping"),
             }
         }
     }
@@ -227,7 +226,10 @@ impl Watcher {
         let present = match present {
             Ok(present) => present,
             Err(problem) => {
-                tracing::warn!(why = problem.detail(), "a stream ends, since how all stands could not be read");
+                tracing::warn!(
+                    why = problem.detail(),
+                    "a stream ends, since how all stands could not be read"
+                );
                 return self.end("unavailable");
             }
         };
