@@ -23,11 +23,12 @@ function tell(next) {
   told(state);
 }
 
-/** `offline` where the server does not answer, `live` where it tells by itself, `asking` where it is asked. */
+/** `offline` where the server does not answer, `live` where it tells by itself what the page shows, `asking` where it is asked. */
 function tellState() {
+  const isHeard = stream?.up && [...watches].some((watched) => watched.hears === stream.path && !watched.aside);
   if (document.hidden) tell('paused');
   else if (!answers) tell('offline');
-  else tell(stream?.up ? 'live' : 'asking');
+  else tell(isHeard ? 'live' : 'asking');
 }
 
 /** Listens to what the last that came wants to hear: the page before what is around it. */
@@ -36,9 +37,10 @@ function tune() {
   tuning = setTimeout(() => {
     const wants = document.hidden ? [] : [...watches].filter((watched) => watched.hears);
     const path = wants.at(-1)?.hears;
-    if (path === stream?.path) return;
-    stream?.stop();
-    stream = path ? open(path) : null;
+    if (path !== stream?.path) {
+      stream?.stop();
+      stream = path ? open(path) : null;
+    }
     tellState();
   }, SOON);
 }
@@ -66,13 +68,14 @@ export function onState(then) {
 }
 
 class Watch {
-  constructor(load, show, { every = 3000, failed = () => {}, hears }) {
+  constructor(load, show, { every = 3000, failed = () => {}, hears, aside = false }) {
     Object.assign(this, {
       load,
       show,
       failed,
       every,
       hears,
+      aside,
       wait: every,
       last: undefined,
       timer: 0,
@@ -146,7 +149,8 @@ class Watch {
 
 /**
  * Watches what `load(signal)` answers: `show(data)` is called at once and whenever it has changed, `failed(problem)` when it could not be
- * had. `hears` is the address of a stream that tells when it may have changed. Answers `{hurry, stop}`.
+ * had. `hears` is the address of a stream that tells when it may have changed; what is `aside` is not what the page is about.
+ * Answers `{hurry, stop}`.
  */
 export function watch(load, show, options = {}) {
   const watched = new Watch(load, show, options);

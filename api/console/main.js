@@ -130,7 +130,7 @@ function around() {
   watch(
     (signal) => getOr({ items: [] }, '/v1/approvals', { limit: 200 }, { signal }),
     ({ items }) => count('approvals', items.filter((item) => !approvals.barred(item)).length),
-    { every: 5000, hears: approvals.STREAM },
+    { every: 5000, hears: approvals.STREAM, aside: true },
   );
   watch(
     (signal) => getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),

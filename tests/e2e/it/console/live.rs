@@ -58,8 +58,8 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
     shows(&browser, "return document.querySelector('#main').innerText.includes('resumed')", SOON).await;
 
     browser.go("fleet").await;
-    // What waits for people is told beside every page.
-    shows(&browser, live, SOON).await;
+    // Of nodes there is no stream, and the page says so.
+    shows(&browser, "return document.querySelector('#live .live')?.innerText === 'asking'", SOON).await;
     until(&admin, &id, |item| item["state"] == "AwaitingApproval").await;
     assert_eq!(browser.complaints(&[]).await, Vec::<String>::new());
     drop(server);
