@@ -206,6 +206,10 @@ impl Served {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
+        // A stream does not end; `streams` has who reads one.
+        if headers.get("content-type").is_some_and(|media| media == "text/event-stream") {
+            return Answer { status, headers, body: Value::Null };
+        }
         let text = answer.text().await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Answer { status, headers, body }
