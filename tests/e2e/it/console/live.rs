@@ -51,11 +51,14 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
 
     browser.go(&format!("executions/{id}")).await;
     shows(&browser, live, SOON).await;
+    shows(&browser, "return document.querySelector('#main .standing').innerText.includes('paused')", SOON)
+        .await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (status, said) =
         admin.call(reqwest::Method::POST, &format!("/v1/executions/{id}:resume"), None, Some(order)).await;
     assert!(status.is_success(), "{said}");
-    shows(&browser, "return document.querySelector('#main').innerText.includes('resumed')", SOON).await;
+    shows(&browser, "return !document.querySelector('#main .standing').innerText.includes('paused')", SOON)
+        .await;
 
     browser.go("fleet").await;
     // Of nodes there is no stream, and the page says so.
