@@ -122,7 +122,10 @@ async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
     let sent = first.json_as(&first.admin, &format!("/v1/executions/{id}:pause"), order.clone()).await;
     assert_eq!(sent.status, 200, "{}", sent.body);
     let paused = stream.must().await;
-    assert_eq!((paused.name.as_str(), &paused.data["entries"][0]["event"]), ("changed", &json!("pause_requested")));
+    assert_eq!(
+        (paused.name.as_str(), &paused.data["entries"][0]["event"]),
+        ("changed", &json!("pause_requested"))
+    );
 
     let (dir, admin) = first.killed();
     let second = Served::again(dir, admin);
@@ -130,7 +133,10 @@ async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
     assert_eq!(sent.status, 200, "{}", sent.body);
     let mut again = Stream::open(&second, &second.admin, "/v1/watch", &paused.id).await;
     let next = again.must().await;
-    assert_eq!((next.name.as_str(), &next.data["entries"][0]["event"]), ("changed", &json!("resume_requested")));
+    assert_eq!(
+        (next.name.as_str(), &next.data["entries"][0]["event"]),
+        ("changed", &json!("resume_requested"))
+    );
     assert!(again.is_silent(Duration::from_millis(600)).await, "and nothing else");
 }
 
