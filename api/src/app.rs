@@ -2,6 +2,7 @@
 
 use crate::{
     config::Config,
+    http::Feed,
     metrics::{Audited, Requests},
     oidc::Provider,
     storage::Storage,
@@ -51,6 +52,8 @@ pub(crate) struct App {
     pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells those who watch what happens.
+    pub(crate) feed: Arc<Feed>,
 }
 
 impl App {

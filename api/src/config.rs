@@ -123,6 +123,10 @@ pub(crate) struct Http {
     /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
     /// balancer sends nobody here any more by the time that it ends. Default `0s`.
     pub(crate) grace: Span,
+    /// Streams of events at once, of everybody together. Default 1000.
+    pub(crate) streams: usize,
+    /// The same under one token. Default 16.
+    pub(crate) streams_per_token: usize,
 }
 
 /// How the simulated world behaves.
@@ -208,7 +212,12 @@ impl Default for Config {
             targets: String::new(),
             log: Log::default(),
             engine: Work::default(),
-            http: Http { body_limit_bytes: 16 << 20, grace: Span(Duration::ZERO) },
+            http: Http {
+                body_limit_bytes: 16 << 20,
+                grace: Span(Duration::ZERO),
+                streams: 1_000,
+                streams_per_token: 16,
+            },
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
@@ -271,6 +280,8 @@ const KEYS: &[&str] = &[
     "engine.second_person",
     "http.body_limit_bytes",
     "http.grace",
+    "http.streams",
+    "http.streams_per_token",
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",

@@ -91,6 +91,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
     let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
+    let teller = tokio::spawn(http::tell_what_happens(app.clone(), stop.clone()));
     let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
@@ -125,6 +126,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     auditor.await.map_err(Failure::other)?;
     notifier.await.map_err(Failure::other)?;
     forgetter.await.map_err(Failure::other)?;
+    teller.await.map_err(Failure::other)?;
     worked
 }
 
@@ -157,8 +159,8 @@ fn assemble(
     let audited = Audited::registered(&mut registry);
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
-    let freed = Arc::new(Notify::new());
-    let bell = freed.clone();
+    let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (bell, committed_here) = (freed.clone(), committed.clone());
     let options = engine::Options {
         holder: storage.holder(),
         concurrency: config.engine.concurrency,
@@ -178,11 +180,13 @@ fn assemble(
         .options(options)
         .metrics(metrics)
         .watched(move |_, edges| {
+            committed_here.notify_one();
             if !edges.is_empty() {
                 bell.notify_one();
             }
         });
-    let known: Vec<String> = engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+    let drawn = engine.diagrams();
+    let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
     config
         .retention
         .check(&known)
@@ -190,8 +194,10 @@ fn assemble(
     oidc::install_signatures();
     let provider = oidc::Provider::of(&config.oidc)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
+        feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         engine,

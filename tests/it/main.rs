@@ -53,6 +53,7 @@ mod simulate;
 mod simulation;
 mod sla_change;
 mod stopping;
+mod streams;
 mod sweeps;
 mod targets;
 mod tenancy;

@@ -167,6 +167,16 @@ impl Served {
         Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
     }
 
+    /// Asks it to stop by `signal`; returns its exit code.
+    pub(crate) fn stopped(self, signal: Signal) -> Option<i32> {
+        self._process.stop(signal)
+    }
+
+    /// Starts one again in the folder of one that was killed.
+    pub(crate) fn again(dir: TempDir, admin: String) -> Self {
+        Self { admin, ..Self::start_in(dir, &[], Stdio::inherit()) }
+    }
+
     /// Kills it without a word; its folder and the admin's token stay.
     pub(crate) fn killed(self) -> (TempDir, String) {
         drop(self._process);
@@ -196,6 +206,10 @@ impl Served {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
+        // A stream does not end; `streams` has who reads one.
+        if headers.get("content-type").is_some_and(|media| media == "text/event-stream") {
+            return Answer { status, headers, body: Value::Null };
+        }
         let text = answer.text().await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Answer { status, headers, body }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use store::{Key, Store, Timestamp};
 
 /// Someone whose token was right.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The user.
     pub(crate) name: String,
@@ -61,21 +61,48 @@ pub(crate) async fn authenticate(
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
     let user = match read::<Kept>(store, &token.id).await? {
-        Some(kept) if token.matches(&kept.hash) => {
-            read::<User>(store, &kept.user).await?.filter(|user| user.token == token.id)
-        }
-        Some(_) => None,
-        None => match read::<Session>(store, &token.id).await? {
-            Some(session) if token.matches(&session.hash) && now < session.ends_at => {
-                // Another of the same name, made since, is somebody else.
-                let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
-                read::<User>(store, &session.user).await?.filter(is_theirs)
+        Some(kept) => {
+            if token.matches(&kept.hash) {
+                user_of(store, &kept).await?
+            } else {
+                None
             }
+        }
+        None => match read::<Session>(store, &token.id).await? {
+            Some(session) if token.matches(&session.hash) => user_in(store, &session, now).await?,
             Some(_) | None => None,
         },
     };
-    let user = user.ok_or(Denied::BadToken)?;
-    Ok(Caller { name: user.name, roles: user.roles, tenant: user.tenant })
+    user.map(caller).ok_or(Denied::BadToken)
+}
+
+/// Who holds the token of this id at the time `now`; it was proved before.
+pub(crate) async fn still(store: &dyn Store, token: &str, now: Timestamp) -> Result<Caller, Denied> {
+    let user = match read::<Kept>(store, token).await? {
+        Some(kept) => user_of(store, &kept).await?,
+        None => match read::<Session>(store, token).await? {
+            Some(session) => user_in(store, &session, now).await?,
+            None => None,
+        },
+    };
+    user.map(caller).ok_or(Denied::BadToken)
+}
+
+fn caller(user: User) -> Caller {
+    Caller { name: user.name, roles: user.roles, tenant: user.tenant }
+}
+
+async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {
+    Ok(read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id))
+}
+
+async fn user_in(store: &dyn Store, session: &Session, now: Timestamp) -> Result<Option<User>, Denied> {
+    if session.ends_at <= now {
+        return Ok(None);
+    }
+    // Another of the same name, made since, is somebody else.
+    let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
+    Ok(read::<User>(store, &session.user).await?.filter(is_theirs))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

@@ -12,7 +12,7 @@ mod token;
 mod user;
 mod verb;
 
-pub(crate) use caller::{Caller, Denied, authenticate};
+pub(crate) use caller::{Caller, Denied, authenticate, still};
 pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub use role::Role;

@@ -1,6 +1,6 @@
 //! A server, asked over HTTP.
 
-use super::args::Common;
+use super::{args::Common, stream::Stream};
 use crate::{
     config::Config,
     exit::{Exit, Failure},
@@ -12,6 +12,8 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 /// Items asked for at once.
 const PAGE: usize = 1_000;
+/// How long one stream is listened to; then another goes on.
+const LISTENED: Duration = Duration::from_secs(86_400);
 
 /// A server and who asks.
 pub(crate) struct Client {
@@ -134,6 +136,26 @@ impl Client {
             match page.get("next").and_then(Value::as_str) {
                 Some(next) => cursor = format!("&cursor={}", escape(next)),
                 None => return Ok(items),
+            }
+        }
+    }
+
+    /// Listens, behind the event of this id; `None` where nothing will follow.
+    pub(crate) async fn listen(&self, path: &str, after: Option<&str>) -> Result<Option<Stream>, Failure> {
+        let mut request = self.http.get(format!("{}{path}", self.base)).timeout(LISTENED);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match answer.status().as_u16() {
+            204 => Ok(None),
+            status if status < 400 => Ok(Some(Stream::of(answer))),
+            status => {
+                let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+                Err(self.refused(status, &text))
             }
         }
     }

@@ -28,6 +28,7 @@ mod schedules;
 mod simulate;
 mod start;
 mod store;
+mod stream;
 mod sweep;
 mod tenant;
 mod things;

@@ -96,6 +96,7 @@ static FILES: &[File] = &files![
     "plan.js",
     "route.js",
     "signin.js",
+    "stream.js",
     "theme.js",
 ];
 

@@ -4,7 +4,7 @@ use super::{
     account, agents, approvals, audit, batches, certificates, changes, code::Code, console, delegations,
     engines, events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits,
     metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations,
-    retention, schedules, sessions, store, sweeps, tenants, users, versions, workflows, workloads,
+    retention, schedules, sessions, store, streams, sweeps, tenants, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -122,6 +122,7 @@ fn table() -> Vec<Route> {
         certificates::routes(),
         found::routes(),
         executions::routes(),
+        streams::routes(),
         repairs::routes(),
         batches::routes(),
         limits::routes(),
