@@ -7,6 +7,7 @@ use super::{
     output,
     things::{self, EXECUTIONS, STUCK},
     watch::{self, Until},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -31,8 +32,8 @@ pub(crate) struct Act {
 
 pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
     match command {
-        Executions::List { filter, filters } => {
-            things::search(common, &EXECUTIONS, filter.as_deref(), &filters).await
+        Executions::List { filter, filters, watching } => {
+            things::search(common, &EXECUTIONS, filter.as_deref(), &filters, &watching).await
         }
         Executions::Show(one) => show(common, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
@@ -49,13 +50,17 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
 }
 
 /// Lists what somebody has to look at.
-pub(super) async fn stuck(common: &Common, filter: Option<&str>) -> Result<Exit, Failure> {
-    things::search(common, &STUCK, filter, &[]).await
+pub(super) async fn stuck(
+    common: &Common,
+    filter: Option<&str>,
+    watching: &Watching,
+) -> Result<Exit, Failure> {
+    things::search(common, &STUCK, filter, &[], watching).await
 }
 
 /// Shows an execution; below it, for people, where it stands, why, and what to type.
-async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
-    let item = Client::of(common)?.get(&format!("/v1/executions/{}", escape(id))).await?.value()?;
+pub(super) async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
+    let item = things::read(&Client::of(common)?, &EXECUTIONS, id).await?;
     output::one(common.output, &item)?;
     if common.output == Format::Table {
         output::note(&watch::progress(&item));
@@ -66,7 +71,7 @@ async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {
+pub(super) async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {
     let path = format!("/v1/executions/{}/journal", escape(id));
     let mut page = Client::of(common)?.get(&path).await?.value()?;
     let items = match page.get_mut("items").map(Value::take) {

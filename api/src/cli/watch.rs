@@ -1,6 +1,6 @@
 //! Waiting for an execution: until it has finished, or waits for people.
 
-use super::{client::Client, output};
+use super::{client::Client, output, progress::Line};
 use crate::exit::{Exit, Failure};
 use serde_json::Value;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) async fn wait(
 }
 
 async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit), Failure> {
-    let (mut told, mut away) = (String::new(), false);
+    let (mut told, mut away, mut drawn) = (String::new(), false, Line::new());
     loop {
         match client.get(&format!("/v1/executions/{id}")).await {
             Ok(answer) => {
@@ -55,6 +55,7 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 // An attempt more in the same state is no news.
                 let news = line.split_once(' ').map_or(line.as_str(), |(_, news)| news);
                 if news != told {
+                    drawn.clear();
                     output::note(&line);
                     told = news.to_owned();
                 }
@@ -62,10 +63,12 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 if let Some(exit) = rest(&item).filter(goes_on) {
                     return Ok((item, exit));
                 }
+                drawn.draw(client, &item).await;
             }
             // A server that restarts goes on with the execution, so the wait goes on too.
             Err(failure) if failure.exit == Exit::Unreachable => {
                 if !away {
+                    drawn.clear();
                     output::note("the server does not answer; waiting for it");
                 }
                 away = true;
