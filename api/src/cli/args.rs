@@ -33,6 +33,17 @@ pub(crate) struct Serve {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+impl Serve {
+    /// What is said behind the command goes over what is said before it.
+    pub(super) fn over(self, before: Self) -> Self {
+        Self {
+            listen: self.listen.or(before.listen),
+            platform: self.platform.or(before.platform),
+            log_format: self.log_format.or(before.log_format),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the server (the default).
@@ -116,13 +127,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Proposals(super::repair::Proposals),
     /// List what somebody has to look at: since when, who, and what to do.
-    Stuck {
-        /// Only those that match, like `tenant = acme`; docs/search.md has the words.
-        #[arg(long, value_name = "FILTER")]
-        filter: Option<String>,
-        #[command(flatten)]
-        watching: Watching,
-    },
+    Stuck(super::executions::Stuck),
     /// See commands that were given to many executions at once.
     #[command(subcommand)]
     Batch(super::batch::Batch),
@@ -177,32 +182,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.
     Demo,
-    /// Keep servers, each under a name, with the token that opens it.
-    #[command(subcommand)]
-    Context(super::context::ContextCommand),
-    /// List all of a kind, or show one; the same as `KIND list` and `KIND show`.
-    Get(super::get::Get),
-    /// Show one in full, with what has happened to it.
-    Describe(super::get::Describe),
-    /// Say what a code of a problem, of a failed attempt, of a parked execution or of an exit means, and what to do.
-    Explain {
-        /// The code, such as `capacity.short`, `outcome_unknown` or `10`; without one, all of them.
-        code: Option<String>,
-    },
-    /// Check configuration, data folder, store, clock, server, token and targets, and say what to do about each.
-    Doctor(super::doctor::Doctor),
-    /// Print what completes commands in a shell.
-    Completions {
-        /// The shell.
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
-    /// Print the manual page, or write one for every command into a folder.
-    Man {
-        /// The folder, made if it is not there.
-        #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
-    },
+    #[command(flatten)]
+    Aid(super::aid::Aid),
 }
 
 /// What `simulate` takes.

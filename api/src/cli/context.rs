@@ -112,7 +112,9 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
         (Some(server), _) => url(&server).map_err(usage)?,
         (None, Some(before)) => before.server.clone(),
         (None, None) => {
-            return Err(usage("--server: name the server of the context, like https://tenure.example".into()));
+            return Err(usage(
+                "--server: name the server of the context, like https://tenure.example".into(),
+            ));
         }
     };
     let moved = before.as_ref().is_some_and(|before| before.server != server);

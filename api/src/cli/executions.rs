@@ -20,6 +20,16 @@ pub(crate) struct One {
     pub(crate) id: String,
 }
 
+/// What is stuck.
+#[derive(Debug, Args)]
+pub(crate) struct Stuck {
+    /// Only those that match, like `tenant = acme`; docs/search.md has the words.
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    #[command(flatten)]
+    watching: Watching,
+}
+
 /// What is done with one execution, and why.
 #[derive(Debug, Args)]
 pub(crate) struct Act {
@@ -50,12 +60,8 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
 }
 
 /// Lists what somebody has to look at.
-pub(super) async fn stuck(
-    common: &Common,
-    filter: Option<&str>,
-    watching: &Watching,
-) -> Result<Exit, Failure> {
-    things::search(common, &STUCK, filter, &[], watching).await
+pub(super) async fn stuck(common: &Common, own: &Stuck) -> Result<Exit, Failure> {
+    things::search(common, &STUCK, own.filter.as_deref(), &[], &own.watching).await
 }
 
 /// Shows an execution; below it, for people, where it stands, why, and what to type.

@@ -1,6 +1,7 @@
 //! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
 
 mod agent;
+mod aid;
 mod approvals;
 mod args;
 mod audit;
@@ -163,15 +164,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command {
         None => serve(common, &cli.serve, more),
-        Some(Command::Serve(own)) => serve(
-            common,
-            &Serve {
-                listen: own.listen.or(cli.serve.listen),
-                platform: own.platform.or(cli.serve.platform),
-                log_format: own.log_format.or(cli.serve.log_format),
-            },
-            more,
-        ),
+        Some(Command::Serve(own)) => serve(common, &own.over(cli.serve), more),
         Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
         Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
@@ -198,13 +191,9 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
         Some(Command::Repair(command)) => ask(repair::run(common, command)),
         Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
-        Some(Command::Stuck { filter, watching }) => {
-            ask(executions::stuck(common, filter.as_deref(), &watching))
-        }
+        Some(Command::Stuck(own)) => ask(executions::stuck(common, &own)),
         Some(Command::Batch(command)) => ask(batch::run(common, command)),
-        Some(Command::Engines(watching)) => {
-            ask(things::search(common, &things::ENGINES, None, &[], &watching))
-        }
+        Some(Command::Engines(watching)) => ask(things::engines(common, &watching)),
         Some(Command::Limits(command)) => ask(limits::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
@@ -223,13 +212,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Agents(watching)) => ask(things::all(common, &things::AGENTS, &watching)),
         Some(Command::Simulate(own)) => simulate::run(common, &own),
         Some(Command::Demo) => ask(crate::demo::run()),
-        Some(Command::Context(command)) => context::run(common, command),
-        Some(Command::Get(own)) => ask(get::get(common, own)),
-        Some(Command::Describe(own)) => ask(get::describe(common, own)),
-        Some(Command::Explain { code }) => explain::run(common, code.as_deref()),
-        Some(Command::Doctor(own)) => ask(doctor::run(common, own)),
-        Some(Command::Completions { shell }) => pages::completions(shell),
-        Some(Command::Man { dir }) => pages::manual(common, dir.as_deref()),
+        Some(Command::Aid(aid)) => aid::run(common, aid),
     }
 }
 

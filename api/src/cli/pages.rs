@@ -16,40 +16,15 @@ pub(super) fn completions(shell: Shell) -> Result<Exit, Failure> {
 
 /// Prints the page of the program, or writes those of all commands into `dir`.
 pub(super) fn manual(common: &Common, dir: Option<&Path>) -> Result<Exit, Failure> {
-    let mut whole = Cli::command();
-    whole.build();
     let Some(dir) = dir else {
-        output::say(&page(whole, "tenure")?)?;
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(Failure::other)?;
+        output::say(&String::from_utf8_lossy(&text))?;
         return Ok(Exit::Done);
     };
     let failed = |error: io::Error| Failure::other(format!("{}: {error}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)?;
-    let mut pages = 0_u32;
-    for (name, command) in all(whole, "tenure") {
-        fs::write(dir.join(format!("{name}.1")), page(command, &name)?).map_err(failed)?;
-        pages += 1;
-    }
-    output::done(common.output, &format!("{pages} pages written"), &dir.display().to_string())?;
+    clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+    output::done(common.output, "written", &dir.display().to_string())?;
     Ok(Exit::Done)
-}
-
-/// Every command by the name of its page: `tenure-executions-list`.
-fn all(command: clap::Command, name: &str) -> Vec<(String, clap::Command)> {
-    let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
-    let mut pages: Vec<_> = inner
-        .cloned()
-        .flat_map(|inner| {
-            let name = format!("{name}-{}", inner.get_name());
-            all(inner, &name)
-        })
-        .collect();
-    pages.insert(0, (name.to_owned(), command));
-    pages
-}
-
-fn page(command: clap::Command, name: &str) -> Result<String, Failure> {
-    let mut text = Vec::new();
-    let command = command.name(name.to_owned());
-    clap_mangen::Man::new(command).manual("Tenure").render(&mut text).map_err(Failure::other)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -132,7 +132,7 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
             output::done(common.output, "deleted", &name)?;
             return Ok(Exit::Done);
         }
-        Schedules::Show { name } => client.get(&at(&name)).await?.value()?,
+        Schedules::Show { name } => things::read(&client, &SCHEDULES, &name).await?,
         Schedules::Set { name, file } => {
             let body =
                 Body { media: "application/yaml", text: files::read(&file)?, key: None, labels: Vec::new() };

@@ -389,6 +389,11 @@ pub(super) async fn search(
     watch_list::show(common, watching, &columns(kind), async || client.all(kind.path, &query).await).await
 }
 
+/// Lists the servers that share the store.
+pub(super) async fn engines(common: &Common, watching: &Watching) -> Result<Exit, Failure> {
+    search(common, &ENGINES, None, &[], watching).await
+}
+
 /// Shows one of a kind.
 pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
@@ -409,7 +414,11 @@ pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value
 
 /// The same failure, with the nearest id of those that whoever asks may list.
 pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
-    let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
+    let mut listed = client.get(&format!("{}?limit=1000", kind.path)).await;
+    if listed.is_err() {
+        // What comes in one piece takes no limit.
+        listed = client.get(kind.path).await;
+    }
     let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
     let place = kind.columns.first().map_or("/id", |(_, place)| *place);
     let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -129,13 +129,16 @@ fn room(dir: &Path, found: &mut Findings) {
 }
 
 fn room_of(free: u64, whole: u64) -> (State, String) {
-    let gib = |bytes: u64| format!("{}.{} GiB", bytes >> 30, (bytes % (1 << 30)) * 10 >> 30);
+    let gib = |bytes: u64| format!("{}.{} GiB", bytes >> 30, ((bytes % (1 << 30)) * 10) >> 30);
     let says = format!("{} of {} are free", gib(free), gib(whole));
-    match free {
-        ..NO_ROOM => (State::Failed, says),
-        ..LITTLE_ROOM => (State::Warning, says),
-        _ => (State::Ok, says),
-    }
+    let state = if free < NO_ROOM {
+        State::Failed
+    } else if free < LITTLE_ROOM {
+        State::Warning
+    } else {
+        State::Ok
+    };
+    (state, says)
 }
 
 /// The process that holds the lock. It is taken for a moment, together with whoever else only looks.
