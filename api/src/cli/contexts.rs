@@ -152,7 +152,7 @@ pub(super) struct Target {
     pub(super) token: Option<Found<String>>,
     /// The context that is in force, and by what.
     pub(super) context: Option<Found<String>>,
-    /// The file of the data folder with the first admin's token.
+    /// Where a token is looked for that is not said: that of the data folder, or that of contexts.
     pub(super) token_file: PathBuf,
 }
 
@@ -182,16 +182,28 @@ pub(super) fn target(common: &Common) -> Result<Target, Failure> {
         (None, Some(context)) => Found { value: base(&context.server), by: of_context.clone() },
         (None, None) => Found { value: format!("http://{}", defaults.listen), by: "the default".into() },
     };
-    let token_file = server::admin_file(&common.data.clone().unwrap_or(defaults.data));
+    let admin = server::admin_file(&common.data.clone().unwrap_or(defaults.data));
     // Where another server is named, the context has no say in whom it is told of.
     let own = context.as_ref().filter(|context| base(&context.server) == server.value);
+    // The token of the data folder is for a server on this machine, unless somebody names another.
+    let token_file = if own.is_some() && !is_here(&server.value) { file().unwrap_or(admin) } else { admin };
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
-        (None, Some(own)) => own.secret()?.map(|value| Found { value, by: of_context }),
+        (None, Some(own)) => match own.secret()? {
+            Some(value) => Some(Found { value, by: of_context }),
+            None if is_here(&server.value) => kept(&token_file),
+            None => None,
+        },
         (None, None) => kept(&token_file),
     };
     let context = name.filter(|_| own.is_some());
     Ok(Target { server, token, context, token_file })
+}
+
+/// Whether a server's URL is one of this machine.
+pub(super) fn is_here(server: &str) -> bool {
+    let host = reqwest::Url::parse(server).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()))
 }
 
 fn kept(file: &Path) -> Option<Found<String>> {

@@ -24,8 +24,8 @@ pub(crate) struct Watching {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    let span = duration::parse(text).filter(|span| *span >= Duration::from_millis(100));
-    span.ok_or_else(|| "write a span of at least 100ms, like 5s".to_owned())
+    let span = duration::parse(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "write a span of at least 1s, like 5s".to_owned())
 }
 
 impl Watching {

@@ -120,11 +120,10 @@ fn reached(target: &Target, answer: &Response, found: &mut Findings) {
     let server = &target.server;
     found.ok("server", format!("{} (by {}) answers", server.value, server.by));
     let secure = answer.url().scheme() == "https";
-    let host = answer.url().host_str().unwrap_or_default();
     if secure {
         let certificate = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
         certificate_of(certificate.and_then(tls::ends), found);
-    } else if !["127.0.0.1", "localhost", "[::1]"].contains(&host) {
+    } else if !contexts::is_here(&server.value) {
         let says = "it is spoken to in the clear: whoever is on the way reads the token";
         found.warning("server", says, "put a proxy with TLS before it, and name it with https");
     }
