@@ -149,7 +149,8 @@ mod tests {
         let graph = graph(&[
             ("A", "done", "B"),
             ("A", "capacity.short", "Waits"),
-            ("Waits", "signal capacity.freed", "A"),
+            ("Waits", "signal capacity.freed", "Again"),
+            ("Again", "done", "B"),
             ("B", "short", "D"),
             ("B", "long", "C"),
             ("C", "done", "D"),
