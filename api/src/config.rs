@@ -1,6 +1,7 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
 mod keep;
+mod near;
 mod oidc;
 mod span;
 
@@ -321,7 +322,8 @@ impl Config {
         if let Some(file) = file {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
             // Read on its own first, so that a mistake is named with its line.
-            toml::from_str::<Self>(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+            toml::from_str::<Self>(&text)
+                .map_err(|e| format!("{}: {}", file.display(), near::meant(&e.to_string())))?;
             table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         }
         for key in KEYS {
@@ -386,7 +388,8 @@ impl Config {
 }
 
 /// Variables that other parts of the program read.
-const OTHERS: [&str; 5] = ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
+const OTHERS: [&str; 6] =
+    ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONTEXT", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
 /// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
 const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 

@@ -17,6 +17,7 @@ mod authoring;
 mod certificate;
 mod cli;
 mod cli_domain;
+mod cli_operators;
 mod console;
 mod crash;
 mod decisions;

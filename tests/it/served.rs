@@ -134,9 +134,12 @@ impl Answer {
 /// The program on the folder `dir`, quiet and untouched by the environment of whoever runs the tests.
 pub(crate) fn tenure(dir: &Path) -> Command {
     let mut command = Command::new(TENURE);
-    for name in ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"] {
+    let own = ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_CONTEXT", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"];
+    for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE"]) {
         command.env_remove(name);
     }
+    // Contexts of whoever runs the tests are none of theirs.
+    command.env("XDG_CONFIG_HOME", dir.join("settings"));
     command.env("TENURE_LOG", "error").current_dir(dir).stdin(Stdio::null());
     command
 }

@@ -1,8 +1,11 @@
 //! A server, asked over HTTP.
 
-use super::{args::Common, stream::Stream};
+use super::{
+    args::Common,
+    contexts::{self, Target},
+    stream::Stream,
+};
 use crate::{
-    config::Config,
     exit::{Exit, Failure},
     server,
 };
@@ -63,18 +66,8 @@ impl Answer {
 impl Client {
     /// The server and identity that the command line names.
     pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
-        let defaults = Config::default();
-        let base = match &common.server {
-            Some(url) if url.contains("://") => url.trim_end_matches('/').to_owned(),
-            Some(address) => format!("http://{}", address.trim_end_matches('/')),
-            None => format!("http://{}", defaults.listen),
-        };
-        let data = common.data.clone().unwrap_or(defaults.data);
-        let token_file = server::admin_file(&data);
-        let token = match &common.token {
-            Some(token) => Some(token.trim().to_owned()),
-            None => std::fs::read_to_string(&token_file).ok().map(|text| text.trim().to_owned()),
-        };
+        let Target { server, token, token_file, .. } = contexts::target(common)?;
+        let (base, token) = (server.value, token.map(|token| token.value));
         Self::to(base, token, token_file)
     }
 

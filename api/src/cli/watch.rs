@@ -1,6 +1,6 @@
 //! Waiting for an execution: until it has finished, or waits for people.
 
-use super::{client::Client, output, stream::Stream};
+use super::{client::Client, output, progress::Line, stream::Stream};
 use crate::exit::{Exit, Failure};
 use serde_json::Value;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) async fn wait(
 
 async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit), Failure> {
     let path = format!("/v1/executions/{id}");
-    let (mut seen, mut heard, mut away) = (Seen::default(), Heard::default(), false);
+    let (mut seen, mut heard, mut away) = (Seen::new(), Heard::default(), false);
     loop {
         match client.get(&path).await {
             Ok(answer) => {
@@ -57,10 +57,12 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 if let Some(exit) = rest(&item).filter(goes_on) {
                     return Ok((item, exit));
                 }
+                seen.drawn.draw(client, &item).await;
             }
             // A server that restarts goes on with the execution, so the wait goes on too.
             Err(failure) if failure.exit == Exit::Unreachable => {
                 if !away {
+                    seen.drawn.clear();
                     output::note("the server does not answer; waiting for it");
                 }
                 away = true;
@@ -72,19 +74,24 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
 }
 
 /// What was told of an execution.
-#[derive(Default)]
 struct Seen {
     told: String,
     revision: u64,
+    drawn: Line,
 }
 
 impl Seen {
+    fn new() -> Self {
+        Self { told: String::new(), revision: 0, drawn: Line::new() }
+    }
+
     /// Tells where it stands, if that is news.
     fn see(&mut self, item: &Value) {
         let line = progress(item);
         // An attempt more in the same state is no news.
         let news = line.split_once(' ').map_or(line.as_str(), |(_, news)| news);
         if news != self.told {
+            self.drawn.clear();
             output::note(&line);
             self.told = news.to_owned();
         }
