@@ -3,6 +3,7 @@
 use crate::{
     config::Config,
     metrics::{Audited, Requests},
+    standing::Standing,
     storage::Storage,
 };
 use engine::Engine;
@@ -34,6 +35,8 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// Shows how things stand.
+    pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
     /// Set once it changes nothing any more: `http.grace` later.

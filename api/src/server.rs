@@ -11,6 +11,7 @@ use crate::{
     metrics::{Audited, Requests},
     notify, observing, retention, schedules,
     sealing::Kept,
+    standing::Standing,
     storage::Storage,
     targets,
 };
@@ -190,6 +191,7 @@ fn assemble(
     Ok(Arc::new(App {
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        standing: Standing::default(),
         engine,
         storage,
         config,
