@@ -5,6 +5,7 @@ use crate::{
     http::Feed,
     metrics::{Audited, Requests},
     oidc::Provider,
+    standing::Standing,
     storage::Storage,
 };
 use engine::Engine;
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// Shows how things stand.
+    pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
     /// Set once it changes nothing any more: `http.grace` later.

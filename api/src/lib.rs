@@ -26,6 +26,7 @@ mod schedules;
 mod sealing;
 mod server;
 mod shared_key;
+mod standing;
 mod storage;
 mod targets;
 

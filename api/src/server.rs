@@ -11,6 +11,7 @@ use crate::{
     metrics::{Audited, Requests},
     notify, observing, oidc, retention, schedules,
     sealing::Kept,
+    standing::Standing,
     storage::Storage,
     targets,
 };
@@ -200,6 +201,7 @@ fn assemble(
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        standing: Standing::default(),
         engine,
         storage,
         config,

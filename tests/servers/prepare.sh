@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")"
 
 packages=(
-    etcd-server openssl jq
+    etcd-server openssl jq golang-1.19-go binutils systemd
     slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
     ceph-mon ceph-osd radosgw ceph-common
     softhsm2 opensc
@@ -31,6 +31,8 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
 ./oidc-up.sh --prepare || { echo "prepare: the OpenID provider could not be installed"; failed=1; }
+./chart.sh ../../api/packaging/helm/tenure tenure tenure >/dev/null || { echo "prepare: the renderer of charts could not be built"; failed=1; }
+./prometheus.sh >/dev/null || { echo "prepare: Prometheus is not to be had"; failed=1; }
 # The machine for drives is made once, when it first starts.
 vm=$(mktemp -d)
 ./vm-up.sh "$vm" memory >/dev/null || { echo "prepare: the machine of qemu did not start"; failed=1; }

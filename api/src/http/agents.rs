@@ -25,6 +25,8 @@ use workflows::{
     tenancy::Node,
 };
 
+/// Where an agent comes for its orders, and is kept waiting while there are none.
+pub(super) const PULL: &str = "/v1/agents/{cluster}/{node}:pull";
 /// How long an agent is kept waiting before it is looked whether the server stops.
 const SLICE: Duration = Duration::from_millis(500);
 /// How long one that waits is let in by what its key was.
@@ -35,7 +37,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/agents", Access::Staff(Verb::ReadFleet), list),
-        Route::post("/v1/agents/{cluster}/{node}:pull", Access::Agent, pull),
+        Route::post(PULL, Access::Agent, pull),
         Route::post("/v1/agents/{cluster}/{node}:answer", Access::Agent, answer),
         Route::post("/v1/agents/{cluster}/{node}:see", Access::Agent, see),
         Route::post("/v1/agents/{cluster}/{node}:leave", Access::Agent, leave),

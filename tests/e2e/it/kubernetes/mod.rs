@@ -2,6 +2,7 @@
 //!
 //! There is no kubelet and no Kueue: nodes are records, and [`queues`] stands in for Kueue's controller.
 
+mod chart;
 mod conflicts;
 mod conformance;
 mod doors;
