@@ -2,46 +2,64 @@
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 use tests::processes::{Caller, Server};
 use tokio::task::JoinHandle;
 
-const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
-/// How long one execution may take; real daemons are slow beside other tests.
-const PATIENCE: Duration = Duration::from_secs(150);
+pub const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
+/// How long one execution may take; real daemons and emulated machines are slow beside other tests.
+const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Waits that are an organisation's are short; every check that is made stays.
-fn policy() -> Value {
-    json!({
-        "policy": "platform", "version": 3,
+/// Waits that are an organisation's are short; every check that is made stays. `more` is put over it.
+fn policy(version: u64, more: &Value) -> Value {
+    let mut policy = json!({
+        "policy": "platform", "version": version,
         "lending": { "cool_down": "0s" },
         "quotas": { "borrowing_limit": 4, "lending_limit": 4 },
         "admission": { "max_staleness": "1d" },
         "reclaim": { "grace": "20s", "confirm": { "reads": 3, "apart": "1s" },
                      "scrub": { "same_workspace": "none", "cross_workspace": "none" } },
         "offboarding": { "drain": "2m" },
-    })
+    });
+    if let (Some(fields), Value::Object(more)) = (policy.as_object_mut(), more.clone()) {
+        fields.extend(more);
+    }
+    policy
 }
 
 /// A platform and its people.
 pub struct House {
     pub staff: Caller,
-    _server: Server,
-    _dir: TempDir,
+    server: Server,
+    dir: TempDir,
     voting: JoinHandle<()>,
 }
 
 impl House {
     /// A server whose clusters are served by `targets`, with these sites and nodes.
     pub async fn open(targets: &Value, sites: &str, nodes: &[(&str, &str, &str)]) -> Self {
+        Self::open_in(&[], targets, sites, nodes).await
+    }
+
+    /// The same, with this in the environment of the server.
+    pub async fn open_in(
+        environment: &[(&str, &str)],
+        targets: &Value,
+        sites: &str,
+        nodes: &[(&str, &str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         // JSON is YAML.
         let file = dir.path().join("targets.yaml");
         std::fs::write(&file, targets.to_string()).unwrap();
-        let settings = [("TENURE_TARGETS", file.display().to_string())];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value));
-        let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, settings.into());
+        let named = file.display().to_string();
+        let settings = environment.iter().copied().chain([("TENURE_TARGETS", named.as_str())]);
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, settings);
         let admin = server.caller(&server.admin());
         import(&server, "/v1/fleet:import", "application/yaml", sites).await;
         for (cluster, region, rows) in nodes {
@@ -49,8 +67,6 @@ impl House {
             import(&server, &path, "text/csv", &format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}")).await;
         }
         let staff = admin.user("rita", "admin").await;
-        let (status, said) = staff.call(Method::POST, "/v1/policies", None, Some(policy())).await;
-        assert!(status.is_success(), "{said}");
         let mut voters = Vec::new();
         for role in
             ["platform_ops", "finance", "tenant_owner", "dpo", "compliance", "security", "capacity_manager"]
@@ -58,7 +74,36 @@ impl House {
             voters.push(admin.user(&format!("a-{role}"), role).await);
         }
         let voting = tokio::spawn(async move { vote(&voters).await });
-        Self { staff, _server: server, _dir: dir, voting }
+        let house = Self { staff, server, dir, voting };
+        house.rule(3, &json!({})).await;
+        house
+    }
+
+    /// Puts a policy in force: the house's, with `more` over it.
+    pub async fn rule(&self, version: u64, more: &Value) {
+        let policy = policy(version, more);
+        let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy)).await;
+        assert!(status.is_success(), "{said}");
+    }
+
+    /// The certificate of a tenant, byte by byte as it was signed.
+    pub async fn certificate(&self, tenant: &str) -> Vec<u8> {
+        let all = self.staff.all("/v1/certificates").await;
+        let of = all.iter().find(|one| one["tenant"] == tenant).unwrap_or_else(|| panic!("{all:?}"));
+        let url = format!("{}/v1/certificates/{}", self.server.url(), of["id"].as_str().unwrap());
+        let answer = Client::new().get(url).bearer_auth(self.staff.token()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+        answer.bytes().await.unwrap().to_vec()
+    }
+
+    /// Ends the server; answers with the public key of what it signed.
+    pub fn close(mut self) -> String {
+        self.server.kill();
+        let data = self.dir.path().join("data");
+        let mut tenure = Command::new(TENURE);
+        let said = tenure.arg("--data").arg(data).args(["certificate", "key"]).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
     }
 
     /// Asks for something that takes an execution, and waits until that has ended; answers with it.

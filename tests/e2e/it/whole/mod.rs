@@ -2,6 +2,8 @@
 //!
 //! What the file of targets does not name is simulated, within the server.
 
+mod destroyed;
 mod house;
 mod kubernetes;
+mod planted;
 mod slurm;
