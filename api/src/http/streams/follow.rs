@@ -52,7 +52,7 @@ async fn tokens(app: &App) {
             () = app.feed.asked.notified() => {}
             () = tokio::time::sleep(TOKENS) => {}
         }
-        app.feed.places.check(&**app.engine.store()).await;
+        app.feed.places.check(&**app.engine.store(), app.engine.clock().now()).await;
     }
 }
 

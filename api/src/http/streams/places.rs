@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use store::Store;
+use store::{Store, Timestamp};
 use tokio::sync::watch;
 
 /// Who watches, and as whom they sit at approvals.
@@ -81,12 +81,12 @@ impl Places {
     }
 
     /// Ends the streams of every token that is not what it was.
-    pub(super) async fn check(&self, store: &dyn Store) {
+    pub(super) async fn check(&self, store: &dyn Store, now: Timestamp) {
         let known: Vec<(String, Standing)> =
             self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
         for (token, standing) in known {
-            let why = match standing_of(store, &token).await {
-                Ok(Some(now)) if now == standing => continue,
+            let why = match standing_of(store, &token, now).await {
+                Ok(Some(still)) if still == standing => continue,
                 Ok(Some(_)) => CHANGED,
                 Ok(None) => REVOKED,
                 Err(error) => {
@@ -106,8 +106,12 @@ const REVOKED: &str = "token";
 /// Whose token it is may do other things than before.
 const CHANGED: &str = "rights";
 
-async fn standing_of(store: &dyn Store, token: &str) -> Result<Option<Standing>, store::Error> {
-    let caller = match still(store, token).await {
+async fn standing_of(
+    store: &dyn Store,
+    token: &str,
+    now: Timestamp,
+) -> Result<Option<Standing>, store::Error> {
+    let caller = match still(store, token, now).await {
         Ok(caller) => caller,
         Err(Denied::NoToken | Denied::BadToken) => return Ok(None),
         Err(Denied::Store(error)) => return Err(error),

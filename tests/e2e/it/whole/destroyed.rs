@@ -56,7 +56,7 @@ async fn what_a_tenant_had_in_four_places_is_found_in_none_and_what_could_not_be
 
     assert_eq!(places.found(&gone).await, [""; 0]);
     assert_eq!((places.drive_shows(), places.header_shows(&gone)), (0, 0));
-    assert_eq!(house.staff.get(&format!("/v1/nodes/{NODE}")).await["state"], "ready");
+    assert_eq!(house.staff.get(&format!("/v1/nodes/{NODE}")).await["state"], "free");
     let whole = house.certificate("acme").await;
 
     house.rule(5, &drives_by("purge")).await;
@@ -126,13 +126,13 @@ fn version(program: &str) -> String {
 fn says_what_was_destroyed(certificate: &Verification, gone: &Planted) {
     let tenure = format!("tenure {}", env!("CARGO_PKG_VERSION"));
     let of = |kind, serial| done(entry(certificate, kind, serial));
-    let nvme = format!("nvme-cli {}", version("nvme"));
+    let nvme = format!("nvme-cli {}", version("/usr/sbin/nvme"));
 
     assert_eq!(of(AssetType::Bucket, None), (None, Technique::DeleteAllVersions, tenure, true));
     let (method, technique, tool, counts) = of(AssetType::Key, None);
     assert_eq!((method, technique, counts), (None, Technique::KeyDestruction, true));
     assert!(tool.starts_with("SoftHSM 2."), "{tool}");
-    let cryptsetup = format!("cryptsetup {}", version("cryptsetup"));
+    let cryptsetup = format!("cryptsetup {}", version("/usr/sbin/cryptsetup"));
     assert_eq!(of(AssetType::Pv, Some(&gone.uuid)), (None, Technique::LuksErase, cryptsetup, true));
     for serial in [FILES, VOLUME] {
         let found = of(AssetType::Nvme, Some(serial));

@@ -133,11 +133,11 @@ impl Targets {
 
 /// By cluster and node.
 type ByNode<T> = BTreeMap<(String, String), Arc<T>>;
+/// What serves machines, and what looks for volumes on them.
+type OfMachines = (ByNode<dyn Machines>, ByNode<dyn Estate>);
 
 /// The backends of these machines, and what looks for volumes on them.
-fn machines(
-    all: BTreeMap<String, BTreeMap<String, Chosen>>,
-) -> Result<(ByNode<dyn Machines>, ByNode<dyn Estate>), TargetError> {
+fn machines(all: BTreeMap<String, BTreeMap<String, Chosen>>) -> Result<OfMachines, TargetError> {
     let (mut served, mut volumes) = (BTreeMap::new(), BTreeMap::new());
     for (cluster, nodes) in all {
         for (node, chosen) in nodes {
