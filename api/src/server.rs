@@ -148,6 +148,12 @@ fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
+/// Through whom people sign in, if the settings name one.
+fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
+    oidc::install_signatures();
+    oidc::Provider::of(&config.oidc).map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -192,9 +198,7 @@ fn assemble(
         .retention
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
-    oidc::install_signatures();
-    let provider = oidc::Provider::of(&config.oidc)
-        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let provider = provider(&config)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,

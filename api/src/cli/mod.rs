@@ -162,7 +162,6 @@ fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
     false
 }
 
-#[expect(clippy::too_many_lines, reason = "a table: one line a command")]
 fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command {
