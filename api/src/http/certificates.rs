@@ -30,7 +30,24 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadCertificates);
-    vec![Route::get("/v1/certificates", read, list::<Kept>, told("listCertificates", "Lists certificates of destruction.").lists::<shown::books::CertificateRow>().filters::<Kept>()), Route::get("/v1/certificates/{id}", read, show, told("showCertificate", "A certificate, byte by byte as it was signed; as a page for people with `Accept: text/html`.").says::<shown::Object>(200).file(200, "text/html"))]
+    vec![
+        Route::get(
+            "/v1/certificates",
+            read,
+            list::<Kept>,
+            told("listCertificates", "Lists certificates of destruction.")
+                .lists::<shown::books::CertificateRow>()
+                .filters::<Kept>(),
+        ),
+        Route::get(
+            "/v1/certificates/{id}",
+            read,
+            show,
+            told("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+                .says::<shown::Object>(200)
+                .file(200, "text/html"),
+        ),
+    ]
 }
 
 impl Kind for Kept {

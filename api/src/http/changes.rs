@@ -24,22 +24,20 @@ use workflows::{
     tenancy::{Quota, workspace_key},
 };
 
+/// What `direction` means.
+const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`.";
+
 pub(super) fn routes() -> Vec<Route> {
     let change = Access::Tenant(Verb::ChangeQuota);
     let mut routes = starts::<QuotaWish>(
         (
             "/v1/quota-requests",
-            told("changeQuota", "Asks for another quota of a workspace.").asks(
-                "direction",
-                "Which way: `increase` or `decrease`. Where it is left out, the way that leads to `to`.",
-            ),
+            told("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
         ),
         (
             "/v1/quota-requests:plan",
-            told("planQuota", "What another quota of a workspace would come to. Changes nothing.").asks(
-                "direction",
-                "Which way: `increase` or `decrease`. Where it is left out, the way that leads to `to`.",
-            ),
+            told("planQuota", "What another quota of a workspace would come to. Changes nothing.")
+                .asks("direction", WAY),
         ),
         change,
     );

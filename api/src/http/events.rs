@@ -33,7 +33,26 @@ use strum::VariantArray as _;
 use workflows::{policy::Request, tenancy::TenantId};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/events", Access::Tenant(Verb::SendEvents), take, told("sendEvent", "Takes a CloudEvent 1.0, structured, or binary with `ce-` headers and the data as JSON or YAML. One that comes again is answered with 200 and what it started.").reads(&["application/cloudevents+json"], Some(whole::<shown::documents::CloudEvent>())).reads(DOCUMENT, None).says::<EventTaken>(200).says::<EventTaken>(202).located().tagged().may(BEGUN).may(&[Code::EventUnknown, Code::MediaType, Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull]))]
+    vec![Route::post(
+        "/v1/events",
+        Access::Tenant(Verb::SendEvents),
+        take,
+        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary; 200 if it came before.")
+            .reads(&["application/cloudevents+json"], Some(whole::<shown::documents::CloudEvent>()))
+            .reads(DOCUMENT, None)
+            .says::<EventTaken>(200)
+            .says::<EventTaken>(202)
+            .located()
+            .tagged()
+            .may(BEGUN)
+            .may(&[
+                Code::EventUnknown,
+                Code::MediaType,
+                Code::WorkloadRejected,
+                Code::WorkloadDiffers,
+                Code::LineFull,
+            ]),
+    )]
 }
 
 /// What an event is answered with: what it began, or what it came to where that is told at once.

@@ -66,45 +66,25 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:cancel",
             Access::Tenant(Verb::Cancel),
             cancel,
-            told("cancelExecution", "Turns an execution back, up to its point of no return.")
-                .says::<shown::executions::Execution>(200)
-                .tagged()
-                .says::<shown::executions::Proposal>(202)
-                .bound(Code::StaleRevision)
-                .may(ORDERED),
+            told("cancelExecution", "Turns an execution back, up to its point of no return.").ordered(),
         ),
         Route::post(
             "/v1/executions/{id}:pause",
             Access::Tenant(Verb::Repair),
             pause,
-            told("pauseExecution", "Holds an execution between two steps.")
-                .says::<shown::executions::Execution>(200)
-                .tagged()
-                .says::<shown::executions::Proposal>(202)
-                .bound(Code::StaleRevision)
-                .may(ORDERED),
+            told("pauseExecution", "Holds an execution between two steps.").ordered(),
         ),
         Route::post(
             "/v1/executions/{id}:resume",
             Access::Tenant(Verb::Repair),
             resume,
-            told("resumeExecution", "Lets an execution go on.")
-                .says::<shown::executions::Execution>(200)
-                .tagged()
-                .says::<shown::executions::Proposal>(202)
-                .bound(Code::StaleRevision)
-                .may(ORDERED),
+            told("resumeExecution", "Lets an execution go on.").ordered(),
         ),
         Route::post(
             "/v1/executions/{id}:retry",
             Access::Tenant(Verb::Repair),
             retry,
-            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.")
-                .says::<shown::executions::Execution>(200)
-                .tagged()
-                .says::<shown::executions::Proposal>(202)
-                .bound(Code::StaleRevision)
-                .may(ORDERED),
+            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.").ordered(),
         ),
         Route::post(
             "/v1/executions/{id}:signal",

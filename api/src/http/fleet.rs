@@ -31,11 +31,43 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Staff(Verb::ReadFleet);
     vec![
-        Route::get("/v1/clusters", read, clusters, told("listClusters", "Lists clusters with their GPUs, by region.").lists::<shown::fleet::Cluster>()),
-        Route::get("/v1/clusters/{id}", read, cluster, told("showCluster", "A cluster with its GPUs.").says::<shown::fleet::Cluster>(200)),
-        Route::get("/v1/regions", read, regions, told("listRegions", "Lists regions.").lists::<shown::fleet::Region>()),
-        Route::get("/v1/regions/{id}", read, region, told("showRegion", "A region.").says::<shown::fleet::Region>(200)),
-        Route::post("/v1/fleet:import", Access::Staff(Verb::ImportFleet), import, told("importFleet", "Takes nodes as CSV into a cluster, or regions and clusters as YAML. All of a file is applied or nothing; the same again changes nothing.").reads(&["text/csv", "application/yaml"], None).says::<shown::fleet::Imported>(200).may(&[Code::MediaType, Code::QueryInvalid])),
+        Route::get(
+            "/v1/clusters",
+            read,
+            clusters,
+            told("listClusters", "Lists clusters with their GPUs, by region.")
+                .lists::<shown::fleet::Cluster>(),
+        ),
+        Route::get(
+            "/v1/clusters/{id}",
+            read,
+            cluster,
+            told("showCluster", "A cluster with its GPUs.").says::<shown::fleet::Cluster>(200),
+        ),
+        Route::get(
+            "/v1/regions",
+            read,
+            regions,
+            told("listRegions", "Lists regions.").lists::<shown::fleet::Region>(),
+        ),
+        Route::get(
+            "/v1/regions/{id}",
+            read,
+            region,
+            told("showRegion", "A region.").says::<shown::fleet::Region>(200),
+        ),
+        Route::post(
+            "/v1/fleet:import",
+            Access::Staff(Verb::ImportFleet),
+            import,
+            told(
+                "importFleet",
+                "Takes nodes as CSV, or regions and clusters as YAML: all of a file or nothing.",
+            )
+            .reads(&["text/csv", "application/yaml"], None)
+            .says::<shown::fleet::Imported>(200)
+            .may(&[Code::MediaType, Code::QueryInvalid]),
+        ),
     ]
 }
 

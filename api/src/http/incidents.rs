@@ -30,10 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (report, capacity) = (Access::Staff(Verb::ReportIncident), Access::Staff(Verb::ManageCapacity));
     let mut routes = starts::<Report>(
         ("/v1/incidents", told("reportIncident", "Asks for an answer to an incident.")),
-        (
-            "/v1/incidents:plan",
-            told("planIncident", "What an answer to an incident would come to. Changes nothing."),
-        ),
+        ("/v1/incidents:plan", told("planIncident", "What an answer to it would come to. Changes nothing.")),
         report,
     );
     routes.extend(starts::<Shortage>(
@@ -43,10 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
         ),
         (
             "/v1/capacity-exhaustions:plan",
-            told(
-                "planExhaustion",
-                "What an answer to a model that runs short would come to. Changes nothing.",
-            ),
+            told("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
         ),
         capacity,
     ));

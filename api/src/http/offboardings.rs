@@ -30,16 +30,10 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let leave = Access::Tenant(Verb::Offboard);
     let mut routes = starts::<Leave>(
-        (
-            "/v1/offboardings",
-            told("offboard", "Asks for the way out of a tenant, and the destruction of its data."),
-        ),
+        ("/v1/offboardings", told("offboard", "Lets a tenant leave, and its data be destroyed.")),
         (
             "/v1/offboardings:plan",
-            told(
-                "planOffboarding",
-                "What the way out of a tenant, and the destruction of its data would come to. Changes nothing.",
-            ),
+            told("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
         ),
         leave,
     );

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 
 /// What the arguments of a handler read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Inputs {
+pub(crate) struct Inputs {
     /// The parameters of the address.
     pub(super) query: Option<Writes>,
     /// The body.
@@ -22,7 +22,7 @@ pub(super) struct Inputs {
 }
 
 /// An argument of a handler.
-pub(super) trait Part {
+pub(crate) trait Part {
     /// Adds what it reads.
     fn tell(inputs: &mut Inputs) {
         let _ = inputs;
@@ -59,7 +59,7 @@ impl<T> Part for Undescribed<T> {
 }
 
 /// The arguments of a handler. The first type of each tuple is axum's own mark.
-pub(super) trait Parts {
+pub(crate) trait Parts {
     /// What they read.
     fn told() -> Inputs;
 }

@@ -37,12 +37,8 @@ pub(super) fn routes() -> Vec<Route> {
             mend,
             told("repairExecution", "Mends an execution that cannot go on by itself.")
                 .takes_json::<shown::documents::Repair>()
-                .says::<shown::executions::Execution>(200)
-                .tagged()
-                .says::<shown::executions::Proposal>(202)
-                .says::<shown::executions::RepairPreview>(200)
-                .bound(Code::StaleRevision)
-                .may(ORDERED),
+                .ordered()
+                .says::<shown::executions::RepairPreview>(200),
         ),
         Route::get(
             "/v1/proposals",

@@ -37,10 +37,42 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let (read, ask) = (Access::Tenant(Verb::ReadTenants), Access::Tenant(Verb::Onboard));
     vec![
-        Route::get("/v1/tenants", read, list, told("listTenants", "Lists tenants, by state and tier.").lists::<shown::fleet::Tenant>()),
-        Route::get("/v1/tenants/{id}", read, show, told("showTenant", "A tenant with what it bought, what it holds, and what is going on with it.").says::<shown::fleet::TenantInFull>(200)),
-        Route::post("/v1/tenants", ask, onboard, told("askForTenant", "Asks for a tenant: begins an onboarding. For one with a cluster of its own, the header Tenure-Cluster-Key shows the key, once.").takes::<shown::documents::TenantRequest>().labelled().says::<shown::executions::Execution>(202).located().tagged().may(BEGUN)),
-        Route::post("/v1/tenants:plan", ask, plan, told("planTenant", "What would be decided on a tenant, and done. Changes nothing.").takes::<shown::documents::TenantRequest>().says::<shown::documents::OnboardingPlan>(200)),
+        Route::get(
+            "/v1/tenants",
+            read,
+            list,
+            told("listTenants", "Lists tenants, by state and tier.").lists::<shown::fleet::Tenant>(),
+        ),
+        Route::get(
+            "/v1/tenants/{id}",
+            read,
+            show,
+            told("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
+                .says::<shown::fleet::TenantInFull>(200),
+        ),
+        Route::post(
+            "/v1/tenants",
+            ask,
+            onboard,
+            told(
+                "askForTenant",
+                "Asks for a tenant; of one with its own cluster, Tenure-Cluster-Key is the key.",
+            )
+            .takes::<shown::documents::TenantRequest>()
+            .labelled()
+            .says::<shown::executions::Execution>(202)
+            .located()
+            .tagged()
+            .may(BEGUN),
+        ),
+        Route::post(
+            "/v1/tenants:plan",
+            ask,
+            plan,
+            told("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
+                .takes::<shown::documents::TenantRequest>()
+                .says::<shown::documents::OnboardingPlan>(200),
+        ),
     ]
 }
 

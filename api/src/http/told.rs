@@ -3,11 +3,15 @@
 //! What it reads follows from the handler's own arguments ([`parts`](super::parts)); what it answers, and with which problems,
 //! is said here.
 
-use super::{code::Code, page::Listed};
+use super::{
+    code::Code,
+    page::Listed,
+    shown::executions::{Execution, Proposal},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Writes the schema of a type.
-pub(super) type Writes = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type Writes = fn(&mut SchemaGenerator) -> Schema;
 
 /// Where a type's schema stands among the components.
 pub(super) fn of<T: JsonSchema>() -> Writes {
@@ -143,6 +147,12 @@ impl Told {
         self.bound = true;
         self.may.push(stale);
         self
+    }
+
+    /// Takes an order to an execution: answered with it, or with what waits for a second person.
+    pub(super) fn ordered(self) -> Self {
+        let answered = self.says::<Execution>(200).tagged().says::<Proposal>(202);
+        answered.bound(Code::StaleRevision).may(ORDERED)
     }
 
     /// Takes `Tenure-Label`.

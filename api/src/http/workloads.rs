@@ -39,8 +39,25 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let submit_access = Access::Tenant(Verb::Submit);
     vec![
-        Route::post("/v1/workloads", submit_access, submit, told("submitWorkload", "Asks for GPUs: 200 when the workload has them, 202 when it waits in line, 422 with every reason when it never can.").takes::<NewWorkload>().says::<shown::account::Submitted>(200).located().says::<shown::account::Submitted>(202).located().may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves])),
-        Route::post("/v1/workloads/{tenant}/{workload}:finish", submit_access, finish, told("finishWorkload", "Says that a workload has ended, or is no longer wanted.").says::<shown::account::Finished>(200)),
+        Route::post(
+            "/v1/workloads",
+            submit_access,
+            submit,
+            told("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
+                .takes::<NewWorkload>()
+                .says::<shown::account::Submitted>(200)
+                .located()
+                .says::<shown::account::Submitted>(202)
+                .located()
+                .may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+        ),
+        Route::post(
+            "/v1/workloads/{tenant}/{workload}:finish",
+            submit_access,
+            finish,
+            told("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
+                .says::<shown::account::Finished>(200),
+        ),
     ]
 }
 

@@ -31,8 +31,7 @@ fn every_route_is_described_under_a_name_of_its_own() {
     let api = openapi();
     let described: BTreeSet<(String, String)> =
         operations(&api).map(|(path, method, _)| (method.to_uppercase(), path.to_owned())).collect();
-    let served: BTreeSet<_> =
-        rules().into_iter().map(|rule| (rule.method, rule.path.to_owned())).collect();
+    let served: BTreeSet<_> = rules().into_iter().map(|rule| (rule.method, rule.path.to_owned())).collect();
     assert_eq!(described, served);
     let mut names = BTreeSet::new();
     for (path, _, operation) in operations(&api) {
@@ -88,7 +87,8 @@ fn who_may_is_told_as_the_table_of_routes_has_it() {
             Access::Open | Access::Agent => None,
             Access::Cluster(verb, _) | Access::Staff(verb) | Access::Tenant(verb) => Some(verb),
         };
-        let roles: Vec<_> = verb.map(api::Verb::roles).unwrap_or_default().iter().map(|role| role.name()).collect();
+        let roles: Vec<_> =
+            verb.map(api::Verb::roles).unwrap_or_default().iter().map(|role| role.name()).collect();
         assert_eq!(operation["x-tenure-roles"], serde_json::json!(roles), "{rule:?}");
     }
 }

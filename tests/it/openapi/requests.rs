@@ -46,7 +46,9 @@ fn likely(name: &str) -> Vec<&'static str> {
         "repeated_hour" => vec!["first", "both"],
         "overlap" => vec!["skip", "allow"],
         "catch_up" => vec!["none", "all"],
-        "for" | "window" | "jitter" | "span" | "cap" | "grace" | "reclaim_deadline" => vec!["15m", "1h", "soon"],
+        "for" | "window" | "jitter" | "span" | "cap" | "grace" | "reclaim_deadline" => {
+            vec!["15m", "1h", "soon"]
+        }
         "roles" => vec!["finance"],
         _ => vec!["x-1", "because"],
     }
@@ -58,7 +60,12 @@ fn text(name: &str) -> BoxedStrategy<Value> {
 }
 
 fn moment() -> BoxedStrategy<Value> {
-    let known = vec!["2026-12-01T00:00:00Z", "1999-01-01T00:00:00+02:00", "2099-12-31T23:59:59.999Z", "9999-12-31T23:59:59Z"];
+    let known = vec![
+        "2026-12-01T00:00:00Z",
+        "1999-01-01T00:00:00+02:00",
+        "2099-12-31T23:59:59.999Z",
+        "9999-12-31T23:59:59Z",
+    ];
     select(known).prop_map(Value::from).boxed()
 }
 
@@ -143,7 +150,9 @@ pub(super) fn described(api: &Value, schema: &Value, name: &str, depth: u32) -> 
         "integer" | "number" => number(schema),
         "string" if schema["format"] == "date-time" => moment(),
         "string" => text(name),
-        "array" if depth > 0 => vec(described(api, &schema["items"], name, depth), 0..3).prop_map(Value::from).boxed(),
+        "array" if depth > 0 => {
+            vec(described(api, &schema["items"], name, depth), 0..3).prop_map(Value::from).boxed()
+        }
         "array" => Just(json!([])).boxed(),
         _ => object(api, schema, depth),
     };

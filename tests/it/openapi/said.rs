@@ -16,7 +16,9 @@ pub(super) struct Said {
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            if fields.get("properties").is_some_and(Value::is_object) && !fields.contains_key("additionalProperties") {
+            if fields.get("properties").is_some_and(Value::is_object)
+                && !fields.contains_key("additionalProperties")
+            {
                 fields.insert("additionalProperties".into(), json!(false));
             }
             fields.values_mut().for_each(close);
@@ -34,7 +36,13 @@ impl Said {
     }
 
     /// Whether this answer of an operation may be.
-    pub(super) fn check(&mut self, operation: &Value, status: u16, media: &str, body: &Value) -> Result<(), String> {
+    pub(super) fn check(
+        &mut self,
+        operation: &Value,
+        status: u16,
+        media: &str,
+        body: &Value,
+    ) -> Result<(), String> {
         let response = &operation["responses"][status.to_string()];
         if response.is_null() {
             return Err(format!("{status} is not described: {body}"));

@@ -35,7 +35,9 @@ struct Tester {
 
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 impl Tester {
@@ -72,7 +74,8 @@ impl Tester {
 
     /// The parameters; some are left out, some are wrong.
     fn query(&mut self, operation: &Value) -> String {
-        let parameters: Vec<Value> = self.said.parameters(operation).filter(|one| one["in"] == "query").cloned().collect();
+        let parameters: Vec<Value> =
+            self.said.parameters(operation).filter(|one| one["in"] == "query").cloned().collect();
         let mut all = Vec::new();
         for parameter in parameters {
             let name = parameter["name"].as_str().unwrap();
@@ -154,7 +157,8 @@ impl Tester {
             Sent::Text(_, text, _) => format!("{who}: {method} {address} {text}"),
             Sent::Nothing => format!("{who}: {method} {address}"),
         };
-        let media = answer.headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap()).unwrap_or_default();
+        let media =
+            answer.headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default();
         if let Err(why) = self.said.check(operation, status, media, &answer.body) {
             self.note(operation, format!("{why}\n    to {shown}"));
@@ -183,7 +187,8 @@ impl Tester {
             }
             let again = self.world.served.send(self.request(method, &address, token, &key, &sent)).await;
             if (again.status, &again.body) != (answer.status, &answer.body) {
-                let detail = format!("{status} {} at first, then {} {}", answer.body, again.status, again.body);
+                let detail =
+                    format!("{status} {} at first, then {} {}", answer.body, again.status, again.body);
                 self.note(operation, format!("{detail}\n    to {shown}"));
             }
             if answer.status.is_success() && !again.headers.contains_key("idempotency-replayed") {
@@ -236,10 +241,22 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
         let explained = tester.world.served.get(&format!("/problems/{code}")).await;
         assert_eq!(explained.status, 200, "nothing explains {code}");
     }
-    let wrong: Vec<_> = tester.wrong.iter().map(|(name, all)| format!("{name} ({}): {}", all.len(), all[0])).collect();
-    assert!(wrong.is_empty(), "{} operations of {} requests:\n{}", wrong.len(), tester.asked, wrong.join("\n"));
+    let wrong: Vec<_> =
+        tester.wrong.iter().map(|(name, all)| format!("{name} ({}): {}", all.len(), all[0])).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} operations of {} requests:\n{}",
+        wrong.len(),
+        tester.asked,
+        wrong.join("\n")
+    );
     // It got further than to the door: most of what can be asked for was answered.
     let reached = tester.answered.values().filter(|all| all.iter().any(|status| *status < 400)).count();
-    assert!(reached * 10 > tester.answered.len() * 7, "{reached} of {}: {:?}", tester.answered.len(), tester.answered);
+    assert!(
+        reached * 10 > tester.answered.len() * 7,
+        "{reached} of {}: {:?}",
+        tester.answered.len(),
+        tester.answered
+    );
     assert!(codes.len() > 15, "{codes:?}");
 }

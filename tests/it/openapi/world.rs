@@ -25,9 +25,15 @@ impl World {
         let anna = served.user("anna", &["tenant_owner"], Some("acme")).await;
         let world = [
             ("/v1/groups", json!({ "name": "night-watch", "members": ["olga"] })),
-            ("/v1/holds", json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" })),
+            (
+                "/v1/holds",
+                json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" }),
+            ),
             ("/v1/limits", json!({ "key": "cluster/eu-1", "concurrency": 4, "rate": "60/1m" })),
-            ("/v1/delegations", json!({ "to": "olga", "until": "2099-12-24T00:00:00Z", "reason": "on leave" })),
+            (
+                "/v1/delegations",
+                json!({ "to": "olga", "until": "2099-12-24T00:00:00Z", "reason": "on leave" }),
+            ),
             (
                 "/v1/workloads",
                 json!({ "tenant": "acme", "workspace": "research", "name": "train-1", "requests": { "gpu/H100": 1 } }),
@@ -46,7 +52,8 @@ impl World {
             let made = served.json_as(&served.admin, path, body).await;
             assert!(made.status.is_success(), "{path}: {}", made.body);
         }
-        let people = vec![("admin", served.admin.clone()), ("otto", otto), ("anna", anna), ("nobody", String::new())];
+        let people =
+            vec![("admin", served.admin.clone()), ("otto", otto), ("anna", anna), ("nobody", String::new())];
         Self { served, people, known: BTreeMap::new() }
     }
 
@@ -70,7 +77,8 @@ impl World {
             let ids = listed.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(named);
             self.known.insert(list.clone(), ids.collect());
         }
-        let split = |id: &String| -> Vec<String> { id.splitn(parts.max(1), '/').map(ToOwned::to_owned).collect() };
+        let split =
+            |id: &String| -> Vec<String> { id.splitn(parts.max(1), '/').map(ToOwned::to_owned).collect() };
         self.known[&list].iter().map(split).filter(|split| split.len() == parts).collect()
     }
 }
