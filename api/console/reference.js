@@ -167,7 +167,7 @@ function answers(operation) {
 
 function detail(method, path, operation) {
   return [
-    h('p.who', {}, operation.description),
+    h('p.for', {}, operation.description),
     parameters(operation),
     body(operation),
     h('div', {}, h('h3', {}, 'Example'), h('pre', {}, curl(method, path, operation))),
@@ -236,7 +236,7 @@ function draw() {
     },
   });
   show(
-    document.getElementById('app'),
+    document.getElementById('page'),
     h(
       'div.reference',
       {},
@@ -271,7 +271,7 @@ function go() {
 }
 
 async function start() {
-  const app = document.getElementById('app');
+  const app = document.getElementById('page');
   try {
     const answer = await fetch('/openapi.json');
     if (!answer.ok) throw new Error(`the server answers ${answer.status}`);

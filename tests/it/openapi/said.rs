@@ -3,11 +3,11 @@
 use super::requests::meant;
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 /// The description with the validators of its answers.
 pub(super) struct Said {
-    pub(super) api: Value,
+    pub(super) api: Rc<Value>,
     closed: Value,
     validators: BTreeMap<String, Validator>,
 }
@@ -32,7 +32,7 @@ impl Said {
     pub(super) fn new(api: Value) -> Self {
         let mut closed = api["components"].clone();
         close(&mut closed);
-        Self { api, closed, validators: BTreeMap::new() }
+        Self { api: Rc::new(api), closed, validators: BTreeMap::new() }
     }
 
     /// Whether this answer of an operation may be.
@@ -96,10 +96,10 @@ impl Said {
     }
 
     /// The body that an operation takes, its media type and schema.
-    pub(super) fn body<'a>(&'a self, operation: &'a Value) -> Option<(&'a str, &'a Value)> {
+    pub(super) fn body(operation: &Value) -> Option<(&str, &Value)> {
         let content = operation["requestBody"]["content"].as_object()?;
         let (media, body) = content.iter().next()?;
-        Some((media, &body["schema"]))
+        Some((media.as_str(), &body["schema"]))
     }
 
     /// A parameter, whether it stands there or is shared.

@@ -14,7 +14,10 @@ use proptest::{
 };
 use reqwest::{Method, RequestBuilder, header};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 /// What is sent as a body.
 enum Sent {
@@ -82,7 +85,7 @@ impl Tester {
             if !self.chance(3) {
                 continue;
             }
-            let from = described(&self.said.api.clone(), &parameter["schema"], name, 2);
+            let from = described(&Rc::clone(&self.said.api), &parameter["schema"], name, 2);
             let value = match self.draw(&from) {
                 Value::String(text) => text,
                 other => other.to_string(),
@@ -94,8 +97,8 @@ impl Tester {
     }
 
     fn sent(&mut self, operation: &Value) -> Sent {
-        let api = self.said.api.clone();
-        let Some((media, schema)) = self.said.body(operation) else {
+        let api = Rc::clone(&self.said.api);
+        let Some((media, schema)) = Said::body(operation) else {
             return if self.chance(4) {
                 Sent::Text("application/json".into(), "{}".into(), false)
             } else {
@@ -232,7 +235,7 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
         let people = tester.world.people.clone();
         for ((who, token), times) in people.iter().zip(TIMES) {
             for _ in 0..times {
-                tester.ask(path, &method, operation, (who, token)).await;
+                tester.ask(path, &method, operation, (*who, token.as_str())).await;
             }
         }
     }
