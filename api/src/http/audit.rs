@@ -34,7 +34,9 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/audit",
             read,
             list,
-            told("listAudit", "Lists what was done, oldest first.").lists::<shown::books::AuditEntry>(),
+            told("listAudit", "Lists what was done, oldest first.")
+                .lists::<shown::books::AuditEntry>()
+                .may(&[Code::NotFound]),
         ),
         Route::get(
             "/v1/audit/checkpoints",
@@ -48,7 +50,8 @@ pub(super) fn routes() -> Vec<Route> {
             read,
             export,
             told("exportAudit", "A file of one tenant's audit that verifies offline.")
-                .file(200, "application/jsonl"),
+                .file(200, "application/jsonl")
+                .may(&[Code::NotFound, Code::DocumentInvalid]),
         ),
     ]
 }

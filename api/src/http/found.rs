@@ -31,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
             list,
             told("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
                 .says::<Answer<Row>>(200)
-                .may(&[Code::FilterMisread]),
+                .may(&[Code::FilterMisread, Code::NotFound]),
         ),
         Route::get(
             "/v1/stuck",
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
                 "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
             )
             .says::<Answer<Stuck>>(200)
-            .may(&[Code::FilterMisread]),
+            .may(&[Code::FilterMisread, Code::NotFound]),
         ),
     ]
 }

@@ -62,7 +62,8 @@ pub(super) fn routes() -> Vec<Route> {
             read,
             occurrences,
             told("listOccurrences", "Lists what became of every moment of a schedule.")
-                .lists::<scheduling::Occurrence>(),
+                .lists::<scheduling::Occurrence>()
+                .may(&[Code::DocumentInvalid]),
         ),
         Route::put(
             "/v1/schedules/{name}",
@@ -75,7 +76,7 @@ pub(super) fn routes() -> Vec<Route> {
                 .says::<scheduling::Schedule>(200)
                 .tagged()
                 .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleBuiltIn, Code::QueryInvalid]),
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
         ),
         Route::delete(
             "/v1/schedules/{name}",
@@ -84,7 +85,7 @@ pub(super) fn routes() -> Vec<Route> {
             told("deleteSchedule", "Deletes a schedule. What it did stays on record.")
                 .nothing()
                 .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleBuiltIn, Code::QueryInvalid]),
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
         ),
     ]
     .into_iter()

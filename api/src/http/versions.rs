@@ -2,6 +2,7 @@
 //! bringing them up to date.
 
 use super::{
+    code::Code,
     page::Listed,
     problem::Problem,
     read::{Asked, Sent},
@@ -34,13 +35,16 @@ pub(super) fn routes() -> Vec<Route> {
             read,
             blockers,
             told("listBlockers", "Lists open executions of other versions, and whom each waits for.")
-                .lists::<operating::Migrated>(),
+                .lists::<operating::Migrated>()
+                .may(&[Code::NotFound]),
         ),
         Route::post(
             "/v1/workflow-versions:migrate",
             Access::Staff(Verb::Migrate),
             migrate,
-            told("migrate", "Brings executions of older versions up to date.").lists::<operating::Migrated>(),
+            told("migrate", "Brings executions of older versions up to date.")
+                .lists::<operating::Migrated>()
+                .may(&[Code::NotFound]),
         ),
     ]
 }
