@@ -1,6 +1,9 @@
 //! A server with a bit of everything in it, and people of several roles.
 
-use crate::served::{Served, large, shared};
+use crate::{
+    approvals::soon,
+    served::{Served, large, shared},
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -30,10 +33,7 @@ impl World {
                 json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" }),
             ),
             ("/v1/limits", json!({ "key": "cluster/eu-1", "concurrency": 4, "rate": "60/1m" })),
-            (
-                "/v1/delegations",
-                json!({ "to": "olga", "until": "2099-12-24T00:00:00Z", "reason": "on leave" }),
-            ),
+            ("/v1/delegations", json!({ "to": "olga", "until": soon(), "reason": "on leave" })),
             (
                 "/v1/workloads",
                 json!({ "tenant": "acme", "workspace": "research", "name": "train-1", "requests": { "gpu/H100": 1 } }),

@@ -20,6 +20,9 @@ pub fn document() -> Value {
         }
     }
     of::<Problem>()(&mut writer.writes);
+    let mut schemas = Value::Object(writer.schemas());
+    let mut paths = Value::Object(paths);
+    [&mut schemas, &mut paths].into_iter().for_each(known_formats);
     let tags: Vec<_> = tags.into_iter().map(|name| json!({ "name": name })).collect();
     json!({
         "openapi": "3.1.0",
@@ -36,7 +39,7 @@ pub fn document() -> Value {
         "tags": tags,
         "paths": paths,
         "components": {
-            "schemas": writer.schemas(),
+            "schemas": schemas,
             "parameters": super::parameters::shared(),
             "headers": super::responses::headers(),
             "securitySchemes": {
@@ -45,6 +48,21 @@ pub fn document() -> Value {
         },
         "x-tenure-problems": problems(),
     })
+}
+
+/// Leaves out the formats of integers that OpenAPI has no name for: their bounds say it.
+fn known_formats(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let of = fields.get("format").and_then(Value::as_str);
+            if of.is_some_and(|of| of.starts_with("uint") || matches!(of, "int" | "int8" | "int16")) {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(known_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(known_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Every problem of the table.

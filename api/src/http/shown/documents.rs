@@ -298,7 +298,8 @@ pub(crate) struct OffboardingPlan {
     holds: Vec<Object>,
     /// Open executions that have to end first.
     others: Vec<String>,
-    things: Vec<Object>,
+    /// What holds data, each as `TYPE/LOCATOR`.
+    things: Vec<String>,
     nodes: Vec<String>,
     /// By class of data, what is kept and for how long.
     kept: Object,
