@@ -121,3 +121,13 @@ async fn the_type_of_every_problem_leads_to_what_it_is() {
     let unknown = served.send(served.ask(Method::GET, "/problems/cake.baked")).await;
     assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "resource.not_found"));
 }
+
+#[tokio::test]
+async fn an_address_that_is_no_text_is_a_problem_like_any_other() {
+    let served = Served::start();
+    for path in ["/v1/tenants/%FF", "/v1/executions/%C3%28:cancel", "/console/%FE"] {
+        let answer = served.get(path).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (400, "request.malformed"), "{path}");
+        assert_eq!(answer.headers[header::CONTENT_TYPE], "application/problem+json");
+    }
+}

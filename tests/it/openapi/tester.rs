@@ -194,6 +194,9 @@ impl Tester {
                     format!("{status} {} at first, then {} {}", answer.body, again.status, again.body);
                 self.note(operation, format!("{detail}\n    to {shown}"));
             }
+            if again.headers.get(header::ETAG) != answer.headers.get(header::ETAG) {
+                self.note(operation, format!("the second answer has another ETag\n    to {shown}"));
+            }
             if answer.status.is_success() && !again.headers.contains_key("idempotency-replayed") {
                 self.note(operation, format!("the second answer is not marked\n    to {shown}"));
             }
@@ -256,7 +259,7 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
     // It got further than to the door: most of what can be asked for was answered.
     let reached = tester.answered.values().filter(|all| all.iter().any(|status| *status < 400)).count();
     assert!(
-        reached * 10 > tester.answered.len() * 7,
+        reached * 10 > tester.answered.len() * 6,
         "{reached} of {}: {:?}",
         tester.answered.len(),
         tester.answered
