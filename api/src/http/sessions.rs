@@ -9,6 +9,8 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -23,20 +25,56 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use engine::{Behalf, Entity, on_behalf};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
     vec![
-        Route::get("/v1/login", Access::Open, offered),
-        Route::get("/login", Access::Open, leave),
-        Route::get("/login/callback", Access::Open, come_back),
-        Route::post("/v1/sessions", Access::Open, sign_in),
-        Route::get("/v1/sessions", read, list),
+        Route::get(
+            "/v1/login",
+            Access::Open,
+            offered,
+            told("showLogin", "How people sign in here.").says::<shown::people::Login>(200),
+        ),
+        Route::get(
+            "/login",
+            Access::Open,
+            leave,
+            told("leaveForProvider", "Sends a browser to the identity provider.")
+                .redirects()
+                .may(&[Code::LoginOff, Code::LoginUnavailable]),
+        ),
+        Route::get(
+            "/login/callback",
+            Access::Open,
+            come_back,
+            told("returnFromProvider", "Sends a browser that comes back from the provider to the console.")
+                .redirects(),
+        ),
+        Route::post(
+            "/v1/sessions",
+            Access::Open,
+            sign_in,
+            told("signIn", "Begins a session for whoever is proved, and shows its token, once.")
+                .says::<shown::people::SignedIn>(201)
+                .may(&[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable]),
+        ),
+        Route::get(
+            "/v1/sessions",
+            read,
+            list,
+            told("listSessions", "Lists the sessions that are not over.").lists::<shown::people::Session>(),
+        ),
         // What everybody may, whoever may do anything at all.
-        Route::delete("/v1/sessions/mine", Access::Tenant(Verb::ReadWorkflows), sign_out),
-        Route::delete("/v1/sessions/{id}", manage, end),
+        Route::delete(
+            "/v1/sessions/mine",
+            Access::Tenant(Verb::ReadWorkflows),
+            sign_out,
+            told("signOut", "Ends the session of the token that asks.").nothing().may(&[Code::NotFound]),
+        ),
+        Route::delete("/v1/sessions/{id}", manage, end, told("endSession", "Ends a session.").nothing()),
     ]
 }
 
@@ -104,7 +142,7 @@ fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Leaving {
     /// SHA-256 of what the tab keeps, as base64url without padding: 43 characters.
@@ -132,7 +170,7 @@ fn unkept(mut answer: Response) -> Response {
     answer
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Coming {
     state: Option<String>,
     code: Option<String>,
@@ -177,7 +215,7 @@ fn on(name: &str, asked: &str) -> Behalf {
 }
 
 /// What proves who somebody is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     /// An ID token of the provider, made for this service's client.
@@ -231,7 +269,7 @@ fn seen(session: &Session) -> Value {
     value
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,

@@ -104,7 +104,7 @@ impl Group {
     /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.
     pub(super) fn change(&self, record: &Record, written: &[(Sequence, ApprovalCase)]) -> Change {
         let sequence = self.position.sequence;
-        let entries: Vec<Value> = self.entries.iter().map(view::entry).collect();
+        let entries: Vec<Value> = self.entries.iter().map(|entry| json!(view::entry(entry))).collect();
         let text = json!({ "sequence": sequence.0, "execution": view::row(record), "entries": entries });
         let written = written.iter().filter(|(by, _)| *by == sequence);
         Change {

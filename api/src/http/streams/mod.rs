@@ -25,6 +25,7 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    told::told,
 };
 use crate::{
     app::Shared,
@@ -42,12 +43,40 @@ use std::sync::atomic::Ordering;
 use subject::Subject;
 use watcher::Watcher;
 
+/// The media type of server-sent events.
+const STREAM: &str = "text/event-stream";
+
 pub(super) fn routes() -> Vec<Route> {
     let (read, approvals) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::ReadApprovals));
     vec![
-        Route::get("/v1/watch", read, all),
-        Route::get("/v1/executions/{id}/events", read, one),
-        Route::get("/v1/approvals/events", approvals, asked),
+        Route::get(
+            "/v1/watch",
+            read,
+            all,
+            told(
+                "watchExecutions",
+                "Tells what happens to the executions that are found, as it is committed.",
+            )
+            .file(200, STREAM)
+            .may(&[Code::FilterMisread, Code::NotFound, Code::TooManyStreams, Code::Stopping]),
+        ),
+        Route::get(
+            "/v1/executions/{id}/events",
+            read,
+            one,
+            told("watchExecution", "Tells what happens to an execution, until it has ended.")
+                .file(200, STREAM)
+                .nothing()
+                .may(&[Code::IdAmbiguous, Code::TooManyStreams, Code::Stopping]),
+        ),
+        Route::get(
+            "/v1/approvals/events",
+            approvals,
+            asked,
+            told("watchApprovals", "Tells what is asked, decided and over, of what concerns the caller.")
+                .file(200, STREAM)
+                .may(&[Code::TooManyStreams, Code::Stopping]),
+        ),
     ]
 }
 
