@@ -28,11 +28,9 @@ fn rendered(values: &Value) -> Option<Vec<Value>> {
     assert!(ran.status.success(), "{values}: {said}");
     let text = String::from_utf8(ran.stdout).unwrap();
     let documents = text.split("\n---\n").map(|text| text.trim_start_matches("---\n"));
-    Some(
-        documents
-            .map(|text| serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}")))
-            .collect(),
-    )
+    let read = |text| serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    // A template that makes nothing with these values leaves an empty document.
+    Some(documents.map(read).filter(|object: &Value| !object.is_null()).collect())
 }
 
 /// What the server says to an object as a dry run: which fields it has and which it does not know.

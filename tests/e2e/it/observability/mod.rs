@@ -207,7 +207,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     for expression in boards.values().flatten() {
         seen.get("query", &[("query", expression)]).await;
     }
-    let evaluated = seen.get("rules", &[]).await;
+    let evaluated = seen.until("rules", |all| rules(all).all(|rule| rule["health"] != "unknown")).await;
     for rule in rules(&evaluated) {
         assert_eq!(rule["health"], "ok", "{rule:#}");
     }
