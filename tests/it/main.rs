@@ -34,6 +34,7 @@ mod limits;
 mod notify;
 mod offboarding;
 mod onboarding;
+mod openapi;
 mod placement;
 mod planner;
 mod policy;
