@@ -9,11 +9,11 @@ import { here, place, refine } from './route.js';
 /**
  * A list of what `path` answers, in `root`.
  * `params` go to the server as they are; `columns`, `key`, `href` as for `table`; `none` is shown where nothing is there; `pick(items)` may
- * leave items out that have come; `above(items)` is drawn over the table. `size` items make a page.
+ * leave items out that have come; `above(items)` is drawn over the table. `size` items make a page; `hears` as for `watch`.
  */
 export function list(
   root,
-  { path, params = {}, columns, key, href, none, pick = (items) => items, above, size = 50, every = 4000, caption },
+  { path, params = {}, columns, key, href, none, pick = (items) => items, above, size = 50, every = 4000, caption, hears },
 ) {
   const { cursor } = here().params;
   if (!root.firstChild) show(root, loading());
@@ -38,6 +38,7 @@ export function list(
   };
   return watch((signal) => get(path, { ...params, cursor, limit: size }, { signal }), draw, {
     every,
+    hears,
     failed: (problem) => show(root, trouble(problem), cursor && pages({ next: null }, cursor)),
   });
 }

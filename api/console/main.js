@@ -1,13 +1,14 @@
 // The console: which page is shown, the frame around it, and the keys.
 
 import { h, settle, show } from './dom.js';
-import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, whoAmI } from './api.js';
+import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, signIn, whoAmI } from './api.js';
 import { dialog } from './ask.js';
 import { tick } from './format.js';
-import { onState, stopAll, watch } from './live.js';
+import { hush, onState, stopAll, watch } from './live.js';
 import { empty, heading, loading, trouble } from './parts.js';
 import { here, place } from './route.js';
 import { login } from './page-login.js';
+import { cameBack, end, isBack } from './signin.js';
 import * as overview from './page-overview.js';
 import * as approvals from './page-approvals.js';
 import * as executions from './page-executions.js';
@@ -85,7 +86,7 @@ function frame() {
       ),
       h('button', { type: 'button', class: 'plain keys-help', onclick: keysHelp, title: 'Keys (?)' }, '?'),
       h('span.who', { title: me.roles?.join(', ') }, me.name, me.tenant && h('small', ` of ${me.tenant}`)),
-      h('button', { type: 'button', 'data-out': '', onclick: () => out() }, 'Sign out'),
+      h('button', { type: 'button', 'data-out': '', onclick: () => end().then(() => out()) }, 'Sign out'),
     ),
     h(
       'nav.side',
@@ -128,27 +129,23 @@ function around() {
     { every: 15_000 },
   );
   watch(
-    async (signal) => {
-      const [asked, stuck] = await Promise.all([
-        getOr({ items: [] }, '/v1/approvals', { limit: 200 }, { signal }),
-        getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),
-      ]);
-      return {
-        approvals: asked.items.filter((item) => !approvals.barred(item)).length,
-        stuck: stuck.items.length,
-        more: Boolean(stuck.next),
-      };
-    },
-    (counts) => {
-      for (const name of ['approvals', 'stuck']) {
-        const node = document.querySelector(`[data-count="${name}"]`);
-        if (!node) continue;
-        node.hidden = !counts[name];
-        node.textContent = `${counts[name]}${name === 'stuck' && counts.more ? '+' : ''}`;
-      }
-    },
+    (signal) => getOr({ items: [] }, '/v1/approvals', { limit: 200 }, { signal }),
+    ({ items }) => count('approvals', items.filter((item) => !approvals.barred(item)).length),
+    { every: 5000, hears: approvals.STREAM, aside: true },
+  );
+  watch(
+    (signal) => getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),
+    ({ items, next }) => count('stuck', items.length, next && '+'),
     { every: 5000 },
   );
+}
+
+/** Says beside the name of a page how much waits there. */
+function count(name, number, more) {
+  const node = document.querySelector(`[data-count="${name}"]`);
+  if (!node) return;
+  node.hidden = !number;
+  node.textContent = `${number}${more || ''}`;
 }
 
 /** `/readyz` answers 503 with the same checks where something is wrong. */
@@ -216,7 +213,7 @@ function theme() {
 }
 
 function out(problem) {
-  stopAll();
+  hush();
   forget();
   standing = null;
   document.title = 'Sign in · Tenure';
@@ -226,6 +223,14 @@ function out(problem) {
 }
 
 async function begin() {
+  if (isBack()) {
+    show(app, loading());
+    try {
+      await signIn(await cameBack());
+    } catch (problem) {
+      return out(problem);
+    }
+  }
   if (!hasToken()) return out();
   try {
     if (!me) {
@@ -241,9 +246,14 @@ async function begin() {
   document.body.classList.add('signed-in');
   frame();
   onState((state) => {
-    const word = { live: 'live', paused: 'paused', offline: 'no answer; asking again' }[state];
+    const [word, why] = {
+      live: ['live', 'the server tells what happens'],
+      asking: ['asking', 'the server is asked again and again'],
+      paused: ['paused', 'nothing is asked while the page is hidden'],
+      offline: ['no answer; asking again', 'what is shown may be old'],
+    }[state];
     const node = document.getElementById('live');
-    if (node) show(node, h(`span.live.${state}`, word));
+    if (node) show(node, h(`span.live.${state}`, { title: why }, word));
   });
   draw();
   return undefined;

@@ -45,6 +45,9 @@ export function barred(approval) {
 
 export const title = 'Approvals';
 
+/** Tells when an approval opens, changes or closes, of whomever. */
+export const STREAM = '/v1/approvals/events?all=true&limit=1';
+
 export function render(root) {
   const {
     parts: [, ...rest],
@@ -90,7 +93,7 @@ export function render(root) {
           items.length ? h('ul.inbox', items.sort(byDeadline).map(card)) : nothing(mine, page.items.length),
         );
       },
-      { failed: (problem) => show(into(root, 'inbox'), trouble(problem)) },
+      { hears: STREAM, failed: (problem) => show(into(root, 'inbox'), trouble(problem)) },
     ),
     watch(
       (signal) => getOr({ items: [] }, '/v1/proposals', { limit: 50 }, { signal }),
@@ -175,6 +178,7 @@ function detail(root, name) {
     },
     {
       every: 3000,
+      hears: STREAM,
       failed: (problem) =>
         show(root, heading('Approval', { back: [place('approvals'), 'Approvals'] }), trouble(problem)),
     },

@@ -49,6 +49,7 @@ export function render(root) {
     },
     {
       every: 2000,
+      hears: `/v1/executions/${encodeURIComponent(name)}/events`,
       failed: (problem) =>
         show(
           root,

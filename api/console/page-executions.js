@@ -1,7 +1,7 @@
 // Executions that a filter finds, and those that somebody has to look at.
 
 import { h, show } from './dom.js';
-import { get, getOr, keys, may, post } from './api.js';
+import { address, get, getOr, keys, may, post } from './api.js';
 import { dialog, field, typed } from './ask.js';
 import { many, span, time, words } from './format.js';
 import { filters, list } from './list.js';
@@ -100,10 +100,12 @@ export function render(root) {
     )
     .catch(() => {});
   const { filter, workflow, tenant: whose, phase, open, state: at, reason, subject, parent, requested_by: by } = params;
+  const wanted = { filter, workflow, tenant: whose, phase, open, state: at, reason, subject, parent, requested_by: by };
   return [
     list(into(root, 'list'), {
       path: '/v1/executions',
-      params: { filter, workflow, tenant: whose, phase, open, state: at, reason, subject, parent, requested_by: by },
+      params: wanted,
+      hears: address('/v1/watch', { ...wanted, limit: 1 }),
       columns: columns(),
       href: (row) => place('executions', row.id),
       caption: 'Executions',
@@ -288,6 +290,7 @@ export const stuck = {
       list(into(root, 'list'), {
         path: '/v1/stuck',
         params: { filter, tenant: whose, workflow },
+        hears: address('/v1/watch', { filter: 'stuck', tenant: whose, workflow, limit: 1 }),
         href: (row) => place('executions', row.id),
         caption: 'Stuck executions',
         every: 3000,

@@ -1,12 +1,14 @@
-// Signing in: a token is pasted, and kept in this tab alone.
+// Signing in: through the provider of the house, or with a token that is pasted. Either is kept in this tab alone.
 
 import { h, show } from './dom.js';
 import { signIn } from './api.js';
 import { typed } from './ask.js';
 import { trouble } from './parts.js';
+import { leave, offered } from './signin.js';
 
 export function login(root, then, problem) {
   const answer = h('div.answer', { 'aria-live': 'polite' }, problem && trouble(problem));
+  const provider = h('div.provider', { hidden: true });
   const button = h('button.primary', { type: 'submit' }, 'Sign in');
   show(
     root,
@@ -15,6 +17,7 @@ export function login(root, then, problem) {
       { id: 'main', key: 'login', tabindex: '-1' },
       h('div.brand', h('span.mark', { 'aria-hidden': 'true' }, 'T'), h('b', 'Tenure')),
       h('h1', 'Sign in'),
+      provider,
       h(
         'form',
         {
@@ -72,4 +75,31 @@ export function login(root, then, problem) {
     ),
   );
   root.querySelector('input').focus();
+  offered().then((oidc) => oidc?.browser && through(provider, oidc, answer));
+}
+
+/** The button that leaves for the provider, once the server has said that there is one. */
+function through(place, oidc, answer) {
+  const go = async (event) => {
+    const button = event.currentTarget;
+    button.disabled = true;
+    try {
+      await leave();
+    } catch (refused) {
+      show(answer, trouble(refused));
+      button.disabled = false;
+    }
+  };
+  const button = h('button.primary', { type: 'button', onclick: go }, `Sign in with ${host(oidc.issuer)}`);
+  show(place, button, h('p.faint', 'or with a token:'));
+  place.hidden = false;
+  if (!place.closest('main').querySelector('input').value) button.focus();
+}
+
+function host(issuer) {
+  try {
+    return new URL(issuer).host;
+  } catch {
+    return 'your provider';
+  }
 }

@@ -27,7 +27,7 @@ export function render(root) {
         show(into(root, 'figures'), h('div.figures', figures(seen)));
         show(into(root, 'left'), mine(seen.approvals), parked(seen.stuck), running(seen.open));
       },
-      { failed },
+      { failed, hears: '/v1/watch?open=true&limit=1' },
     ),
   ];
   if (!isStaff())

@@ -2,7 +2,10 @@
 
 use crate::{
     config::Config,
+    http::Feed,
     metrics::{Audited, Requests},
+    oidc::Provider,
+    standing::Standing,
     storage::Storage,
 };
 use engine::Engine;
@@ -34,6 +37,8 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// Shows how things stand.
+    pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
     /// Set once it changes nothing any more: `http.grace` later.
@@ -46,8 +51,12 @@ pub(crate) struct App {
     pub(crate) freed: Arc<Notify>,
     /// Rung whenever people told a schedule something.
     pub(crate) told: Notify,
+    /// Through whom people sign in, if the settings name one.
+    pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells those who watch what happens.
+    pub(crate) feed: Arc<Feed>,
 }
 
 impl App {

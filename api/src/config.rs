@@ -1,9 +1,14 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
 mod keep;
+mod near;
+mod oidc;
 mod span;
 
 pub(crate) use keep::Keep;
+#[cfg(test)]
+pub(crate) use oidc::Granted;
+pub(crate) use oidc::Oidc;
 pub(crate) use span::{Kept, Span};
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) notify: Notify,
     /// Whether records are sealed.
     pub(crate) seal: Seal,
+    /// Through whom people sign in.
+    pub(crate) oidc: Oidc,
 }
 
 /// What is logged and how.
@@ -117,6 +124,10 @@ pub(crate) struct Http {
     /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
     /// balancer sends nobody here any more by the time that it ends. Default `0s`.
     pub(crate) grace: Span,
+    /// Streams of events at once, of everybody together. Default 1000.
+    pub(crate) streams: usize,
+    /// The same under one token. Default 16.
+    pub(crate) streams_per_token: usize,
 }
 
 /// How the simulated world behaves.
@@ -202,13 +213,19 @@ impl Default for Config {
             targets: String::new(),
             log: Log::default(),
             engine: Work::default(),
-            http: Http { body_limit_bytes: 16 << 20, grace: Span(Duration::ZERO) },
+            http: Http {
+                body_limit_bytes: 16 << 20,
+                grace: Span(Duration::ZERO),
+                streams: 1_000,
+                streams_per_token: 16,
+            },
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
             retention: Retention::default(),
             notify: Notify::default(),
             seal: Seal::default(),
+            oidc: Oidc::default(),
         }
     }
 }
@@ -264,6 +281,8 @@ const KEYS: &[&str] = &[
     "engine.second_person",
     "http.body_limit_bytes",
     "http.grace",
+    "http.streams",
+    "http.streams_per_token",
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",
@@ -275,6 +294,16 @@ const KEYS: &[&str] = &[
     "seal.key_file",
     "seal.earlier_key_file",
     "seal.keys",
+    "oidc.issuer",
+    "oidc.client_id",
+    "oidc.device_client_id",
+    "oidc.client_secret_file",
+    "oidc.ca_file",
+    "oidc.url",
+    "oidc.scopes",
+    "oidc.name_claim",
+    "oidc.groups_claim",
+    "oidc.session",
 ];
 
 impl Config {
@@ -293,7 +322,8 @@ impl Config {
         if let Some(file) = file {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
             // Read on its own first, so that a mistake is named with its line.
-            toml::from_str::<Self>(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+            toml::from_str::<Self>(&text)
+                .map_err(|e| format!("{}: {}", file.display(), near::meant(&e.to_string())))?;
             table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         }
         for key in KEYS {
@@ -320,6 +350,7 @@ impl Config {
             return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
         }
         self.store.checked()?;
+        self.oidc.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
         {
@@ -357,7 +388,8 @@ impl Config {
 }
 
 /// Variables that other parts of the program read.
-const OTHERS: [&str; 5] = ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
+const OTHERS: [&str; 6] =
+    ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONTEXT", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
 /// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
 const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 

@@ -2,9 +2,11 @@
 
 use crate::{
     app::{App, Shared},
+    auth::{Session, SignIn},
     http::{KEPT_FOR, KeptAnswer},
 };
 use engine::{Engine, Entity, Error, Schedule};
+use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
 use tokio::sync::watch;
@@ -137,17 +139,24 @@ async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
     done
 }
 
-/// Deletes answers that were kept for their `Idempotency-Key` long enough.
+/// Deletes answers that were kept for their `Idempotency-Key` long enough, and sessions that are over.
 async fn forget(app: &App) -> Result<(), Error> {
-    let store = app.engine.store();
     let now = app.engine.clock().now();
+    forget_old(app, |kept: &KeptAnswer| now.since(kept.at) > KEPT_FOR).await?;
+    forget_old(app, |session: &Session| session.ends_at < now).await?;
+    forget_old(app, |sign_in: &SignIn| sign_in.until < now).await
+}
+
+/// Deletes what is old, and what cannot be read: it serves nobody.
+async fn forget_old<T: Entity + DeserializeOwned>(
+    app: &App,
+    is_old: impl Fn(&T) -> bool,
+) -> Result<(), Error> {
+    let store = app.engine.store();
     let mut after: Option<String> = None;
     loop {
-        let found = store.documents(KeptAnswer::COLLECTION, "", after.as_deref(), PAGE).await?;
-        let is_old = |body: &[u8]| {
-            let kept: Option<KeptAnswer> = serde_json::from_slice(body).ok();
-            kept.is_none_or(|kept| now.since(kept.at) > KEPT_FOR)
-        };
+        let found = store.documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let is_old = |body: &[u8]| serde_json::from_slice(body).ok().is_none_or(|kept| is_old(&kept));
         let old = found.items.iter().filter(|document| is_old(&document.body));
         let documents: Vec<Put> =
             old.map(|document| Put { key: Key::clone(&document.key), body: None }).collect();

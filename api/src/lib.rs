@@ -20,11 +20,13 @@ mod logs;
 mod metrics;
 mod notify;
 mod observing;
+mod oidc;
 mod retention;
 mod schedules;
 mod sealing;
 mod server;
 mod shared_key;
+mod standing;
 mod storage;
 mod targets;
 

@@ -104,11 +104,13 @@ impl Requests {
         me
     }
 
-    /// A request to `route` has been answered.
-    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+    /// A request to `route` has been answered, within `took` if that is to be counted.
+    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Option<Duration>) {
         let by = ByRoute { method: method.into(), route: route.into(), status };
         self.answered.get_or_create(&by).inc();
-        self.seconds.observe(took.as_secs_f64());
+        if let Some(took) = took {
+            self.seconds.observe(took.as_secs_f64());
+        }
     }
 
     /// So many notifications wait.

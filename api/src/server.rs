@@ -9,8 +9,9 @@ use crate::{
     exit::{Exit, Failure},
     housekeeping, http,
     metrics::{Audited, Requests},
-    notify, observing, retention, schedules,
+    notify, observing, oidc, retention, schedules,
     sealing::Kept,
+    standing::Standing,
     storage::Storage,
     targets,
 };
@@ -91,6 +92,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
     let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
     let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
+    let teller = tokio::spawn(http::tell_what_happens(app.clone(), stop.clone()));
     let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
@@ -125,6 +127,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     auditor.await.map_err(Failure::other)?;
     notifier.await.map_err(Failure::other)?;
     forgetter.await.map_err(Failure::other)?;
+    teller.await.map_err(Failure::other)?;
     worked
 }
 
@@ -145,6 +148,12 @@ fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
+/// Through whom people sign in, if the settings name one.
+fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
+    oidc::install_signatures();
+    oidc::Provider::of(&config.oidc).map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -157,8 +166,8 @@ fn assemble(
     let audited = Audited::registered(&mut registry);
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
-    let freed = Arc::new(Notify::new());
-    let bell = freed.clone();
+    let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (bell, committed_here) = (freed.clone(), committed.clone());
     let options = engine::Options {
         holder: storage.holder(),
         concurrency: config.engine.concurrency,
@@ -178,18 +187,25 @@ fn assemble(
         .options(options)
         .metrics(metrics)
         .watched(move |_, edges| {
+            committed_here.notify_one();
             if !edges.is_empty() {
                 bell.notify_one();
             }
         });
-    let known: Vec<String> = engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+    let drawn = engine.diagrams();
+    let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
     config
         .retention
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let provider = provider(&config)?;
+    let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
+        provider,
+        feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        standing: Standing::default(),
         engine,
         storage,
         config,

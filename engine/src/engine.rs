@@ -214,9 +214,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change(|inner| inner.options = options)
     }
 
-    /// Counts into these metrics.
+    /// Counts into these metrics, from zero for each workflow that is registered by then.
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
+        metrics.expect(self.inner.machines.keys().copied());
         self.change(|inner| inner.metrics = metrics)
     }
 

@@ -1,5 +1,6 @@
 //! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions and codes, never tenants or ids.
 
+use crate::{BatchResult, OccurrenceFate, Outcome, Reason};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -11,6 +12,10 @@ use prometheus_client::{
     registry::Registry,
 };
 use std::time::Duration;
+use strum::VariantArray as _;
+
+/// The kinds of keys that every attempt may pass; workflows may name further ones.
+const KINDS: [&str; 3] = ["action", "cluster", "tenant"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByWorkflow {
@@ -63,6 +68,7 @@ pub struct Metrics {
     conflicts: Counter,
     fenced: Counter,
     redelivered: Counter,
+    left_alone: Counter,
     unreadable: Counter,
     in_flight: Gauge,
     occurrences: Family<ByFate, Counter>,
@@ -86,6 +92,7 @@ impl Default for Metrics {
             conflicts: Counter::default(),
             fenced: Counter::default(),
             redelivered: Counter::default(),
+            left_alone: Counter::default(),
             unreadable: Counter::default(),
             in_flight: Gauge::default(),
             occurrences: Family::default(),
@@ -134,6 +141,11 @@ impl Metrics {
             "Tasks handed out again after a crash or a lapsed lease",
             me.redelivered.clone(),
         );
+        registry.register(
+            "left_alone",
+            "Times a task was met that only another version of the program can do",
+            me.left_alone.clone(),
+        );
         registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
         registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
         registry.register(
@@ -154,6 +166,37 @@ impl Metrics {
         registry.register("limit_trips", "Times a breaker tripped, by the key's kind", me.tripped.clone());
         registry.register("limit_waiting", "Attempts that wait at a limited key", me.waiting.clone());
         me
+    }
+
+    /// Shows zeros of whatever may be counted, so that the first of a kind is seen to have been added.
+    pub(crate) fn expect<'a>(&self, workflows: impl IntoIterator<Item = &'a str>) {
+        for workflow in workflows {
+            let by = ByWorkflow { workflow: workflow.into() };
+            for family in [&self.started, &self.glass_broken, &self.erased] {
+                drop(family.get_or_create(&by));
+            }
+            for outcome in Outcome::VARIANTS {
+                let outcome: &str = outcome.into();
+                let by = ByOutcome { workflow: workflow.into(), outcome: outcome.into() };
+                drop(self.ended.get_or_create(&by));
+            }
+        }
+        for reason in Reason::VARIANTS {
+            let reason: &str = reason.into();
+            drop(self.parked.get_or_create(&ByReason { reason: reason.into() }));
+        }
+        for fate in OccurrenceFate::VARIANTS {
+            drop(self.occurrences.get_or_create(&ByFate { fate: fate.name().into() }));
+        }
+        for result in BatchResult::VARIANTS {
+            let result: &str = result.into();
+            drop(self.batched.get_or_create(&ByResult { result: result.into() }));
+        }
+        for kind in KINDS {
+            for family in [&self.put_off, &self.tripped] {
+                drop(family.get_or_create(&ByKind { kind: kind.into() }));
+            }
+        }
     }
 
     pub(crate) fn started(&self, workflow: &str) {
@@ -196,6 +239,10 @@ impl Metrics {
 
     pub(crate) fn redelivered(&self) {
         self.redelivered.inc();
+    }
+
+    pub(crate) fn left_alone(&self) {
+        self.left_alone.inc();
     }
 
     pub(crate) fn unreadable(&self) {

@@ -2,7 +2,7 @@
 
 use crate::{ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown, machine::collection};
 use serde::de::DeserializeOwned;
-use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record};
+use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The stored record.
@@ -151,20 +151,30 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's.
     pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalCase>, Error> {
-        let mut cases: Vec<ApprovalCase> = Vec::new();
+        Ok(self.approvals_written(id).await?.into_iter().map(|(_, case)| case).collect())
+    }
+
+    /// The same, each with the commit that wrote it as it stands.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approvals_written(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalCase)>, Error> {
+        let mut cases: Vec<(Sequence, ApprovalCase)> = Vec::new();
         for place in [collection::CLOSED, collection::OPEN] {
             let mut after: Option<String> = None;
             loop {
                 let prefix = format!("{id}.");
                 let page = self.inner.store.documents(place, &prefix, after.as_deref(), 100).await?;
-                cases.extend(page.items.iter().map(parse_case).collect::<Result<Vec<_>, _>>()?);
+                for found in &page.items {
+                    cases.push((found.version, parse_case(found)?));
+                }
                 after = page.next;
                 if after.is_none() {
                     break;
                 }
             }
         }
-        cases.sort_by_key(|case| case.opened_at);
+        cases.sort_by_key(|(_, case)| case.opened_at);
         Ok(cases)
     }
 

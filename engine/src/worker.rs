@@ -147,6 +147,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return self.note_fenced(task, epoch).await;
             }
             Err(error @ Error::NoWorker { .. }) => {
+                self.inner.metrics.left_alone();
                 // For what a message brings, somebody may be waiting.
                 let longest = if Message::is_one(task) { SECOND / 2 } else { MINUTE };
                 let (pause, first) = self.inner.elsewhere.meet(task, self.inner.clock.now(), longest);

@@ -31,7 +31,8 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
         metrics.contains("tenure_limit_waiting") && !metrics.contains("tenure_limit_waiting 0"),
         "{metrics}"
     );
-    assert!(metrics.contains("tenure_limit_put_offs_total{kind=\"cluster\"}"), "{metrics}");
+    let put_offs = "tenure_limit_put_offs_total{kind=\"cluster\"} ";
+    assert!(metrics.contains(put_offs) && !metrics.contains(&format!("{put_offs}0\n")), "{metrics}");
 
     said(&served, &["limits", "open", "cluster/eu-1"]);
 

@@ -62,7 +62,8 @@ async fn a_schedule_is_set_shown_changed_and_deleted_and_its_history_stays() {
     let execution = served.get(&format!("/v1/executions/{}", first["execution"].as_str().unwrap())).await;
     assert_eq!(execution.body["requested_by"], "admin");
     let metrics = reqwest::get(format!("{}/metrics", served.url)).await.unwrap().text().await.unwrap();
-    assert!(metrics.contains(r#"tenure_schedule_occurrences_total{fate="fired"}"#), "{metrics}");
+    let fired = r#"tenure_schedule_occurrences_total{fate="fired"} "#;
+    assert!(metrics.contains(fired) && !metrics.contains(&format!("{fired}0\n")), "{metrics}");
     assert!(metrics.contains("tenure_schedule_lateness_seconds_count"), "{metrics}");
 
     let asked = || served.ask(Method::DELETE, "/v1/schedules/nightly").bearer_auth(&served.admin);

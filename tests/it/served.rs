@@ -134,9 +134,12 @@ impl Answer {
 /// The program on the folder `dir`, quiet and untouched by the environment of whoever runs the tests.
 pub(crate) fn tenure(dir: &Path) -> Command {
     let mut command = Command::new(TENURE);
-    for name in ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"] {
+    let own = ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_CONTEXT", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"];
+    for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE"]) {
         command.env_remove(name);
     }
+    // Contexts of whoever runs the tests are none of theirs.
+    command.env("XDG_CONFIG_HOME", dir.join("settings"));
     command.env("TENURE_LOG", "error").current_dir(dir).stdin(Stdio::null());
     command
 }
@@ -165,6 +168,16 @@ impl Served {
         // None, where the store is shared and another server has made the first admin.
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();
         Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
+    }
+
+    /// Asks it to stop by `signal`; returns its exit code.
+    pub(crate) fn stopped(self, signal: Signal) -> Option<i32> {
+        self._process.stop(signal)
+    }
+
+    /// Starts one again in the folder of one that was killed.
+    pub(crate) fn again(dir: TempDir, admin: String) -> Self {
+        Self { admin, ..Self::start_in(dir, &[], Stdio::inherit()) }
     }
 
     /// Kills it without a word; its folder and the admin's token stay.
@@ -196,6 +209,10 @@ impl Served {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
+        // A stream does not end; `streams` has who reads one.
+        if headers.get("content-type").is_some_and(|media| media == "text/event-stream") {
+            return Answer { status, headers, body: Value::Null };
+        }
         let text = answer.text().await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Answer { status, headers, body }

@@ -4,7 +4,7 @@
 #
 #   kubernetes-up.sh DIR [OWNER]     everything lies under DIR, which is made; it ends with the process OWNER, if one is given
 #
-# Leaves in DIR: server (the address), ca.crt, admin.token, admin.kubeconfig, and token and kubeconfig of tenure and of verifier (the
+# Leaves in DIR: server (the address), etcd.url, ca.crt, admin.token, admin.kubeconfig, and token and kubeconfig of tenure and of verifier (the
 # service accounts of api/packaging/kubernetes/rbac.yaml, with no other rights). kubernetes-apiserver.sh DIR kill|start plays an outage,
 # kubernetes-down.sh DIR ends everything.
 set -euo pipefail
@@ -50,6 +50,7 @@ free_port; peer_port=$found
 free_port; api_port=$found
 server=https://127.0.0.1:$api_port
 echo "$server" >"$dir/server"
+echo "http://127.0.0.1:$etcd_port" >"$dir/etcd.url"
 
 cd "$dir"
 umask 077

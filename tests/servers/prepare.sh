@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")"
 
 packages=(
-    etcd-server openssl jq
+    etcd-server openssl jq golang-1.19-go binutils systemd
     slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
     ceph-mon ceph-osd radosgw ceph-common
     softhsm2 opensc
@@ -21,6 +21,7 @@ for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 done
 command -v kubectl >/dev/null || missing+=(kubernetes-client)
+command -v npm >/dev/null || missing+=(nodejs npm)
 failed=0
 if [ ${#missing[@]} -gt 0 ]; then
     as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
@@ -29,6 +30,9 @@ if [ ${#missing[@]} -gt 0 ]; then
         { echo "prepare: not to be had: ${missing[*]}"; failed=1; }
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
+./oidc-up.sh --prepare || { echo "prepare: the OpenID provider could not be installed"; failed=1; }
+./chart.sh ../../api/packaging/helm/tenure tenure tenure >/dev/null || { echo "prepare: the renderer of charts could not be built"; failed=1; }
+./prometheus.sh >/dev/null || { echo "prepare: Prometheus is not to be had"; failed=1; }
 # The machine for drives is made once, when it first starts.
 vm=$(mktemp -d)
 ./vm-up.sh "$vm" memory >/dev/null || { echo "prepare: the machine of qemu did not start"; failed=1; }

@@ -191,7 +191,8 @@ SH
 chmod 755 "$dir/bin/slurmdbd-watched"
 daemon slurmdbd setsid "$dir/bin/slurmdbd-watched"
 until_true 40 timeout 2 sacctmgr -n -i show cluster
-timeout 5 sacctmgr -n show cluster | grep -qw gpu || timeout 10 sacctmgr -i add cluster gpu >/dev/null
+known() { timeout 5 sacctmgr -nP show cluster format=cluster | grep -qx gpu || { timeout 10 sacctmgr -i add cluster gpu; false; }; }
+until_true 60 known
 daemon slurmctld setsid slurmctld -D
 up() { timeout 2 scontrol ping 2>/dev/null | grep -q 'is UP'; }
 until_true 30 up
@@ -202,7 +203,8 @@ until_true 30 idle
 # By its documentation it runs neither as root nor as SlurmUser.
 daemon slurmrestd env SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_user_check setsid setpriv --reuid=nobody --regid=nogroup \
     --clear-groups slurmrestd -a rest_auth/jwt -s "$languages" "127.0.0.1:$rest_port"
-timeout 5 scontrol token username=root lifespan=86400 | sed 's/SLURM_JWT=//' >"$dir/root.token"
+token() { timeout 5 scontrol token username=root lifespan=86400 | sed 's/SLURM_JWT=//' >"$dir/root.token" && [ -s "$dir/root.token" ]; }
+until_true 20 token
 chmod 600 "$dir/root.token"
 rest() { curl -sf -m 5 -H 'X-SLURM-USER-NAME: root' -H "X-SLURM-USER-TOKEN: $(cat "$dir/root.token")" "http://127.0.0.1:$rest_port/openapi/v3"; }
 until_true 20 rest

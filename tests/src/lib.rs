@@ -9,6 +9,7 @@ pub mod chaos;
 pub mod counted;
 pub mod door;
 pub mod errands;
+pub mod identity;
 pub mod kit;
 pub mod later;
 pub mod moving;

@@ -9,16 +9,20 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU16, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-/// A port that is free now, below the range from which the kernel hands out ports by itself.
+/// A port that is free now, below the range from which the kernel hands out ports by itself. None is given out twice, so that whoever
+/// ends and comes back finds its own free.
 #[must_use]
 pub fn free_port() -> u16 {
-    let start = 20_000 + u16::try_from(std::process::id() % 5_000).unwrap_or(0) * 2;
-    let free = (start..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    const ALL: u16 = 12_000;
+    let start = u16::try_from(std::process::id() % 5_000).unwrap_or(0) * 2;
+    let mut ports = (0..ALL).map(|_| 20_000 + (start + GIVEN.fetch_add(1, Ordering::Relaxed) % ALL) % ALL);
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.expect("a free port between 20000 and 32000")
 }
 

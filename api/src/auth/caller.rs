@@ -1,12 +1,12 @@
 //! Who is calling, proved by a bearer token.
 
-use super::{Role, Token, User, Verb, user::Kept};
+use super::{Role, Session, Token, User, Verb, user::Kept};
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
-use store::{Key, Store};
+use store::{Key, Store, Timestamp};
 
 /// Someone whose token was right.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The user.
     pub(crate) name: String,
@@ -48,19 +48,61 @@ impl Caller {
     }
 }
 
-/// The user whose token the `Authorization` header carries.
-pub(crate) async fn authenticate(store: &dyn Store, header: Option<&str>) -> Result<Caller, Denied> {
+/// The user whose token the `Authorization` header carries, at the time `now`.
+pub(crate) async fn authenticate(
+    store: &dyn Store,
+    header: Option<&str>,
+    now: Timestamp,
+) -> Result<Caller, Denied> {
     let presented = header.and_then(|text| text.split_once(' '));
     let Some((scheme, text)) = presented else { return Err(Denied::NoToken) };
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Denied::NoToken);
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
-    let kept: Option<Kept> = read(store, &token.id).await?;
-    let Some(kept) = kept.filter(|kept| token.matches(&kept.hash)) else { return Err(Denied::BadToken) };
-    let user: Option<User> = read(store, &kept.user).await?;
-    let Some(user) = user.filter(|user| user.token == token.id) else { return Err(Denied::BadToken) };
-    Ok(Caller { name: user.name, roles: user.roles, tenant: user.tenant })
+    let user = match read::<Kept>(store, &token.id).await? {
+        Some(kept) => {
+            if token.matches(&kept.hash) {
+                user_of(store, &kept).await?
+            } else {
+                None
+            }
+        }
+        None => match read::<Session>(store, &token.id).await? {
+            Some(session) if token.matches(&session.hash) => user_in(store, &session, now).await?,
+            Some(_) | None => None,
+        },
+    };
+    user.map(caller).ok_or(Denied::BadToken)
+}
+
+/// Who holds the token of this id at the time `now`; it was proved before.
+pub(crate) async fn still(store: &dyn Store, token: &str, now: Timestamp) -> Result<Caller, Denied> {
+    let user = match read::<Kept>(store, token).await? {
+        Some(kept) => user_of(store, &kept).await?,
+        None => match read::<Session>(store, token).await? {
+            Some(session) => user_in(store, &session, now).await?,
+            None => None,
+        },
+    };
+    user.map(caller).ok_or(Denied::BadToken)
+}
+
+fn caller(user: User) -> Caller {
+    Caller { name: user.name, roles: user.roles, tenant: user.tenant }
+}
+
+async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {
+    Ok(read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id))
+}
+
+async fn user_in(store: &dyn Store, session: &Session, now: Timestamp) -> Result<Option<User>, Denied> {
+    if session.ends_at <= now {
+        return Ok(None);
+    }
+    // Another of the same name, made since, is somebody else.
+    let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
+    Ok(read::<User>(store, &session.user).await?.filter(is_theirs))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

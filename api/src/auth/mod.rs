@@ -7,14 +7,16 @@ mod delegation;
 mod document;
 mod group;
 mod role;
+mod session;
 mod token;
 mod user;
 mod verb;
 
-pub(crate) use caller::{Caller, Denied, authenticate};
+pub(crate) use caller::{Caller, Denied, authenticate, still};
 pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub use role::Role;
-pub(crate) use token::Token;
+pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
+pub(crate) use token::{Token, random};
 pub(crate) use user::{NewUser, User, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

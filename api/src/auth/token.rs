@@ -52,8 +52,12 @@ impl Token {
     }
 }
 
+/// Bytes that nobody has seen.
+///
+/// # Errors
+/// When the system has no randomness to give.
 #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
-fn random<const N: usize>() -> io::Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes)

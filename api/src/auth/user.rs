@@ -23,7 +23,7 @@ pub(crate) struct User {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
-    /// Names the token that is theirs.
+    /// Names the token that is theirs; empty for those who sign in through a provider.
     pub(crate) token: String,
     /// When they were added.
     pub(crate) created_at: Timestamp,
@@ -138,8 +138,11 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
                     })?;
                 }
             }
-            view.get::<Kept>(&user.token)?;
-            view.delete::<Kept>(&user.token)?;
+            if !user.token.is_empty() {
+                view.get::<Kept>(&user.token)?;
+                view.delete::<Kept>(&user.token)?;
+            }
+            // Their sessions are of nobody from here on.
             view.delete::<User>(name)?;
             Ok(true)
         })
@@ -206,7 +209,7 @@ fn write(view: &mut View, user: &User, token: &Token) -> Result<(), Undecided> {
     view.put(user)
 }
 
-fn draw() -> Result<Token, Error> {
+pub(super) fn draw() -> Result<Token, Error> {
     let none = |error| ActionError::transient("token.no_randomness", error);
     Token::draw().map_err(|error| Error::Undecided(none(error)))
 }

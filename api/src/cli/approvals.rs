@@ -6,6 +6,7 @@ use super::{
     output,
     things::{self, APPROVALS, REVIEWS},
     watch,
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Approvals {
     /// List what waits for people.
-    List,
+    List(Watching),
     /// Show one with its plan, its votes and what has happened to it.
     Show(Case),
     /// Agree to the plan.
@@ -86,7 +87,7 @@ pub(crate) struct Alone {
 
 pub(super) async fn run(common: &Common, command: Approvals) -> Result<Exit, Failure> {
     match command {
-        Approvals::List => things::list(common, &APPROVALS, &[]).await,
+        Approvals::List(watching) => things::search(common, &APPROVALS, None, &[], &watching).await,
         Approvals::Show(case) => {
             let case = read(&Client::of(common)?, &case.id).await?;
             match common.output {
@@ -194,7 +195,7 @@ fn people(case: &Value) -> String {
 }
 
 /// The placement without the account of how it was chosen.
-fn brief_placement(mut placement: Value) -> Value {
+pub(super) fn brief_placement(mut placement: Value) -> Value {
     for part in ["proposed", "short", "claimed"] {
         if let Some(fields) = placement.get_mut(part).and_then(Value::as_object_mut) {
             fields.remove("considered");

@@ -1,7 +1,10 @@
 //! The command line, as people write it. `docs/cli.md` describes every command.
 
+pub(crate) use super::common::{Common, Format};
+
+use super::watch_list::Watching;
 use crate::{auth::Role, config::LogFormat};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Tenure runs the lifecycle of GPU tenants as durable workflows. Without a command it serves.
@@ -14,37 +17,6 @@ pub(crate) struct Cli {
     pub(crate) serve: Serve,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-}
-
-/// What every command takes.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Common {
-    /// Output for people or for programs.
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
-    /// The server to ask [default: http://127.0.0.1:7878].
-    #[arg(long, global = true, env = "TENURE_SERVER", value_name = "URL", hide_env_values = true)]
-    pub(crate) server: Option<String>,
-    /// Who you are [default: the token in DATA/admin.token].
-    #[arg(long, global = true, env = "TENURE_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// The data folder [default: ./tenure-data].
-    #[arg(long, global = true, env = "TENURE_DATA", value_name = "DIR")]
-    pub(crate) data: Option<PathBuf>,
-    /// The configuration file (TOML).
-    #[arg(long, global = true, env = "TENURE_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-}
-
-/// How answers are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Table,
-    /// The API's JSON.
-    Json,
-    /// The same as YAML.
-    Yaml,
 }
 
 /// What `serve` takes.
@@ -61,10 +33,25 @@ pub(crate) struct Serve {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+impl Serve {
+    /// What is said behind the command goes over what is said before it.
+    pub(super) fn over(self, before: Self) -> Self {
+        Self {
+            listen: self.listen.or(before.listen),
+            platform: self.platform.or(before.platform),
+            log_format: self.log_format.or(before.log_format),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the server (the default).
     Serve(Serve),
+    /// Sign in through the identity provider of the server; the token goes to standard output.
+    Login(super::login::Login),
+    /// End the session of the token.
+    Logout,
     /// Bring in nodes, clusters and regions.
     #[command(subcommand)]
     Fleet(Fleet),
@@ -144,16 +131,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Proposals(super::repair::Proposals),
     /// List what somebody has to look at: since when, who, and what to do.
-    Stuck {
-        /// Only those that match, like `tenant = acme`; docs/search.md has the words.
-        #[arg(long, value_name = "FILTER")]
-        filter: Option<String>,
-    },
+    Stuck(super::executions::Stuck),
     /// See commands that were given to many executions at once.
     #[command(subcommand)]
     Batch(super::batch::Batch),
     /// List the servers that share the store: whether each is alive, and what it holds.
-    Engines,
+    Engines(Watching),
     /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
     #[command(subcommand)]
     Limits(super::limits::Limits),
@@ -198,11 +181,13 @@ pub(crate) enum Command {
     /// Run on a node with GPUs, and do there what servers ask for.
     Agent(super::agent::Agent),
     /// List the agents of nodes that this server has heard: whether each is there, and what it sees.
-    Agents,
+    Agents(Watching),
     /// Replay a trace or a scenario on a simulated clock and cluster, without a server.
     Simulate(Simulate),
     /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.
     Demo,
+    #[command(flatten)]
+    Aid(super::aid::Aid),
 }
 
 /// What `simulate` takes.
@@ -292,6 +277,8 @@ pub(crate) enum Things {
         /// Only those whose field is as said, like `state=active`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
     },
     /// Show one.
     Show {
@@ -310,6 +297,8 @@ pub(crate) enum Executions {
         /// Only those whose field is as said, like `open=true` or `state=Waitlisted`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
     },
     /// Show one in full.
     Show(super::executions::One),

@@ -6,6 +6,7 @@ use super::{
     executions::Act,
     output::{self, Column},
     things::{self, Kind},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -50,7 +51,7 @@ fn rate(text: &str) -> Result<u32, String> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Batch {
     /// List them, the oldest first.
-    List,
+    List(Watching),
     /// Show one, with what became of each execution.
     Show {
         /// Its id.
@@ -63,7 +64,7 @@ pub(crate) enum Batch {
     },
 }
 
-const BATCHES: Kind = Kind {
+pub(super) const BATCHES: Kind = Kind {
     path: "/v1/batches",
     columns: &[
         ("id", "/id"),
@@ -90,7 +91,7 @@ const FIRST: &[Column] = &[
 
 pub(super) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure> {
     match command {
-        Batch::List => things::list(common, &BATCHES, &[]).await,
+        Batch::List(watching) => things::search(common, &BATCHES, None, &[], &watching).await,
         Batch::Show { id } => {
             let client = Client::of(common)?;
             let batch = client.get(&format!("/v1/batches/{}", escape(&id))).await?.value()?;

@@ -1,8 +1,11 @@
 //! A server, asked over HTTP.
 
-use super::args::Common;
+use super::{
+    args::Common,
+    contexts::{self, Target},
+    stream::Stream,
+};
 use crate::{
-    config::Config,
     exit::{Exit, Failure},
     server,
 };
@@ -12,6 +15,8 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 /// Items asked for at once.
 const PAGE: usize = 1_000;
+/// How long one stream is listened to; then another goes on.
+const LISTENED: Duration = Duration::from_secs(86_400);
 
 /// A server and who asks.
 pub(crate) struct Client {
@@ -61,18 +66,8 @@ impl Answer {
 impl Client {
     /// The server and identity that the command line names.
     pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
-        let defaults = Config::default();
-        let base = match &common.server {
-            Some(url) if url.contains("://") => url.trim_end_matches('/').to_owned(),
-            Some(address) => format!("http://{}", address.trim_end_matches('/')),
-            None => format!("http://{}", defaults.listen),
-        };
-        let data = common.data.clone().unwrap_or(defaults.data);
-        let token_file = server::admin_file(&data);
-        let token = match &common.token {
-            Some(token) => Some(token.trim().to_owned()),
-            None => std::fs::read_to_string(&token_file).ok().map(|text| text.trim().to_owned()),
-        };
+        let Target { server, token, token_file, .. } = contexts::target(common)?;
+        let (base, token) = (server.value, token.map(|token| token.value));
         Self::to(base, token, token_file)
     }
 
@@ -134,6 +129,26 @@ impl Client {
             match page.get("next").and_then(Value::as_str) {
                 Some(next) => cursor = format!("&cursor={}", escape(next)),
                 None => return Ok(items),
+            }
+        }
+    }
+
+    /// Listens, behind the event of this id; `None` where nothing will follow.
+    pub(crate) async fn listen(&self, path: &str, after: Option<&str>) -> Result<Option<Stream>, Failure> {
+        let mut request = self.http.get(format!("{}{path}", self.base)).timeout(LISTENED);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match answer.status().as_u16() {
+            204 => Ok(None),
+            status if status < 400 => Ok(Some(Stream::of(answer))),
+            status => {
+                let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+                Err(self.refused(status, &text))
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{
     output,
     things::{self, EXECUTIONS, STUCK},
     watch::{self, Until},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -17,6 +18,16 @@ use serde_json::{Value, json};
 pub(crate) struct One {
     /// Its id; the first digits do if no other begins with them.
     pub(crate) id: String,
+}
+
+/// What is stuck.
+#[derive(Debug, Args)]
+pub(crate) struct Stuck {
+    /// Only those that match, like `tenant = acme`; docs/search.md has the words.
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    #[command(flatten)]
+    watching: Watching,
 }
 
 /// What is done with one execution, and why.
@@ -31,8 +42,8 @@ pub(crate) struct Act {
 
 pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
     match command {
-        Executions::List { filter, filters } => {
-            things::search(common, &EXECUTIONS, filter.as_deref(), &filters).await
+        Executions::List { filter, filters, watching } => {
+            things::search(common, &EXECUTIONS, filter.as_deref(), &filters, &watching).await
         }
         Executions::Show(one) => show(common, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
@@ -49,13 +60,13 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
 }
 
 /// Lists what somebody has to look at.
-pub(super) async fn stuck(common: &Common, filter: Option<&str>) -> Result<Exit, Failure> {
-    things::search(common, &STUCK, filter, &[]).await
+pub(super) async fn stuck(common: &Common, own: &Stuck) -> Result<Exit, Failure> {
+    things::search(common, &STUCK, own.filter.as_deref(), &[], &own.watching).await
 }
 
 /// Shows an execution; below it, for people, where it stands, why, and what to type.
-async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
-    let item = Client::of(common)?.get(&format!("/v1/executions/{}", escape(id))).await?.value()?;
+pub(super) async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
+    let item = things::read(&Client::of(common)?, &EXECUTIONS, id).await?;
     output::one(common.output, &item)?;
     if common.output == Format::Table {
         output::note(&watch::progress(&item));
@@ -66,7 +77,7 @@ async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {
+pub(super) async fn journal(common: &Common, id: &str) -> Result<Exit, Failure> {
     let path = format!("/v1/executions/{}/journal", escape(id));
     let mut page = Client::of(common)?.get(&path).await?.value()?;
     let items = match page.get_mut("items").map(Value::take) {

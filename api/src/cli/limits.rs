@@ -5,6 +5,7 @@ use super::{
     client::{Body, Client, escape},
     output,
     things::{self, LIMITS},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Limits {
     /// List limits and the keys that have something to tell: who is inside, who waits, what is closed.
-    List,
+    List(Watching),
     /// Show one key, or what a pattern of keys allows.
     Show {
         /// The key, such as `cluster/eu-1`.
@@ -91,7 +92,7 @@ pub(super) async fn run(common: &Common, command: Limits) -> Result<Exit, Failur
     let client = Client::of(common)?;
     let at = |key: &str, verb: &str| format!("/v1/limits/{}{verb}", escape(key));
     match command {
-        Limits::List => return things::all(common, &LIMITS).await,
+        Limits::List(watching) => return things::all(common, &LIMITS, &watching).await,
         Limits::Show { key } => output::one(common.output, &client.get(&at(&key, "")).await?.value()?)?,
         Limits::Set(set) => {
             let answer = client.post("/v1/limits", Body::json(&set.body())).await?;

@@ -1,23 +1,35 @@
 //! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
 
 mod agent;
+mod aid;
 mod approvals;
 mod args;
 mod audit;
 mod batch;
 mod certificate;
 mod client;
+mod common;
+mod context;
+mod contexts;
 mod delegation;
+mod doctor;
 mod executions;
+mod explain;
 mod files;
 mod fleet;
+mod get;
 mod group;
 mod held;
 mod hold;
 mod limits;
+mod login;
+mod moment;
 mod offline;
 mod output;
+mod pages;
+mod plan;
 mod policy;
+mod progress;
 mod quota;
 mod reclaim;
 mod repair;
@@ -27,11 +39,14 @@ mod schedules;
 mod simulate;
 mod start;
 mod store;
+mod stream;
+mod style;
 mod sweep;
 mod tenant;
 mod things;
 mod user;
 mod watch;
+mod watch_list;
 mod workflow;
 mod workload;
 
@@ -49,8 +64,9 @@ use crate::{
     logs, server,
 };
 use args::{Cli, Command, Common, Format, Serve};
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use std::future::Future;
+use style::When;
 
 /// Every command with its usage and what it does, for documents and tests.
 #[must_use]
@@ -89,7 +105,7 @@ fn gather(command: &clap::Command, before: &str, all: &mut Vec<(String, String)>
 
 /// Does what the command line says.
 pub(crate) fn run(more: server::Also) -> Exit {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
             if error.use_stderr() && asks_for_json(std::env::args()) {
@@ -110,12 +126,25 @@ pub(crate) fn run(more: server::Also) -> Exit {
             if !failure.message.is_empty() {
                 match format {
                     Format::Json | Format::Yaml => output::note(&failure.body().to_string()),
-                    Format::Table => output::note(&format!("error: {failure}")),
+                    Format::Table => {
+                        let error = style::Paint::Red.on(style::Stream::Err, "error:");
+                        output::note(&format!("{error} {failure}"));
+                    }
                 }
             }
             failure.exit
         }
     }
+}
+
+/// The command line, understood. How text looks is settled with it.
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut whole = Cli::command().color(When::asked(std::env::args()).into());
+    let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
+    cli.common.settle(&matches);
+    style::settle(cli.common.color, cli.common.is_wide());
+    Ok(cli)
 }
 
 /// Whether a command line that could not be understood wants its answer for a program.
@@ -137,15 +166,9 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command {
         None => serve(common, &cli.serve, more),
-        Some(Command::Serve(own)) => serve(
-            common,
-            &Serve {
-                listen: own.listen.or(cli.serve.listen),
-                platform: own.platform.or(cli.serve.platform),
-                log_format: own.log_format.or(cli.serve.log_format),
-            },
-            more,
-        ),
+        Some(Command::Serve(own)) => serve(common, &own.over(cli.serve), more),
+        Some(Command::Login(own)) => ask(login::login(common, own)),
+        Some(Command::Logout) => ask(login::logout(common)),
         Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
         Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
@@ -172,9 +195,9 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Executions(command)) => ask(executions::run(common, command)),
         Some(Command::Repair(command)) => ask(repair::run(common, command)),
         Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
-        Some(Command::Stuck { filter }) => ask(executions::stuck(common, filter.as_deref())),
+        Some(Command::Stuck(own)) => ask(executions::stuck(common, &own)),
         Some(Command::Batch(command)) => ask(batch::run(common, command)),
-        Some(Command::Engines) => ask(things::list(common, &things::ENGINES, &[])),
+        Some(Command::Engines(watching)) => ask(things::engines(common, &watching)),
         Some(Command::Limits(command)) => ask(limits::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
@@ -190,9 +213,10 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
         Some(Command::Agent(own)) => agent::run(common, &own),
-        Some(Command::Agents) => ask(things::all(common, &things::AGENTS)),
+        Some(Command::Agents(watching)) => ask(things::all(common, &things::AGENTS, &watching)),
         Some(Command::Simulate(own)) => simulate::run(common, &own),
         Some(Command::Demo) => ask(crate::demo::run()),
+        Some(Command::Aid(aid)) => aid::run(common, aid),
     }
 }
 

@@ -1,10 +1,16 @@
 //! Answers on standard output: a table for people, plain text for pipes, JSON for programs.
 
-use super::args::Format;
+use super::{
+    args::Format,
+    moment,
+    style::{self, Paint, Stream},
+};
 use crate::exit::{Exit, Failure};
+use chrono::{DateTime, Utc};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal as _, Write as _};
+use unicode_width::UnicodeWidthStr as _;
 
 /// A column: its title, and where its value lies.
 pub(super) type Column = (&'static str, &'static str);
@@ -24,39 +30,46 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Writes JSON.
-pub(super) fn json(value: &Value) -> Result<(), Failure> {
+/// JSON as it is written: in one line, but for people.
+fn json(value: &Value) -> Result<String, Failure> {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value).map_err(Failure::other)?
     } else {
         value.to_string()
     };
-    say(&format!("{text}\n"))
+    Ok(format!("{text}\n"))
 }
 
-/// Writes YAML.
-fn yaml(value: &Value) -> Result<(), Failure> {
+fn yaml(value: &Value) -> Result<String, Failure> {
     let text = serde_saphyr::to_string(value).map_err(Failure::other)?;
-    say(&format!("{}\n", text.trim_end()))
+    Ok(format!("{}\n", text.trim_end()))
 }
 
 /// Writes a list: one JSON array, or a table whose first column is the id.
 pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Result<(), Failure> {
+    say(&listing(format, &items, columns)?)
+}
+
+/// A list as it is written.
+pub(super) fn listing(format: Format, items: &[Value], columns: &[Column]) -> Result<String, Failure> {
+    let now = if style::wide() { None } else { Some(moment::now()) };
     match format {
-        Format::Json => json(&Value::Array(items)),
-        Format::Yaml => yaml(&Value::Array(items)),
-        Format::Table if io::stdout().is_terminal() => say(&boxed(&items, columns)),
-        Format::Table => say(&plain(&items, columns)),
+        Format::Json => json(&Value::Array(items.to_vec())),
+        Format::Yaml => yaml(&Value::Array(items.to_vec())),
+        Format::Table if io::stdout().is_terminal() => Ok(boxed(items, columns, now)),
+        Format::Table => Ok(plain(items, columns, now)),
     }
 }
 
 /// Writes one thing: JSON, or an outline.
 pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
-    match format {
-        Format::Json => json(item),
-        Format::Yaml => yaml(item),
-        Format::Table => say(&outline(item)),
-    }
+    let text = match format {
+        Format::Json => json(item)?,
+        Format::Yaml => yaml(item)?,
+        Format::Table if style::wide() => outline(item),
+        Format::Table => outline(&moment::dated(item, moment::now())),
+    };
+    say(&text)
 }
 
 /// Says that something was done to `id`.
@@ -67,37 +80,50 @@ pub(super) fn done(format: Format, what: &str, id: &str) -> Result<(), Failure> 
     }
 }
 
-fn boxed(items: &[Value], columns: &[Column]) -> String {
+/// The cells of a row. The first names the thing and is shown as it is; moments elsewhere are told from `now`, if that is given.
+fn row(item: &Value, columns: &[Column], now: Option<DateTime<Utc>>) -> Vec<String> {
+    let cells = columns.iter().enumerate();
+    cells.map(|(place, (_, path))| cell(item, path, now.filter(|_| place > 0))).collect()
+}
+
+fn boxed(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|(title, _)| *title));
     for item in items {
-        table.add_row(columns.iter().map(|(_, path)| cell(item, path)));
+        table.add_row(row(item, columns, now));
     }
-    format!("{table}\n")
+    let text = table.to_string();
+    let lines = text.lines().enumerate().map(|(at, line)| match at {
+        1 => format!("{}\n", Paint::Bold.on(Stream::Out, line)),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
 }
 
 /// Columns padded by two spaces; an empty value is `-`, so that every row has as many fields.
-fn plain(items: &[Value], columns: &[Column]) -> String {
+fn plain(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> String {
     let titles = columns.iter().map(|(title, _)| title.to_uppercase()).collect();
     let mut rows: Vec<Vec<String>> = vec![titles];
-    rows.extend(items.iter().map(|item| columns.iter().map(|(_, path)| cell(item, path)).collect()));
-    let width = |place: usize| {
-        rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    rows.extend(items.iter().map(|item| row(item, columns, now)));
+    let width = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..columns.len()).map(|place| width(place).unwrap_or(0)).collect();
+    let padded = |(cell, width): (&String, &usize)| {
+        format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
     };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        let cells: Vec<String> = row.iter().zip(&widths).map(padded).collect();
+        format!("{}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
 }
 
-fn cell(item: &Value, path: &str) -> String {
+fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
+    let spoken = |text: &str| Some(moment::spoken(moment::parse(text)?, now?));
     let text = match item.pointer(path) {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => harmless(text),
+        Some(Value::String(text)) => spoken(text).unwrap_or_else(|| harmless(text)),
         Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
         Some(Value::Object(fields)) => {
             let part = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
@@ -200,8 +226,25 @@ mod tests {
     #[test]
     fn a_piped_row_has_the_id_first_and_a_mark_for_what_is_empty() {
         let items = [json!({ "id": "a", "tenant": null }), json!({ "id": "bb", "tenant": "acme" })];
-        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")]);
+        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
         assert_eq!(text, "ID  TENANT\na   -\nbb  acme\n");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_whatever_is_written_in_them() {
+        let items = [json!({ "id": "深圳", "tenant": "a" }), json!({ "id": "e-1", "tenant": "b" })];
+        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
+        assert_eq!(text, "ID    TENANT\n深圳  a\ne-1   b\n");
+    }
+
+    #[test]
+    fn moments_are_told_from_now_but_for_the_name_of_a_row_and_in_full_where_that_is_wanted() {
+        let at = "2026-11-22T11:00:00.000Z";
+        let items = [json!({ "nominal": at, "at": at })];
+        let columns = [("nominal", "/nominal"), ("at", "/at")];
+        let now = moment::parse("2026-11-22T14:00:00.000Z");
+        assert_eq!(plain(&items, &columns, now).lines().nth(1), Some(&*format!("{at}  3h ago")));
+        assert_eq!(plain(&items, &columns, None).lines().nth(1), Some(&*format!("{at}  {at}")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     args::{Common, Format, Policy},
     client::{Body, Client, escape},
-    files, output,
+    files, output, plan,
 };
 use crate::exit::{Exit, Failure};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) async fn run(common: &Common, command: Policy) -> Result<Exit, Failur
 
 const DIFFERENCE: [output::Column; 4] =
     [("key", "/key"), ("old", "/old"), ("new", "/new"), ("meaning", "/meaning")];
-const HISTORY: [output::Column; 5] = [
+pub(super) const HISTORY: [output::Column; 5] = [
     ("id", "/id"),
     ("version", "/version"),
     ("before", "/before"),
@@ -148,8 +148,9 @@ fn page(answer: &Value) -> String {
         number("/examples")
     );
     for change in list("changes") {
-        let (key, old, new) = (text(&change, "key"), text(&change, "old"), text(&change, "new"));
-        page.push_str(&format!("  {key}: {old} -> {new} ({})\n", text(&change, "meaning")));
+        let part = |name: &str| change.get(name).cloned().unwrap_or_default();
+        page.push_str(&format!("  # {}\n", output::harmless(&text(&change, "meaning"))));
+        page.push_str(&plan::drawn(&plan::change(&text(&change, "key"), &part("old"), &part("new"))));
     }
     let open = list("untouched");
     page.push_str(&format!("{} open executions keep the terms they were decided under\n", open.len()));

@@ -3,8 +3,9 @@
 use super::{
     args::{Common, Format},
     client::{Body, Client, escape},
-    executions, files, output,
+    executions, files, output, plan,
     things::{self, PROPOSALS},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -89,7 +90,7 @@ pub(crate) struct Own {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposals {
     /// List what waits for a second person.
-    List,
+    List(Watching),
     /// Show one in full.
     Show {
         /// Its id.
@@ -151,10 +152,9 @@ fn foreseen(common: &Common, mut item: Value) -> Result<Exit, Failure> {
     let changes = changes.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     text.push_str(if changes.is_empty() { "data: no field changes\n" } else { "data:\n" });
     for change in changes {
-        let part = |name: &str| change.get(name).map(ToString::to_string).unwrap_or_default();
+        let part = |name: &str| change.get(name).cloned().unwrap_or_default();
         let field = change.get("field").and_then(Value::as_str).unwrap_or_default();
-        let line = format!("  {field}: {} becomes {}", part("from"), part("to"));
-        text.push_str(&format!("{}\n", output::harmless(&line)));
+        text.push_str(&plan::drawn(&plan::change(field, &part("from"), &part("to"))));
     }
     text.push_str("nothing was changed\n");
     output::say(&text)?;
@@ -218,7 +218,7 @@ fn put(into: &mut Value, path: &[&str], value: Value) {
 pub(super) async fn proposals(common: &Common, command: Proposals) -> Result<Exit, Failure> {
     let client = || Client::of(common);
     match command {
-        Proposals::List => things::list(common, &PROPOSALS, &[]).await,
+        Proposals::List(watching) => things::search(common, &PROPOSALS, None, &[], &watching).await,
         Proposals::Show { id } => {
             output::one(
                 common.output,

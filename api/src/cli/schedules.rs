@@ -3,9 +3,12 @@
 use super::{
     args::{Common, Format},
     client::{Body, Client, escape, filters},
+    executions::at_rest,
     files, output,
     output::Column,
     things::{self, SCHEDULES},
+    watch::{self, Until},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -16,7 +19,7 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedules {
     /// List them all, with when each is next due.
-    List,
+    List(Watching),
     /// Show one, with its next five moments, what runs and what waits.
     Show {
         /// Its name.
@@ -49,10 +52,7 @@ pub(crate) enum Schedules {
         name: String,
     },
     /// Start one occurrence now, also while it is paused.
-    Trigger {
-        /// Its name.
-        name: String,
-    },
+    Trigger(Trigger),
     /// Make up for every occurrence of a span that was not started, oldest first.
     Backfill(Span),
     /// Leave out an occurrence that waits; it never starts.
@@ -73,6 +73,22 @@ pub(crate) enum Schedules {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
     },
+}
+
+/// What is started now, and how far it is followed.
+#[derive(Debug, Args)]
+pub(crate) struct Trigger {
+    /// Its name.
+    name: String,
+    /// Wait until what was started has finished, or waits for people (exit 10).
+    #[arg(long)]
+    wait: bool,
+    /// Follow it until it has finished, also while people decide.
+    #[arg(long, conflicts_with = "wait")]
+    watch: bool,
+    /// How long to wait or watch at most, like `30m`.
+    #[arg(long, value_name = "SPAN")]
+    timeout: Option<String>,
 }
 
 /// A span of moments, ends included.
@@ -105,7 +121,7 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         client.post(&format!("{}:{verb}", at(name)), Body::json(&body)).await?.value()
     };
     let item = match command {
-        Schedules::List => return things::all(common, &SCHEDULES).await,
+        Schedules::List(watching) => return things::all(common, &SCHEDULES, &watching).await,
         Schedules::Occurrences { name, filters: wanted } => {
             let items = client.all(&format!("{}/occurrences", at(&name)), &filters(&wanted)?).await?;
             output::list(common.output, items, OCCURRENCES)?;
@@ -116,7 +132,7 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
             output::done(common.output, "deleted", &name)?;
             return Ok(Exit::Done);
         }
-        Schedules::Show { name } => client.get(&at(&name)).await?.value()?,
+        Schedules::Show { name } => things::read(&client, &SCHEDULES, &name).await?,
         Schedules::Set { name, file } => {
             let body =
                 Body { media: "application/yaml", text: files::read(&file)?, key: None, labels: Vec::new() };
@@ -127,9 +143,9 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         Schedules::Backfill(span) => {
             ask(&span.name, "backfill", json!({ "from": span.from, "to": span.to })).await?
         }
-        Schedules::Trigger { name } => {
-            output::one(common.output, &ask(&name, "trigger", json!({})).await?)?;
-            return Ok(Exit::Done);
+        Schedules::Trigger(own) => {
+            let occurrence = ask(&own.name, "trigger", json!({})).await?;
+            return triggered(common, &client, &own, occurrence).await;
         }
         Schedules::Skip { name, nominal, reason } => {
             let body = json!({ "nominal": nominal, "reason": reason });
@@ -142,6 +158,35 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         Format::Table => output::say(&page(&item))?,
     }
     Ok(Exit::Done)
+}
+
+/// Shows an occurrence that was asked for, or follows what it started.
+async fn triggered(
+    common: &Common,
+    client: &Client,
+    own: &Trigger,
+    occurrence: Value,
+) -> Result<Exit, Failure> {
+    let until = match (own.wait, own.watch) {
+        (true, _) => Until::Rest,
+        (false, true) => Until::End,
+        (false, false) => {
+            output::one(common.output, &occurrence)?;
+            return Ok(Exit::Done);
+        }
+    };
+    let Some(id) = occurrence.get("execution").and_then(Value::as_str) else {
+        output::one(common.output, &occurrence)?;
+        let fate = occurrence.get("fate").and_then(Value::as_str).unwrap_or("not started");
+        let why = format!(
+            "it is {fate}, and no execution was started: `tenure schedules occurrences {}`",
+            own.name
+        );
+        return Err(Failure::new(Exit::Conflict, why));
+    };
+    output::note(&format!("execution {id}"));
+    let (item, exit) = watch::wait(client, id, until, own.timeout.as_deref()).await?;
+    at_rest(common, &item, exit)
 }
 
 /// A schedule for reading: its moments first, in its own zone and in UTC.

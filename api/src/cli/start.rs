@@ -4,7 +4,7 @@ use super::{
     args::{Common, Format},
     client::{Body, Client},
     executions::{at_rest, stands},
-    output,
+    output, plan,
     watch::{self, Until},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) async fn start(
     starting: Starting,
 ) -> Result<Exit, Failure> {
     if starting.dry_run {
-        return plan(common, &format!("{path}:plan{query}"), body).await;
+        return tried(common, &format!("{path}:plan{query}"), body).await;
     }
     let client = Client::of(common)?;
     let key = starting.idempotency_key.unwrap_or_else(|| {
@@ -77,57 +77,11 @@ pub(super) async fn start(
 }
 
 /// What would be decided and done.
-pub(super) async fn plan(common: &Common, path: &str, body: Body) -> Result<Exit, Failure> {
+pub(super) async fn tried(common: &Common, path: &str, body: Body) -> Result<Exit, Failure> {
     let preview = Client::of(common)?.post(path, body).await?.value()?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &preview)?,
-        Format::Table => output::say(&page(&preview))?,
+        Format::Table => output::say(&plan::page(&preview))?,
     }
-    Ok(if refused(&preview) { Exit::Refused } else { Exit::Done })
-}
-
-/// Whether policy, or the books, would say no.
-fn refused(preview: &Value) -> bool {
-    let says = |value: &Value, what: &[&str]| {
-        value.get("verdict").and_then(Value::as_str).is_some_and(|verdict| what.contains(&verdict))
-    };
-    let reasons = preview.get("reasons").and_then(Value::as_array).into_iter().flatten();
-    let none = Value::Null;
-    says(preview.get("decision").unwrap_or(&none), &["rejected"])
-        || says(preview, &["infeasible"])
-        || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject", "failed"]))
-}
-
-/// A preview for reading: what policy says, what would be decided, and whatever else the workflow tells.
-fn page(preview: &Value) -> String {
-    let part = |path: &str| preview.pointer(path).cloned().unwrap_or(Value::Null);
-    let mut text = format!("{}\n", part("/plan/title").as_str().unwrap_or_default());
-    for verdict in [part("/decision/verdict"), part("/verdict")] {
-        if let Some(verdict) = verdict.as_str() {
-            text.push_str(&format!("verdict: {verdict}\n"));
-        }
-    }
-    if part("/decision/verdict").is_null() && part("/verdict").is_null() && refused(preview) {
-        text.push_str("verdict: rejected\n");
-    }
-    for reasons in [part("/decision/reasons"), part("/reasons")] {
-        for reason in reasons.as_array().into_iter().flatten() {
-            let said = |name: &str| reason.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            text.push_str(&format!("  {:12} {}: {}\n", said("verdict"), said("rule"), said("detail")));
-        }
-    }
-    text.push_str("what would be decided\n");
-    text.push_str(&output::outline(&part("/plan/decides")));
-    if !part("/plan/placement").is_null() {
-        text.push_str("proposed placement\n");
-        text.push_str(&output::outline(&part("/plan/placement")));
-    }
-    let told = ["plan", "decision", "reasons", "verdict", "digest"];
-    for (name, more) in preview.as_object().into_iter().flatten() {
-        if !told.contains(&name.as_str()) && !more.is_null() {
-            text.push_str(&output::outline(&serde_json::json!({ name.as_str(): more })));
-        }
-    }
-    text.push_str("nothing was changed\n");
-    text
+    Ok(if plan::refused(&preview) { Exit::Refused } else { Exit::Done })
 }

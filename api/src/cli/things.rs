@@ -4,8 +4,11 @@ use super::{
     args::{Common, Things},
     client::{Client, escape, filters},
     output::{self, Column},
+    style,
+    watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
+use serde_json::Value;
 
 /// A kind of thing: where it is served, and its columns.
 pub(super) struct Kind {
@@ -307,49 +310,132 @@ pub(super) const GROUPS: Kind = Kind {
     columns: &[("name", "/name"), ("members", "/members"), ("made", "/created_at")],
 };
 
+/// The columns of a kind, and more of them where they are wanted.
+pub(super) fn columns(kind: &Kind) -> Vec<Column> {
+    let more: &[Column] = if style::wide() { wide(kind.path) } else { &[] };
+    kind.columns.iter().chain(more).copied().collect()
+}
+
+/// What `-o wide` shows beside.
+fn wide(path: &str) -> &'static [Column] {
+    match path {
+        "/v1/tenants" => &[
+            ("residency", "/data_residency"),
+            ("preemption", "/allow_preemption"),
+            ("activated", "/activated_at"),
+        ],
+        "/v1/nodes" => &[
+            ("cpu milli", "/cpu_milli"),
+            ("memory mib", "/memory_mib"),
+            ("driver", "/driver_version"),
+            ("claimed by", "/claimed_by"),
+        ],
+        "/v1/executions" => &[
+            ("tenant", "/tenant"),
+            ("requested by", "/requested_by"),
+            ("revision", "/revision"),
+            ("labels", "/labels"),
+            ("created", "/created_at"),
+        ],
+        "/v1/approvals" => {
+            &[("tenant", "/tenant"), ("state", "/state"), ("opened", "/opened_at"), ("digest", "/digest")]
+        }
+        "/v1/stuck" => &[("tenant", "/tenant"), ("parent", "/parent")],
+        "/v1/workloads" => &[
+            ("priority", "/priority"),
+            ("preemptible", "/preemptible"),
+            ("evictions", "/evictions"),
+            ("decision", "/decision"),
+        ],
+        _ => &[],
+    }
+}
+
 /// Lists all of a kind that comes in one piece.
-pub(super) async fn all(common: &Common, kind: &Kind) -> Result<Exit, Failure> {
-    let mut listed = Client::of(common)?.get(kind.path).await?.value()?;
-    let items = match listed.get_mut("items").map(serde_json::Value::take) {
-        Some(serde_json::Value::Array(items)) => items,
-        _ => Vec::new(),
-    };
-    output::list(common.output, items, kind.columns)?;
-    Ok(Exit::Done)
+pub(super) async fn all(common: &Common, kind: &Kind, watching: &Watching) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    watch_list::show(common, watching, &columns(kind), async || whole(&client, kind).await).await
+}
+
+async fn whole(client: &Client, kind: &Kind) -> Result<Vec<Value>, Failure> {
+    let mut listed = client.get(kind.path).await?.value()?;
+    match listed.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// All of a kind, in pages or in one piece.
+pub(super) async fn everything(client: &Client, kind: &Kind, paged: bool) -> Result<Vec<Value>, Failure> {
+    if paged { client.all(kind.path, "").await } else { whole(client, kind).await }
 }
 
 /// Lists all of a kind that the filters accept.
 pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
-    search(common, kind, None, wanted).await
+    search(common, kind, None, wanted, &Watching::ONCE).await
 }
 
-/// The same, in the language of `docs/search.md`.
+/// The same, in the language of `docs/search.md`, once or again and again.
 pub(super) async fn search(
     common: &Common,
     kind: &Kind,
     filter: Option<&str>,
     wanted: &[String],
+    watching: &Watching,
 ) -> Result<Exit, Failure> {
     let said = filter.map(|filter| format!("&filter={}", escape(filter))).unwrap_or_default();
-    let items = Client::of(common)?.all(kind.path, &format!("{said}{}", filters(wanted)?)).await?;
-    output::list(common.output, items, kind.columns)?;
-    Ok(Exit::Done)
+    let query = format!("{said}{}", filters(wanted)?);
+    let client = Client::of(common)?;
+    watch_list::show(common, watching, &columns(kind), async || client.all(kind.path, &query).await).await
+}
+
+/// Lists the servers that share the store.
+pub(super) async fn engines(common: &Common, watching: &Watching) -> Result<Exit, Failure> {
+    search(common, &ENGINES, None, &[], watching).await
 }
 
 /// Shows one of a kind.
 pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
-    // Ids that name a tenant have parts: `acme/research`.
-    let id = id.split('/').map(escape).collect::<Vec<_>>().join("/");
-    let path = format!("{}/{id}", kind.path);
-    let item = Client::of(common)?.get(&path).await?.value()?;
-    output::one(common.output, &item)?;
+    let client = Client::of(common)?;
+    output::one(common.output, &read(&client, kind, id).await?)?;
     Ok(Exit::Done)
+}
+
+/// One of a kind. Where there is none of this id, the failure names the nearest.
+pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value, Failure> {
+    // Ids that name a tenant have parts: `acme/research`.
+    let path = format!("{}/{}", kind.path, id.split('/').map(escape).collect::<Vec<_>>().join("/"));
+    match client.get(&path).await {
+        Ok(answer) => answer.value(),
+        Err(failure) if failure.exit == Exit::NotFound => Err(meant(client, kind, id, failure).await),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same failure, with the nearest id of those that whoever asks may list.
+pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
+    let mut listed = client.get(&format!("{}?limit=1000", kind.path)).await;
+    if listed.is_err() {
+        // What comes in one piece takes no limit.
+        listed = client.get(kind.path).await;
+    }
+    let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
+    let place = kind.columns.first().map_or("/id", |(_, place)| *place);
+    let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let known = items.iter().filter_map(|item| item.pointer(place).and_then(Value::as_str));
+    if let Some(near) = engine::nearest(id, known) {
+        failure.message.push_str(&format!("\ndid you mean {}?", output::harmless(&near)));
+        if let Some(fields) = failure.problem.as_mut().and_then(Value::as_object_mut) {
+            fields.insert("did_you_mean".into(), near.into());
+        }
+    }
+    failure
 }
 
 /// `list` or `show`.
 pub(super) async fn run(common: &Common, kind: &Kind, things: Things) -> Result<Exit, Failure> {
     match things {
-        Things::List { filters } => list(common, kind, &filters).await,
+        Things::List { filters, watching } => search(common, kind, None, &filters, &watching).await,
         Things::Show { id } => show(common, kind, &id).await,
     }
 }

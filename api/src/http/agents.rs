@@ -27,6 +27,8 @@ use workflows::{
     tenancy::Node,
 };
 
+/// Where an agent comes for its orders, and is kept waiting while there are none.
+pub(super) const PULL: &str = "/v1/agents/{cluster}/{node}:pull";
 /// How long an agent is kept waiting before it is looked whether the server stops.
 const SLICE: Duration = Duration::from_millis(500);
 /// How long one that waits is let in by what its key was.
@@ -43,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
             told("listAgents", "Lists the agents of nodes.").lists::<shown::fleet::Agent>(),
         ),
         Route::post(
-            "/v1/agents/{cluster}/{node}:pull",
+            PULL,
             Access::Agent,
             pull,
             told("pullOrders", "An agent asks for orders, and waits a while for them.")

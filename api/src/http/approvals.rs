@@ -27,7 +27,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use engine::{ApprovalCase, Event, Order, PlanDigest, Refusal, Verdict, Vote};
+use engine::{ApprovalCase, Event, Order, Person, PlanDigest, Refusal, Seat, Verdict, Vote, What};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -124,9 +124,21 @@ async fn list(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Listed<Approval>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
-    let of = |case: &ApprovalCase| {
-        caller.sees(&case.tenant) && wanted.tenant.as_deref().is_none_or(|tenant| tenant == case.tenant)
-    };
+    let tenant = wanted.tenant.as_deref();
+    listed(&app, page, |case| of(&caller, tenant, case)).await.map(Json)
+}
+
+/// Whether an approval is one that the caller may meet, and of the tenant that is asked for.
+fn of(caller: &Caller, tenant: Option<&str>, case: &ApprovalCase) -> bool {
+    caller.sees(&case.tenant) && tenant.is_none_or(|tenant| tenant == case.tenant)
+}
+
+/// A page of the open approvals that `of` takes.
+pub(super) async fn listed(
+    app: &App,
+    page: Page,
+    of: impl Fn(&ApprovalCase) -> bool,
+) -> Result<Listed<Approval>, Problem> {
     let (mut items, mut after) = (Vec::new(), page.after);
     loop {
         let room = page.limit.saturating_sub(items.len());
@@ -134,9 +146,48 @@ async fn list(
         items.extend(found.items.iter().filter(|case| of(case)).map(view::approval));
         after = found.next;
         if after.is_none() || items.len() >= page.limit {
-            return Ok(Json(Listed::new(items, after)));
+            return Ok(Listed::new(items, after));
         }
     }
+}
+
+/// Which approvals are watched: those that concern the caller, or all that the list shows.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Watched {
+    tenant: Option<String>,
+    #[serde(default)]
+    all: bool,
+    limit: Option<usize>,
+}
+
+impl Watched {
+    /// The page with which a stream begins.
+    pub(super) fn begins(&self) -> Result<Page, Problem> {
+        Page::of(self.limit, None)
+    }
+
+    /// Whether the caller, who sits as `person`, hears of an approval.
+    pub(super) fn takes(&self, caller: &Caller, person: &Person, case: &ApprovalCase) -> bool {
+        of(caller, self.tenant.as_deref(), case) && (self.all || concerns(person, case))
+    }
+}
+
+/// Whether somebody is or was asked, has voted, or has asked for it.
+fn concerns(person: &Person, case: &ApprovalCase) -> bool {
+    let suits =
+        |seats: &[Seat]| seats.iter().flat_map(|seat| &seat.any_of).any(|role| person.roles.contains(role));
+    let was_asked = case.history.iter().any(|happened| match &happened.what {
+        What::Escalated { from, .. } => suits(from),
+        What::Reminded | What::Extended { .. } | What::Withdrawn { .. } | What::Voided { .. } => false,
+    });
+    let voted = |vote: &Vote| {
+        [Some(&vote.person), vote.on_behalf_of.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|voter| voter.name == person.name)
+    };
+    suits(&case.seats) || was_asked || case.requested_by == person.name || case.votes.iter().any(voted)
 }
 
 /// The approval that `text` names: by its own id, or by the execution, of which it is the one that is open, or was the last.

@@ -114,6 +114,8 @@ static FILES: &[File] = &files![
     "reference.html",
     "reference.js",
     "route.js",
+    "signin.js",
+    "stream.js",
     "theme.js",
 ];
 

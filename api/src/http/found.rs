@@ -47,9 +47,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Which executions are asked for, and which part of the list of them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(super) struct Wanted {
     filter: Option<String>,
     tenant: Option<String>,
     workflow: Option<String>,
@@ -64,10 +65,21 @@ struct Wanted {
     cursor: Option<String>,
 }
 
+impl Wanted {
+    /// Whether it asks for a first page, as streams begin with.
+    pub(super) fn begins(&self) -> Result<(), Problem> {
+        if self.cursor.is_some() {
+            let detail = "cursor: a stream begins with the first page; the list goes on from there";
+            return Err(Problem::new(Code::QueryInvalid, detail));
+        }
+        Page::of(self.limit, None).map(drop)
+    }
+}
+
 /// A page of what was found.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Found")]
-struct Answer<T> {
+pub(super) struct Answer<T> {
     #[serde(flatten)]
     listed: Listed<T>,
     /// The page ended early, having looked at as much as one page may; `next` goes on.
@@ -83,7 +95,17 @@ pub(super) fn misread(misread: &Misread) -> Problem {
     }
 }
 
+/// What of all there is the caller may meet, whatever is asked: a tenant's token meets that tenant's alone.
+pub(super) fn scope(caller: &Caller) -> Query {
+    caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant))
+}
+
 fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> {
+    Ok(scope(caller).and(said(app, wanted)?))
+}
+
+/// What is asked for at this moment.
+pub(super) fn said(app: &App, wanted: &Wanted) -> Result<Query, Problem> {
     let columns = Filter {
         tenant: wanted.tenant.clone(),
         workflow: wanted.workflow.clone(),
@@ -99,19 +121,19 @@ fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> 
     let known = app.engine.workflow_names();
     let said =
         parse_filter_knowing(said, app.engine.clock().now(), known).map_err(|error| misread(&error))?;
-    // Whatever is asked, a tenant's token meets that tenant's alone.
-    let own = caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant));
-    Ok(others.fold(own.and(Query::from(&columns)), Query::and).and(said))
+    Ok(others.fold(Query::from(&columns), Query::and).and(said))
 }
 
-async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Found, Problem> {
+/// A page of what `query` finds.
+pub(super) async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Found, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
     let after = page.after.as_deref().map(named).transpose()?;
     Ok(app.engine.search(query, after, page.limit).await?)
 }
 
-fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<Answer<T>> {
+/// The page as it is answered, each record by `row`.
+pub(super) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<Answer<T>> {
     let items = found.items.iter().map(row).collect();
     Json(Answer { listed: Listed::new(items, found.next.map(|id| id.to_string())), partial: found.partial })
 }

@@ -120,7 +120,7 @@ async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Pro
         Err(refused) if refused.code() != Code::BadToken => return Err(refused),
         Err(refused) => refused,
     };
-    match authenticate(&**app.engine.store(), header).await {
+    match authenticate(&**app.engine.store(), header, app.engine.clock().now()).await {
         Ok(caller) => {
             let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
             Err(Problem::new(Code::Forbidden, detail))
@@ -198,7 +198,7 @@ pub(super) fn bearer(header: &str) -> Option<Token> {
 }
 
 async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Caller, Problem> {
-    let caller = match authenticate(&**app.engine.store(), header).await {
+    let caller = match authenticate(&**app.engine.store(), header, app.engine.clock().now()).await {
         Ok(caller) => caller,
         Err(Denied::NoToken) => {
             return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));

@@ -12,7 +12,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
@@ -31,9 +31,12 @@ async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
         Ok(lag) => app.audited.observe(&lag),
         Err(error) => tracing::warn!(%error, "how far the audit is behind cannot be told"),
     }
+    let standing = app.standing.text(&app).await;
     let mut text = String::new();
-    encode(&mut text, &app.registry)
-        .map_err(|_| Problem::new(Code::Internal, "the metrics could not be written"))?;
+    let unwritten = |_| Problem::new(Code::Internal, "the metrics could not be written");
+    encode_registry(&mut text, &app.registry).map_err(unwritten)?;
+    text.push_str(&standing);
+    encode_eof(&mut text).map_err(unwritten)?;
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

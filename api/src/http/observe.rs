@@ -1,6 +1,6 @@
 //! A span, a request id and a count for every request.
 
-use super::route::outer_path;
+use super::{agents, route::outer_path};
 use crate::{app::Shared, hex};
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -33,7 +33,9 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
     } else {
         tracing::debug!(status = status.as_u16(), ms, "answered");
     }
-    app.requests.answered(method.as_str(), &route, status.as_u16(), took);
+    // Who is kept waiting on purpose says nothing of how quick the server is.
+    let timed = (route != agents::PULL).then_some(took);
+    app.requests.answered(method.as_str(), &route, status.as_u16(), timed);
     // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

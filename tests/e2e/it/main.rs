@@ -6,5 +6,7 @@ mod gpu;
 mod keys;
 mod kubernetes;
 mod objects;
+mod observability;
+mod packages;
 mod slurm;
 mod whole;

@@ -36,7 +36,7 @@ pub fn alike(case: &str) -> Option<&'static str> {
     same.contains(&case).then_some("all of one name are alike: there is no other of that name to be refused")
 }
 
-/// Prints the subject's row and sees that nothing is broken or blank.
+/// Prints the subject's row and sees that nothing is broken or blank, and that it is as it is on record.
 ///
 /// # Panics
 /// When something is.
@@ -44,4 +44,5 @@ pub fn holds(table: &kit::Table) {
     println!("{table}");
     assert_eq!(table.broken(), Vec::<String>::new());
     assert_eq!(table.blank(), Vec::<String>::new());
+    assert_eq!(table.on_record(), Ok(()));
 }

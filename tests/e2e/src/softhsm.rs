@@ -62,6 +62,21 @@ impl Token {
         assert!(ended.success(), "{test} fails in the process with the token");
     }
 
+    /// What a process must have in its environment to find it.
+    #[must_use]
+    pub fn library(&self) -> (&'static str, &str) {
+        ("SOFTHSM2_CONF", self.env("SOFTHSM2_CONF"))
+    }
+
+    /// Runs OpenSC's tool on it; gives all that it says.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn tool(&self, arguments: &[&str]) -> String {
+        run_tool(&self.env, arguments)
+    }
+
     /// The labels of all secret keys, as OpenSC's tool lists them.
     #[must_use]
     pub fn labels(&self) -> Vec<String> {

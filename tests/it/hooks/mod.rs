@@ -219,6 +219,7 @@ async fn a_program_behind_a_hook_keeps_every_promise_of_an_actuator() {
 
     assert_eq!(table.broken(), [""; 0], "{table}");
     assert_eq!(table.excused("exec hook"), BTreeMap::new());
+    assert_eq!(table.on_record(), Ok(()));
 }
 
 #[tokio::test]
@@ -228,6 +229,7 @@ async fn a_service_behind_a_hook_keeps_every_promise_of_an_actuator() {
 
     assert_eq!(table.broken(), [""; 0], "{table}");
     assert_eq!(table.excused("http hook"), BTreeMap::new());
+    assert_eq!(table.on_record(), Ok(()));
 }
 
 /// A hook that is nowhere named is not called anywhere.

@@ -8,6 +8,15 @@ use simulated::{Capability, Through};
 use std::collections::BTreeMap;
 use tests::kit::{self, Cell, Table};
 
+/// What stands above the table of the documentation.
+const HEAD: &str = "\
+# Which backend holds which promise
+
+What each backend came to in the [conformance kit](contract.md#the-kit) when its own test was run last: ✓ is held, a number is why the case cannot apply.
+Nothing is blank, and nothing is broken. Written by the kit's tests with `BLESS=1`; a run that comes to something else fails.
+
+";
+
 /// Why a capability of the simulator has no such case, for each that it has not.
 fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
     let unchanging = |why| {
@@ -53,6 +62,7 @@ async fn holds(of: Capability) {
     let wanted = excuses(of).into_iter().map(|(case, why)| (case, why.to_owned())).collect();
     let excused: BTreeMap<_, _> = table.excused(of.name());
     assert_eq!(excused, wanted, "nothing is excused that need not be");
+    assert_eq!(table.on_record(), Ok(()));
 }
 
 /// S50.
@@ -109,6 +119,49 @@ fn the_documentation_lists_every_case_with_its_promise() {
     }
 
     assert!(text == wanted || std::env::var_os("BLESS").is_some(), "run the tests with BLESS=1");
+}
+
+/// One table of all backends: each cell is what that backend's own test came to last. `BLESS=1` writes it.
+#[test]
+fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
+    let rows = kit::records().unwrap();
+    let mut reasons: Vec<String> = Vec::new();
+    let mut cell = |subject: &str, case: &str, said: Option<&String>| {
+        let said =
+            said.unwrap_or_else(|| panic!("{subject} has no cell for {case}: run its test with BLESS=1"));
+        if said == "held" {
+            return "✓".to_owned();
+        }
+        let why = said.strip_prefix("excused: ").unwrap_or_else(|| panic!("{subject} {case}: {said}"));
+        let known = reasons.iter().position(|reason| *reason == why).unwrap_or_else(|| {
+            reasons.push(why.to_owned());
+            reasons.len() - 1
+        });
+        (known + 1).to_string()
+    };
+    let mut page = String::from(HEAD);
+    if !rows.keys().any(|name| name.starts_with("slurm")) {
+        page += "Slurm has no column: its test takes minutes, and is run by name.\n\n";
+    }
+    let heads: String = rows.keys().map(|subject| format!(" {subject} |")).collect();
+    page += &format!("| Case |{heads}\n|---|{}\n", "---|".repeat(rows.len()));
+    for case in kit::cases() {
+        let cells: String = rows
+            .iter()
+            .map(|(name, row)| format!(" {} |", cell(name, case.name, row.get(case.name))))
+            .collect();
+        page += &format!("| `{}` |{cells}\n", case.name);
+    }
+    page += "\nWhere a case cannot apply:\n\n";
+    for (number, why) in reasons.iter().enumerate() {
+        page += &format!("{}. {why}\n", number + 1);
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/backends/conformance.md");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "run the tests with BLESS=1");
 }
 
 /// Whoever reads a table sees at once what is not known.

@@ -83,6 +83,24 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
     assert_eq!(done.load(Ordering::SeqCst), 7);
 }
 
+/// What happens in the mean time has happened before the request arrives, and other requests pass it by.
+#[tokio::test]
+async fn a_request_is_held_back_until_it_is_let_go() {
+    let (done, proxy, client) = stage().await;
+    let held = proxy.hold(|asked| asked.target.contains("/act"));
+
+    let meanwhile = held.after(async {
+        let other = client.get(proxy.url()).send().await.unwrap().status();
+        (other, done.load(Ordering::SeqCst))
+    });
+    let (acted, meanwhile) = tokio::join!(act(&proxy, &client), meanwhile);
+
+    assert_eq!(meanwhile.unwrap(), (StatusCode::OK, 0));
+    assert_eq!(acted.unwrap(), (StatusCode::OK, "done: it".to_owned()));
+    assert!(act(&proxy, &client).await.is_ok(), "only one is held back");
+    assert_eq!(done.load(Ordering::SeqCst), 2);
+}
+
 #[tokio::test]
 async fn it_answers_in_the_servers_place_and_does_nothing() {
     let (done, proxy, client) = stage().await;

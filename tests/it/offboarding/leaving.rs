@@ -6,7 +6,7 @@ use serde_json::json;
 use workflows::{
     actuators::Thing,
     backends::simulated::{Fault, What},
-    destruction::{AssetId, DataClass, Moment, Outcome},
+    destruction::{AssetId, DataClass, Moment, Outcome, Technique, VerificationMethod},
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
     policy::Request,
     tenancy::{Node, NodeState, Tenant, TenantState},
@@ -100,6 +100,35 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
 
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
     assert!(stage.records().await.iter().any(|record| record.asset == said.asset && record.passes().is_ok()));
+}
+
+/// Its record claims what was done to the volume, and not that no copy of its header is anywhere.
+#[tokio::test]
+async fn a_volume_goes_by_its_key_and_its_record_says_so() {
+    let volume = Thing::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
+    let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "workload" }))).await;
+
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+
+    let records = stage.records().await;
+    let record = records.iter().find(|record| record.asset.as_str() == format!("pv:{volume}")).unwrap();
+    assert_eq!((record.technique, record.passes()), (Technique::LuksErase, Ok(())));
+    assert_eq!(record.verification.as_ref().unwrap().method, VerificationMethod::DecryptProbe);
+    assert_eq!(record.key, None);
+}
+
+#[tokio::test]
+async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved_what_is_in_it() {
+    let volume = Thing::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
+    let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "audit" }))).await;
+
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+    let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    assert!(why.contains(&format!("{volume} holds data of class audit, which a rule keeps until")), "{why}");
+    stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod many;
 mod moving;
 mod rolling;
 mod served;
+mod streams;
 mod under_way;
 mod versions;
 

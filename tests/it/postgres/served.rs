@@ -20,7 +20,7 @@ fn variables(options: &store::postgres::PostgresOptions, name: &str) -> Vec<(&'s
     ]
 }
 
-fn start(options: &store::postgres::PostgresOptions, name: &str, more: &[(&str, &str)]) -> Served {
+pub(super) fn start(options: &store::postgres::PostgresOptions, name: &str, more: &[(&str, &str)]) -> Served {
     let own = variables(options, name);
     let mut all: Vec<(&str, &str)> = own.iter().map(|(key, value)| (*key, value.as_str())).collect();
     all.extend_from_slice(more);

@@ -4,7 +4,7 @@ use super::{
     Outcome, SLACK,
     load::Told,
     troubles::{Away, STOOD_STILL},
-    watch::{Ended, Eyes, Struck},
+    watch::{Ended, Eyes, Held, Struck},
 };
 use crate::processes::World;
 use serde_json::{Value, json};
@@ -176,8 +176,10 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
 /// How long each task that a server held when trouble came was without anybody who could do it. A lease lapses by itself; once it has,
 /// the time in which the database is away does not count.
 async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration, outcome: &mut Outcome) {
-    let (handed_over, leased) = (eyes.handed_over().await, eyes.leased().await);
+    let (handed_over, leased, renewed) =
+        (eyes.handed_over().await, eyes.leased().await, eyes.renewed().await);
     let ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+    let longest = lease + SLACK;
     for Struck { kind, at, held } in struck {
         let taken = outcome.taken.entry(*kind).or_default();
         taken.troubles += 1;
@@ -185,11 +187,17 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
         for lease in held {
             match handed_over.get(lease) {
                 Some(then) => {
+                    // Whoever came back and renewed what nobody had taken yet holds it from then on.
+                    let at = renewed.get(lease).copied().filter(|again| *again > at + ms * 2).unwrap_or(*at);
                     let lapsed = at.saturating_add(ms);
                     let gone =
                         away.iter().map(|(from, to)| (*to).min(*then).saturating_sub((*from).max(lapsed)));
                     let gone: u64 = gone.sum();
-                    taken.after.push(Duration::from_millis(then.saturating_sub(*at).saturating_sub(gone)));
+                    let after = Duration::from_millis(then.saturating_sub(at).saturating_sub(gone));
+                    taken.after.push(after);
+                    if after > longest {
+                        outcome.wrong.push(late(lease, kind, after, (at, *then), away));
+                    }
                 }
                 None if leased.contains(lease) => {
                     outcome.wrong.push(format!(
@@ -202,18 +210,24 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
             }
         }
     }
-    for (kind, taken) in &mut outcome.taken {
-        taken.after.sort();
-        if let Some(most) = taken.after.last().filter(|most| **most > lease + SLACK) {
-            outcome.wrong.push(format!("a task of a server that was {kind} was taken over after {most:.1?}"));
-        }
-    }
+    outcome.taken.values_mut().for_each(|taken| taken.after.sort());
     outcome.wrong.extend(
         eyes.stolen()
             .await
             .iter()
             .map(|result| format!("a result was taken from one who did not hold it: {result}")),
     );
+}
+
+fn late(lease: &Held, kind: &str, after: Duration, (at, then): (u64, u64), away: &Away) -> String {
+    let since = |moment: u64| moment.saturating_sub(at);
+    let falls = away.iter().filter(|(from, to)| *to > at && *from < then);
+    let falls: Vec<_> = falls.map(|(from, to)| (since(*from), since(*to))).collect();
+    format!(
+        "{} of a server that was {kind} was taken over after {after:.1?}: {} ms later, with the database away in {falls:?}",
+        lease.task,
+        since(then)
+    )
 }
 
 /// What came too late was refused, and its execution's history says so.

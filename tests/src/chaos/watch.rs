@@ -13,10 +13,16 @@ use std::{
 const WATCH: &str = "\
 CREATE SCHEMA watched;
 CREATE TABLE watched.handed_over (at bigint, execution uuid, visit bigint, slot bigint, old bigint, new bigint);
+CREATE TABLE watched.renewed (at bigint, execution uuid, visit bigint, slot bigint, epoch bigint);
 CREATE TABLE watched.stolen (at bigint, execution uuid, visit bigint, slot bigint, holder text, taker text);
 CREATE FUNCTION watched.handed_over() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO watched.handed_over VALUES ((extract(epoch FROM clock_timestamp()) * 1000)::bigint,
         OLD.execution, OLD.visit, OLD.slot, OLD.epoch, NEW.epoch);
+    RETURN NULL;
+END $$;
+CREATE FUNCTION watched.renewed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO watched.renewed VALUES ((extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+        NEW.execution, NEW.visit, NEW.slot, NEW.epoch);
     RETURN NULL;
 END $$;
 CREATE FUNCTION watched.stolen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -27,6 +33,9 @@ END $$;
 CREATE TRIGGER handed_over AFTER UPDATE OF epoch ON tenure.tasks FOR EACH ROW
     WHEN (OLD.epoch IS NOT NULL AND NEW.epoch IS NOT NULL AND NEW.epoch <> OLD.epoch)
     EXECUTE FUNCTION watched.handed_over();
+CREATE TRIGGER renewed AFTER UPDATE OF until ON tenure.tasks FOR EACH ROW
+    WHEN (NEW.epoch = OLD.epoch)
+    EXECUTE FUNCTION watched.renewed();
 CREATE TRIGGER stolen AFTER DELETE ON tenure.tasks FOR EACH ROW
     WHEN (OLD.epoch IS NOT NULL AND current_setting('application_name') <> 'tenure ' || split_part(OLD.holder, '/', 1))
     EXECUTE FUNCTION watched.stolen();";
@@ -113,6 +122,13 @@ impl Eyes {
     /// Every hand-over of a task: when, in milliseconds since 1970, by who had it before.
     pub(super) async fn handed_over(&self) -> BTreeMap<Held, u64> {
         let sql = "SELECT execution, visit, slot, old, min(at) FROM watched.handed_over GROUP BY 1, 2, 3, 4";
+        let rows = self.ask(sql).await;
+        rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
+    }
+
+    /// When each lease was renewed last, in milliseconds since 1970.
+    pub(super) async fn renewed(&self) -> BTreeMap<Held, u64> {
+        let sql = "SELECT execution, visit, slot, epoch, max(at) FROM watched.renewed GROUP BY 1, 2, 3, 4";
         let rows = self.ask(sql).await;
         rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
     }

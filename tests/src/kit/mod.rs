@@ -13,7 +13,7 @@ mod table;
 
 pub use bench::{Bench, Ended, Stop};
 pub use cases::{Case, cases};
-pub use table::{Cell, Table};
+pub use table::{Cell, Table, records};
 
 use async_trait::async_trait;
 use engine::ActionError;

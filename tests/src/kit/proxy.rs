@@ -21,6 +21,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::oneshot,
     task::{AbortHandle, JoinHandle},
 };
 
@@ -42,6 +43,34 @@ pub struct Asked {
 
 /// Says of a request whether it can change something.
 pub type Changes = fn(&Asked) -> bool;
+
+/// A request that is held back on its way, so that something can happen before it arrives.
+#[derive(Debug)]
+pub struct Held {
+    came: oneshot::Receiver<()>,
+    go: oneshot::Sender<()>,
+}
+
+impl Held {
+    /// Waits until the request has come, does this, and lets the request go on.
+    ///
+    /// # Errors
+    /// When the proxy ends before it comes.
+    pub async fn after<T>(self, deed: impl Future<Output = T>) -> io::Result<T> {
+        self.came.await.map_err(io::Error::other)?;
+        let done = deed.await;
+        // A caller that has given up has taken its request along.
+        let _gone = self.go.send(());
+        Ok(done)
+    }
+}
+
+/// The proxy's side of [`Held`].
+struct Holding {
+    which: fn(&Asked) -> bool,
+    came: oneshot::Sender<()>,
+    go: oneshot::Receiver<()>,
+}
 
 /// What becomes of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +95,7 @@ struct Shared {
     changes: Changes,
     fault: Mutex<Fault>,
     seen: AtomicUsize,
+    holding: Mutex<Option<Holding>>,
     open: Mutex<Vec<AbortHandle>>,
 }
 
@@ -117,6 +147,7 @@ impl Proxy {
             changes,
             fault: Mutex::new(Fault::Of(Trouble::Calm)),
             seen: AtomicUsize::new(0),
+            holding: Mutex::default(),
             open: Mutex::default(),
         });
         let listening = Mutex::new(Some(tokio::spawn(listen(listener, shared.clone()))));
@@ -163,6 +194,14 @@ impl Proxy {
         Ok(())
     }
 
+    /// Holds back the next request of which this is so, until it is let go.
+    #[must_use]
+    pub fn hold(&self, which: fn(&Asked) -> bool) -> Held {
+        let ((came, has_come), (goes, go)) = (oneshot::channel(), oneshot::channel());
+        *lock(&self.shared.holding) = Some(Holding { which, came, go });
+        Held { came: has_come, go: goes }
+    }
+
     /// Cuts every connection that is open, watches among them.
     pub fn cut(&self) {
         lock(&self.shared.open).drain(..).for_each(|open| open.abort());
@@ -181,6 +220,19 @@ impl Drop for Proxy {
 impl Shared {
     fn fault(&self) -> MutexGuard<'_, Fault> {
         lock(&self.fault)
+    }
+
+    /// Waits where this request is to be held back.
+    async fn held(&self, asked: &Asked) {
+        let holding = {
+            let mut holding = lock(&self.holding);
+            if holding.as_ref().is_some_and(|holding| (holding.which)(asked)) { holding.take() } else { None }
+        };
+        if let Some(Holding { came, go, .. }) = holding {
+            // Whoever wanted it held may have gone.
+            let _gone = came.send(());
+            let _gone = go.await;
+        }
     }
 
     /// What this request meets. Trouble of one request is over with it.
@@ -222,6 +274,7 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 async fn carry(mut stream: TcpStream, shared: Arc<Shared>) {
     let Ok(Some((asked, headers))) = read(&mut stream).await else { return };
     shared.seen.fetch_add(1, Ordering::AcqRel);
+    shared.held(&asked).await;
     let _broke_off = meet(&mut stream, &shared, asked, headers).await;
 }
 

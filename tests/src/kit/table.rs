@@ -2,8 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    env, fmt, fs, io,
+    path::PathBuf,
 };
+
+/// The folder in which it is on record what every subject came to.
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kit");
 
 /// What came of one case on one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,28 @@ impl Table {
         .collect()
     }
 
+    /// Compares what each subject came to with what is on record of it, from which the documentation's table is made; an excuse that
+    /// creeps in is seen so. `BLESS=1` writes the record.
+    ///
+    /// # Errors
+    /// The subjects that came to something else, and what.
+    pub fn on_record(&self) -> Result<(), String> {
+        let subjects: BTreeSet<_> = self.cells.keys().map(|(subject, _)| *subject).collect();
+        let mut differ = Vec::new();
+        for subject in subjects {
+            let of = self.cells.iter().filter(|((s, _), _)| *s == subject);
+            let lines = of.map(|((_, case), cell)| format!("{case} {cell}\n"));
+            let row = format!("{subject}\n{}", lines.collect::<String>());
+            let file = record(subject);
+            if env::var_os("BLESS").is_some() {
+                fs::write(&file, &row).map_err(|error| format!("{}: {error}", file.display()))?;
+            } else if fs::read_to_string(&file).unwrap_or_default() != row {
+                differ.push(format!("{} is not what it came to: run with BLESS=1", file.display()));
+            }
+        }
+        if differ.is_empty() { Ok(()) } else { Err(format!("{}\n{self}", differ.join("\n"))) }
+    }
+
     /// Pairs that were not played although both the subject and the case occur.
     #[must_use]
     pub fn blank(&self) -> Vec<String> {
@@ -76,6 +102,29 @@ impl Table {
         let pairs = subjects.iter().flat_map(|subject| cases.iter().map(move |case| (*subject, *case)));
         pairs.filter(|pair| !self.cells.contains_key(pair)).map(|(s, c)| format!("{s} {c}")).collect()
     }
+}
+
+fn record(subject: &str) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name = subject.chars().map(plain).collect::<String>();
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+    PathBuf::from(RECORDS).join(format!("{}.txt", words.join("-")))
+}
+
+/// What is on record: by subject and case, the words of the cell.
+///
+/// # Errors
+/// What cannot be read.
+pub fn records() -> io::Result<BTreeMap<String, BTreeMap<String, String>>> {
+    let mut all = BTreeMap::new();
+    for file in fs::read_dir(RECORDS)? {
+        let text = fs::read_to_string(file?.path())?;
+        let (subject, lines) = text.split_once('\n').unwrap_or_default();
+        let cells = lines.lines().filter_map(|line| line.split_once(' '));
+        let cells = cells.map(|(case, cell)| (case.to_owned(), cell.to_owned())).collect();
+        all.insert(subject.to_owned(), cells);
+    }
+    Ok(all)
 }
 
 impl fmt::Display for Table {

@@ -3,7 +3,7 @@
 //! The other capabilities make things; this one finds them again and takes them away. Invariant: a removal names the
 //! identity it found, and is finished only when a look says that nothing of that identity is there.
 
-use super::Stamp;
+use super::{DriveTool, Stamp};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub const SYSTEMS: [&str; 10] = [
     "logs",
     "network",
 ];
+
+/// The kind of a thing of the system `storage` that is the key of an encrypted volume of a machine, in the volume's own header.
+pub const LUKS_KEY: &str = "LuksKey";
 
 /// Where a thing is: `objects/eu-west/Bucket/t-acme--eu-west`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -198,6 +201,12 @@ pub trait Estate: Debug + Send + Sync {
 
     /// Tries to decrypt, as anybody could who kept a ciphertext; says whether that failed, and what was tried.
     async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<super::Finding, ActionError>;
+
+    /// With what a thing is destroyed there; none where it is done by calls of this program alone.
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        let _ = (thing, stamp);
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Taking away what a tenant leaves behind: survey, freeze, drain, shred, remove, and looking whether it is gone.
 
 use super::{
-    Admits, Estate, Eyes, Finding, Seen, Stamp, Thing, codes,
+    Admits, DriveTool, Estate, Eyes, Finding, Seen, Stamp, Thing, codes,
     estate::Emptied,
     stamp::{look_again, unsure},
 };
@@ -170,6 +170,9 @@ pub struct Shredded {
     pub decrypt_fails: bool,
     /// What was tried, as evidence.
     pub transcript: String,
+    /// With what it was destroyed; none where that was done by calls of this program alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<DriveTool>,
 }
 
 impl Action for ShredKey {
@@ -211,7 +214,8 @@ impl ShredKey {
         if !held {
             return Err(ActionError::permanent(codes::KEY_SURVIVES, transcript));
         }
-        Ok(Shredded { thing: self.thing.clone(), decrypt_fails: held, transcript })
+        let tool = on.estate.tool(&self.thing, stamp).await?;
+        Ok(Shredded { thing: self.thing.clone(), decrypt_fails: held, transcript, tool })
     }
 }
 

@@ -86,7 +86,7 @@ pub struct Drive {
     pub tool: Option<DriveTool>,
 }
 
-/// A program for drives, as it names itself.
+/// What erases a drive, a volume or a key, as it names itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveTool {
     /// Its name.

@@ -29,7 +29,7 @@ mod slurm;
 mod stamp;
 mod workloads;
 
-pub use estate::{Admits, Emptied, Estate, Eyes, SYSTEMS, Seen, Thing};
+pub use estate::{Admits, Emptied, Estate, Eyes, LUKS_KEY, SYSTEMS, Seen, Thing};
 pub use gpus::{
     DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
     SetGpuLayout,

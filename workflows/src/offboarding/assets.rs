@@ -2,7 +2,7 @@
 
 use super::{Leaver, Offboarding};
 use crate::{
-    actuators::{Devices, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
+    actuators::{Devices, LUKS_KEY, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
     destruction::{Asset, AssetType, DataClass, Moment, Scan},
     tenancy::{ClusterKind, TenantId},
 };
@@ -51,6 +51,17 @@ pub(super) fn rank(thing: &Thing) -> u8 {
         ("identity", _) => 8,
         (_, _) => 9,
     }
+}
+
+/// Whether a thing is destroyed as a key is: what it encrypted stays where it lies, for nobody to read.
+pub(super) fn is_shredded(kind: AssetType, thing: &Thing) -> bool {
+    kind == AssetType::Key || is_volume_key(thing)
+}
+
+/// Whether a thing is the key of an encrypted volume of a machine. Its header can be copied, and it cannot be put under another
+/// key, so that it is no [`AssetType::Key`].
+pub(super) fn is_volume_key(thing: &Thing) -> bool {
+    thing.system == "storage" && thing.kind == LUKS_KEY
 }
 
 /// Whether an asset holds data that is deleted before nodes are cleaned, rather than dismantled after.

@@ -107,8 +107,11 @@ impl LedgerAction for TakeInventory {
             let why = format!("{} assets are open: {}", open.len(), shown.join(", "));
             return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
         }
-        let head = inventory.keep(view, tenant, call.execution)?;
         let kept = resolve(&self.retention, &leaver.compliance, at);
+        if let Some(why) = inventory.assets().find_map(|asset| cannot_be_kept(asset, &kept, at)) {
+            return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
+        }
+        let head = inventory.keep(view, tenant, call.execution)?;
         let target = |asset: &Asset| self.target(asset, &kept, at);
         let targets = inventory.assets().filter(|asset| !asset.kind.is_medium()).filter_map(target);
         Ok(Taken { digest: head.digest, targets: targets.collect(), assets: inventory.len() })
@@ -159,6 +162,18 @@ impl TakeInventory {
         all.extend(strangers.flat_map(|seen| assets::found(tenant, seen, at)));
         all
     }
+}
+
+/// Why an asset can neither be kept, as a rule wants it, nor be destroyed. What lies on a node's own drives goes with them.
+fn cannot_be_kept(asset: &Asset, kept: &BTreeMap<DataClass, Retention>, at: Moment) -> Option<String> {
+    let class = asset.data_class?;
+    let rule = kept.get(&class).filter(|rule| rule.keeps(at))?;
+    let thing = asset.locator.parse().ok().filter(assets::is_volume_key)?;
+    let (class, until): (&str, _) = (class.into(), rule.destroy_at);
+    Some(format!(
+        "{thing} holds data of class {class}, which a rule keeps until {until}, and a volume is not put under another key: copy \
+         what is to be kept to a bucket, and erase the volume"
+    ))
 }
 
 /// An asset with what people said of it, which counts as a record.

@@ -170,7 +170,7 @@ impl Offboarding {
     }
 
     pub(super) fn shreds(&self) -> Vec<ShredKey> {
-        let keys = self.targets(|target| target.kind == AssetType::Key);
+        let keys = self.targets(|target| assets::is_shredded(target.kind, &target.thing));
         let tenant = self.tenant.to_string();
         keys.map(|target| ShredKey {
             thing: target.thing.clone(),
@@ -187,7 +187,8 @@ impl Offboarding {
 
     pub(super) fn deletions(&self) -> Vec<RemoveThing> {
         let kept = |target: &Target| target.keep_until.is_some() || self.kept.contains(&target.thing);
-        let data = |target: &Target| assets::holds_data(target.kind) && !kept(target);
+        let shredded = |target: &Target| assets::is_shredded(target.kind, &target.thing);
+        let data = |target: &Target| assets::holds_data(target.kind) && !shredded(target) && !kept(target);
         self.targets(data).map(|target| self.removal(target)).collect()
     }
 

@@ -107,14 +107,19 @@ fn of_key(plain: SanitisationRecord, target: &Target, shredded: &Shredded) -> Sa
         snapshots_until: until,
     };
     let evidence = BTreeMap::from([("decrypt probe".into(), Digest::of("transcript", &shredded.transcript))]);
-    SanitisationRecord {
-        technique: Technique::KeyDestruction,
-        tool: tool("delete the key and its copies, look, decrypt"),
-        key: Some(facts),
-        result: Outcome::SanitisedUnverified,
-        evidence,
-        ..plain
-    }
+    // A volume's key can be copied with its header, so its record claims no more than what was done to the volume.
+    let (technique, key, command) = if target.kind == AssetType::Key {
+        (Technique::KeyDestruction, Some(facts), "delete the key and its copies, look, decrypt")
+    } else {
+        (Technique::LuksErase, None, "erase every key slot, look, open")
+    };
+    let tool = match &shredded.tool {
+        Some(used) => {
+            Tool { name: used.name.clone(), version: used.version.clone(), command: command.into() }
+        }
+        None => tool(command),
+    };
+    SanitisationRecord { technique, tool, key, result: Outcome::SanitisedUnverified, evidence, ..plain }
 }
 
 fn of_thing(plain: SanitisationRecord, target: &Target, fate: &Fate) -> SanitisationRecord {
@@ -183,7 +188,7 @@ impl LedgerAction for ValidateRecords {
                 continue;
             };
             let method = match record.technique {
-                Technique::KeyDestruction => VerificationMethod::DecryptProbe,
+                Technique::KeyDestruction | Technique::LuksErase => VerificationMethod::DecryptProbe,
                 _ => VerificationMethod::ObservedAbsent,
             };
             let verification = Verification {

@@ -153,7 +153,11 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
     let technique = me.technique(drive).ok_or("its controller has no technique that policy accepts")?;
     match me.status(drive) {
         SanitiseStatus::Completed => {}
-        SanitiseStatus::Never => return Err("it was not told to erase itself".into()),
+        SanitiseStatus::Never => {
+            return Err(
+                "it has not begun to erase itself: it was not told to, or did not take the command".into()
+            );
+        }
         SanitiseStatus::InProgress => return Err("it has not ended erasing itself, or stands still".into()),
         SanitiseStatus::Failed => return Err("it says that erasing failed".into()),
     }

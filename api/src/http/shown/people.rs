@@ -4,6 +4,7 @@ use super::Time;
 use crate::auth::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 /// A user.
 #[derive(JsonSchema)]
@@ -70,4 +71,52 @@ pub(crate) struct Me {
     pub(crate) may: Vec<&'static str>,
     /// The roles and groups as which they sit at approvals.
     pub(crate) seats: Vec<String>,
+}
+
+/// How people sign in.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LoginOffered {
+    /// With a token that an admin gave: always.
+    pub(crate) token: bool,
+    /// Through an identity provider, if there is one.
+    pub(crate) oidc: Option<Provider>,
+}
+
+/// The identity provider.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "IdentityProvider")]
+pub(crate) struct Provider {
+    #[schemars(with = "String")]
+    pub(crate) issuer: Value,
+    #[schemars(with = "String")]
+    pub(crate) client_id: Value,
+    #[schemars(with = "Option<String>")]
+    pub(crate) device_client_id: Value,
+    pub(crate) scopes: Value,
+    /// Whether browsers can be led to it.
+    pub(crate) browser: bool,
+}
+
+/// A session.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "describes what is kept in the books")]
+pub(crate) struct Session {
+    id: String,
+    user: String,
+    began_at: Time,
+    ends_at: Time,
+    /// Their groups, as the provider said then.
+    groups: Vec<String>,
+}
+
+/// A session that has just begun.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "describes what is kept in the books")]
+pub(crate) struct SessionBegun {
+    #[serde(flatten)]
+    session: Session,
+    /// Shown this once.
+    token: String,
+    roles: Vec<Role>,
+    tenant: Option<String>,
 }

@@ -1,6 +1,8 @@
 //! The console in a browser: an operator signs in, agrees to a tenant, and looks at every page.
 
 mod browser;
+mod live;
+mod signin;
 
 use browser::Browser;
 use reqwest::Method;

@@ -2,6 +2,7 @@
 
 use super::{
     stamp,
+    stand_in::Drive,
     vm::{CLUSTER, NODE, Vm},
 };
 use async_trait::async_trait;
@@ -114,16 +115,20 @@ struct Leaving {
     store: Arc<Memory>,
     clock: Arc<ManualClock>,
     id: ExecutionId,
-    _state: TempDir,
+    _state: Option<TempDir>,
 }
 
 impl Leaving {
     /// `policy` are changes of the built-in one.
     async fn begin(vm: &Vm, policy: &[(&str, &str)]) -> Self {
+        let (drives, state) = vm.machine();
+        Self { _state: Some(state), ..Self::with(drives, policy).await }
+    }
+
+    async fn with(drives: LocalMachine, policy: &[(&str, &str)]) -> Self {
         let ready = ready("A100", 1).await.unwrap();
         let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(BEGIN)));
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
-        let (drives, state) = vm.machine();
         let mut platform = Platform::simulated(Arc::new(ready.world.fork()));
         platform.machines = Arc::new(Mixed { rest: platform.machines.clone(), drives });
         let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
@@ -136,7 +141,7 @@ impl Leaving {
             Offboarding::new(ready.tenant, basis, "rita".into(), Moment::from(BEGIN), "the end".into());
         let by = Asked::by(&Person::new("rita", ["platform_ops", "compliance", "security"]));
         let id = engine.start(asked, by).await.unwrap().id;
-        Self { engine, store, clock, id, _state: state }
+        Self { engine, store, clock, id, _state: None }
     }
 
     /// Goes on until it has ended; where it ended.
@@ -244,4 +249,22 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
     assert_eq!((verification.tool.name.as_str(), verification.mismatches), ("dd", 0));
     assert!(verification.checked > 100 && verification.seed.is_some());
     drop(turn);
+}
+
+/// What a controller says of itself is no evidence: the technique was there, and the command was not taken.
+#[tokio::test]
+async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_said_that_it_can() {
+    let drive = Drive::called("LEAVE001");
+    drive.refuses();
+    let leaving = Leaving::with(LocalMachine::connect(CLUSTER, NODE, drive.target()).unwrap(), &[]).await;
+
+    assert_eq!(leaving.to_rest().await, "ClosedWithExceptions");
+
+    assert!(!drive.words().is_empty(), "it was told");
+    assert_eq!(leaving.node().await, NodeState::Quarantined);
+    let (certificate, exceptions) = leaving.certificate().await;
+    assert!(exceptions > 0);
+    let record = self::drive(&certificate);
+    let Outcome::Failed { reason } = &record.result else { panic!("{record:?}") };
+    assert!(reason.contains("did not take the command") && record.passes().is_err(), "{reason}");
 }

@@ -1,10 +1,11 @@
 //! Drives that really forget: emulated NVMe drives of a machine in qemu, with the very nvme-cli, cryptsetup, lsblk and dd that
 //! stand on a node. qemu's drives format and do not sanitise; what sanitises is a stand-in of a program, which says so.
 
+mod conformance;
 mod leaving;
 mod media;
 mod stand_in;
-mod vm;
+pub mod vm;
 mod volumes;
 
 use std::time::Duration;

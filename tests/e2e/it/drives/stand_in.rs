@@ -36,21 +36,28 @@ sanitize)
 esac
 "#;
 const LSBLK: &str = r#"#!/bin/sh
-echo '{"blockdevices":[{"name":"nvme0n1","path":"/dev/nvme0n1","type":"disk","size":1048576,"serial":"SAN0001","mountpoints":[null]}]}'
+cd "$(dirname "$0")" || exit 1
+echo '{"blockdevices":[{"name":"nvme0n1","path":"/dev/nvme0n1","type":"disk","size":1048576,"serial":"'"$(cat serial)"'","mountpoints":[null]}]}'
 "#;
 
 /// A drive in a folder.
-struct Drive(TempDir);
+pub struct Drive(TempDir);
 
 impl Drive {
     fn new() -> Self {
+        Self::called("SAN0001")
+    }
+
+    /// With this serial number, of at most 20 characters.
+    pub fn called(serial: &str) -> Self {
         let drive = Self(tempfile::tempdir().unwrap());
         for (name, text) in [("nvme", NVME), ("lsblk", LSBLK)] {
             fs::write(drive.file(name), text).unwrap();
             fs::set_permissions(drive.file(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let mut identify = vec![0; 4_096];
-        identify[4..24].copy_from_slice(b"SAN0001             ");
+        identify[4..24].copy_from_slice(format!("{serial:20}").as_bytes());
+        fs::write(drive.file("serial"), serial).unwrap();
         // SANICAP: crypto and block erase.
         identify[328] = 0b011;
         fs::write(drive.file("identify"), identify).unwrap();
@@ -73,15 +80,30 @@ impl Drive {
         fs::write(self.file(name), page).unwrap();
     }
 
+    /// Has it answer a command to sanitise that it cannot.
+    pub fn refuses(&self) {
+        fs::write(self.file("refuses"), "").unwrap();
+    }
+
+    /// Each command to sanitise that it was told.
+    pub fn words(&self) -> Vec<String> {
+        let told = fs::read_to_string(self.file("told")).unwrap_or_default();
+        told.lines().map(str::to_owned).collect()
+    }
+
     /// How often it was told to sanitise.
     fn told(&self) -> usize {
-        fs::read_to_string(self.file("told")).unwrap_or_default().lines().count()
+        self.words().len()
     }
 
     fn machine(&self) -> LocalMachine {
+        LocalMachine::connect("eu-1", "gpu-7", self.target()).unwrap()
+    }
+
+    /// The settings of a machine that has it.
+    pub fn target(&self) -> DrivesTarget {
         let (nvme, lsblk) = (self.file("nvme"), self.file("lsblk"));
-        let target = DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) };
-        LocalMachine::connect("eu-1", "gpu-7", target).unwrap()
+        DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) }
     }
 
     async fn begin(&self, stamp: &Stamp) -> Result<(), engine::ActionError> {
@@ -132,7 +154,7 @@ async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_proce
 #[tokio::test]
 async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothing() {
     let drive = Drive::new();
-    fs::write(drive.file("refuses"), "").unwrap();
+    drive.refuses();
     let refused = drive.begin(&stamp("first")).await.unwrap_err();
     assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED));
     assert!(refused.message.contains("Invalid Field"), "{refused}");

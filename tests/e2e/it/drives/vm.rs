@@ -1,6 +1,6 @@
 //! A machine of the tests, emulated, with drives that forget nothing by themselves: their contents are files of this one.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -23,6 +23,7 @@ pub struct Vm {
 
 static FROM_DRIVE: Mutex<Weak<Vm>> = Mutex::new(Weak::new());
 static IN_MEMORY: Mutex<Weak<Vm>> = Mutex::new(Weak::new());
+static OF_A_TENANT: Mutex<Weak<Vm>> = Mutex::new(Weak::new());
 
 impl Vm {
     /// A machine that runs from a drive, `SYS0001`, with a drive for each test beside it.
@@ -33,6 +34,11 @@ impl Vm {
     /// A machine whose system is in memory, as when it is scrubbed, with one drive.
     pub fn in_memory() -> Option<Arc<Self>> {
         Self::shared(&IN_MEMORY, "memory", &["LEAVE001"])
+    }
+
+    /// The same with two drives, of one tenant: one for its files, and one for an encrypted volume.
+    pub fn of_a_tenant() -> Option<Arc<Self>> {
+        Self::shared(&OF_A_TENANT, "memory", &["FILES001=32", "VOLUME01=32"])
     }
 
     fn shared(running: &Mutex<Weak<Self>>, from: &str, drives: &[&str]) -> Option<Arc<Self>> {
@@ -118,6 +124,16 @@ impl Vm {
             },
             ..DrivesTarget::new(state)
         }
+    }
+
+    /// The same, as a file of targets has them.
+    pub fn settings(&self, state: &Path) -> Value {
+        let target = self.target(state);
+        json!({
+            "state": target.state, "through": target.through,
+            "nvme": target.nvme, "cryptsetup": target.cryptsetup, "lsblk": target.lsblk,
+            "verifier": { "dd": target.verifier.dd, "xargs": target.verifier.xargs, "sections": target.verifier.sections },
+        })
     }
 
     /// The backend, with what it keeps in a folder of its own.

@@ -102,10 +102,11 @@ impl Bench {
         let state = self.state();
         let gpus = state["gpus"].as_array().cloned().unwrap_or_default();
         let each = gpus.iter().map(|gpu| {
+            // What nobody has looked at yet is not written out in full.
             let mut instances: Vec<Value> = gpu["instances"]
                 .as_array()
-                .unwrap()
-                .iter()
+                .into_iter()
+                .flatten()
                 .map(|one| {
                     let inside: Vec<&Value> =
                         one["compute"].as_array().unwrap().iter().map(|ci| &ci["size"]).collect();

@@ -4,6 +4,7 @@
 
 mod abi;
 mod bench;
+mod conformance;
 mod free;
 mod health;
 mod interrupted;

@@ -7,6 +7,7 @@ use super::{
 use engine::Class;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tests::kit::proxy::by_method;
 use workflows::actuators::*;
 
 fn some(tenant: &str, steps: &[&str]) -> Vec<Pair> {
@@ -56,6 +57,35 @@ async fn another_field_manager_is_named_and_never_overruled() {
         Manifest { place, tenant: "foreign".into(), spec: json!({ "hard": super::steps::hard() }) };
     let error = stage.on.kubernetes.apply(&manifest, &again).await.unwrap_err();
     assert!(error.code == codes::OBJECT_FOREIGN && error.message.contains("argocd"), "{error}");
+    stage.roll_back(&pairs).await;
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
+}
+
+/// Another manager sets the field between our look and our write: the write is refused by the server (409), and what the other has set
+/// stands. Once it is looked at anew, the change is refused for what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwritten() {
+    let Some(world) = world().await else { return };
+    let before = world.snapshot().await;
+    let (proxy, target) = world.proxied(by_method).await;
+    let stage = Stage::with(&target).await;
+    let pairs = some("moment", &["namespace", "quota"]);
+    stage.onboard(&pairs).await;
+    let (place, path) = quota("moment");
+    let theirs = json!({ "spec": { "hard": { "requests.nvidia.com/gpu": "64" } } });
+    let stamp = stage.stamp("change", 100);
+    let found = stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap();
+
+    let held = proxy.hold(|asked| asked.method == "PATCH" && asked.target.contains("resourcequotas/tenure"));
+    let swap = gpus(&found, 8);
+    let meanwhile = held.after(world.merge(&path, theirs));
+    let (ours, meanwhile) =
+        tokio::join!(stage.on.kubernetes.swap(&place, "moment", &swap, &stamp), meanwhile);
+
+    meanwhile.unwrap();
+    let error = ours.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient), "{error}");
+    assert_eq!(world.get(&path).await.unwrap()["spec"]["hard"]["requests.nvidia.com/gpu"], "64");
     stage.roll_back(&pairs).await;
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }

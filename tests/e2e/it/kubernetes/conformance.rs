@@ -10,13 +10,10 @@ use engine::ActionError;
 use serde_json::json;
 use tests::kit::{
     Subject, Trouble,
-    proxy::{Asked, Fault, Proxy, by_method, trusting},
+    proxy::{Asked, Fault, Proxy, by_method},
     run, run_some,
 };
-use workflows::{
-    actuators::*,
-    backends::kubernetes::{KubernetesCluster, KubernetesTarget},
-};
+use workflows::{actuators::*, backends::kubernetes::KubernetesCluster};
 
 const NAMESPACE: &str = "kit";
 const TENANT: &str = "kit";
@@ -37,13 +34,7 @@ fn changes(asked: &Asked) -> bool {
 
 impl<'a> Quotas<'a> {
     async fn of(world: &'a World, left: bool) -> Self {
-        let (url, _) = world.access();
-        let client = trusting(&world.dir().join("ca.crt")).unwrap();
-        let proxy = Proxy::with(&url, client, changes).await.unwrap();
-        let plain = std::fs::read_to_string(world.kubeconfig("tenure")).unwrap();
-        let path = world.dir().join("proxied.kubeconfig");
-        std::fs::write(&path, plain.replace(&url, &proxy.url())).unwrap();
-        let target = KubernetesTarget { kubeconfig: Some(path), ..world.target() };
+        let (proxy, target) = world.proxied(changes).await;
         let cluster = KubernetesCluster::connect(&target).await.unwrap();
         Self { world, proxy, cluster, left }
     }
@@ -155,6 +146,7 @@ async fn the_backend_keeps_the_contract_of_actuators() {
     println!("{table}");
     assert_eq!(table.broken(), [""; 0]);
     assert_eq!(table.blank(), [""; 0]);
+    assert_eq!(table.on_record(), Ok(()));
     world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
 }
 

@@ -2,10 +2,12 @@
 //!
 //! There is no kubelet and no Kueue: nodes are records, and [`queues`] stands in for Kueue's controller.
 
+mod chart;
 mod conflicts;
 mod conformance;
 mod doors;
 mod leaving;
+mod lists;
 mod nodes;
 mod objects;
 mod outages;

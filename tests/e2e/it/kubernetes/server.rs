@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tests::kit::proxy::{Changes, Proxy, trusting};
+use tokio::{
+    sync::{MappedMutexGuard, Mutex, MutexGuard},
+    task::JoinSet,
+};
 use workflows::backends::kubernetes::KubernetesTarget;
 
 /// How long anything on its way is waited for.
@@ -104,6 +108,29 @@ impl World {
         self.dir().join(format!("{who}.kubeconfig"))
     }
 
+    /// The same by way of a proxy before the server.
+    pub async fn proxied(&self, changes: Changes) -> (Proxy, KubernetesTarget) {
+        let client = trusting(&self.dir().join("ca.crt")).unwrap();
+        let proxy = Proxy::with(&self.url, client, changes).await.unwrap();
+        let plain = std::fs::read_to_string(self.kubeconfig("tenure")).unwrap();
+        let path = self.dir().join("proxied.kubeconfig");
+        std::fs::write(&path, plain.replace(&self.url, &proxy.url())).unwrap();
+        (proxy, KubernetesTarget { kubeconfig: Some(path), ..self.target() })
+    }
+
+    /// Has etcd forget all that was before now, as it does by itself after some minutes.
+    pub async fn compact(&self) {
+        let etcd = std::fs::read_to_string(self.dir().join("etcd.url")).unwrap().trim().to_owned();
+        let ask = async |what: &str, body: Value| -> Value {
+            let answer = self.client.post(format!("{etcd}/v3/kv/{what}")).json(&body).send().await.unwrap();
+            assert!(answer.status().is_success(), "{what}: {}", answer.status());
+            answer.json().await.unwrap()
+        };
+        // Of one key that is not there: what is wanted is at which revision the answer was.
+        let seen = ask("range", json!({ "key": "AA==" })).await;
+        ask("compaction", json!({ "revision": seen["header"]["revision"], "physical": true })).await;
+    }
+
     /// Ends the API server at once.
     pub async fn kill(&self) {
         self.script("kubernetes-apiserver.sh", &["kill"], false).await;
@@ -147,6 +174,24 @@ impl World {
         let (status, body) = self.try_post(path, body).await;
         assert!(status < 300, "POST {path}: {status} {body}");
         body
+    }
+
+    /// Makes many objects, some at a time.
+    pub async fn post_all(&self, path: &str, objects: Vec<Value>) {
+        let mut making = JoinSet::new();
+        for object in objects {
+            if making.len() >= 16 {
+                making.join_next().await.unwrap().unwrap();
+            }
+            let request = self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token);
+            making.spawn(async move {
+                let answer = request.json(&object).send().await.unwrap();
+                assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+            });
+        }
+        while let Some(made) = making.join_next().await {
+            made.unwrap();
+        }
     }
 
     /// Merges into an object under another field manager.

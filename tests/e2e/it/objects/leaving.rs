@@ -9,18 +9,18 @@ use workflows::actuators::{Emptied, Estate, Eyes, Objects, Seen, Stamp, Thing, c
 const SECRET: &str = "the launch code is 0000, as planted by a test";
 
 /// Plants the secret: in old versions, under delete markers, under odd keys, and in a part of an upload that is left open.
-async fn plant(raw: &Raw, name: &str) {
+pub async fn plant(raw: &Raw, name: &str, secret: &str) {
     for n in 0..12 {
-        raw.ok(Method::PUT, &format!("/{name}/plan"), format!("{SECRET} {n}").as_bytes()).await;
+        raw.ok(Method::PUT, &format!("/{name}/plan"), format!("{secret} {n}").as_bytes()).await;
     }
     raw.ok(Method::DELETE, &format!("/{name}/plan"), b"").await;
     for odd in ["%20spaces%20", "lt%3C%26%3E", "ctl%01x", "deep/er/%C3%A9", "plus+%2B", "quote%22%27"] {
-        raw.ok(Method::PUT, &format!("/{name}/{odd}"), SECRET.as_bytes()).await;
+        raw.ok(Method::PUT, &format!("/{name}/{odd}"), secret.as_bytes()).await;
         raw.ok(Method::DELETE, &format!("/{name}/{odd}"), b"").await;
     }
     let begun = raw.ok(Method::POST, &format!("/{name}/open?uploads"), b"").await;
     let id = between(&begun, "<UploadId>", "</UploadId>").concat();
-    let part = SECRET.repeat(1 + 5 * (1 << 20) / SECRET.len());
+    let part = secret.repeat(1 + 5 * (1 << 20) / secret.len());
     raw.ok(Method::PUT, &format!("/{name}/open?partNumber=1&uploadId={id}"), part.as_bytes()).await;
 }
 
@@ -50,7 +50,7 @@ async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_remov
     let (platform, verifier) = (gateway.raw("PLATFORM"), gateway.raw("VERIFIER"));
     let bucket = bucket("leaver");
     Objects::create(&on.s3, &bucket, "leaver", &stamp("onboard", 1)).await.unwrap();
-    plant(&platform, &bucket.name).await;
+    plant(&platform, &bucket.name, SECRET).await;
     assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find what is there");
     let thing = Thing::new("objects", super::REGION, "Bucket", &bucket.name);
 

@@ -1,7 +1,7 @@
 //! Buckets in a real object store: Ceph's gateway.
 
 mod interrupted;
-mod leaving;
+pub mod leaving;
 mod locks;
 mod making;
 mod subject;

@@ -73,9 +73,10 @@ impl Cluster {
         }
     }
 
+    /// The settings of a backend that trusts the controller's answers: here it is killed only where a test says so.
     pub(crate) fn settings(&self) -> Value {
         let Started { url, cluster, user, token_file, conf, .. } = &self.started;
-        json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf })
+        json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s" })
     }
 
     /// The backend under test, with some settings changed.
@@ -101,6 +102,16 @@ impl Cluster {
 
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Where daemons note their process ids.
+    pub(crate) fn run(&self) -> &Path {
+        &self.started.run
+    }
+
+    /// Where the scripts are that start daemons.
+    pub(crate) fn bin(&self) -> &Path {
+        &self.started.bin
     }
 
     pub(crate) fn token(&self) -> String {

@@ -4,8 +4,8 @@ use super::cluster::{Cluster, GPU, gpus};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
-use tests::kit::{self, Subject, Trouble, proxy::Proxy};
+use std::{fs, path::PathBuf, sync::Arc, time::Instant};
+use tests::kit::{self, Subject, Table, Trouble, proxy::Proxy};
 use workflows::{
     actuators::{Found, Slurm, Stamp, Swap},
     backends::slurm::SlurmCluster,
@@ -22,7 +22,10 @@ mode=$(cat "MODE" 2>/dev/null)
 lost='sacctmgr: error: Socket timed out on send/recv operation'
 case $mode in
     lose_request) echo calm >"MODE"; echo "$lost" >&2; exit 1 ;;
-    lose_answer) echo calm >"MODE"; sacctmgr "$@"; echo "$lost" >&2; exit 1 ;;
+    lose_answer)
+        # A tenant's account has no amount: the answer that counts is the one about its workspace's.
+        case " $* " in *" parent=root "*) exec sacctmgr "$@" ;; esac
+        echo calm >"MODE"; sacctmgr "$@"; echo "$lost" >&2; exit 1 ;;
     half_done) echo gone >"MODE"; exec sacctmgr "$@" ;;
     gone) echo "$lost" >&2; exit 1 ;;
     down) echo 'sacctmgr: error: Sending PersistInit msg: Connection refused' >&2; exit 1 ;;
@@ -129,12 +132,28 @@ impl Subject for Limits {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes, and was not yet seen to its end on a real Slurm: run it by name with --ignored"]
+/// How many clusters share the cases. What is waited for is mostly the daemons' own pace: each message of theirs takes 40 ms.
+const LANES: usize = 3;
+
+/// Every `LANES`th case, on a cluster of its own: while others write to the accounting, what was just written may read back late.
+async fn lane(nth: usize) -> Option<Table> {
+    let subject = Limits::new(Arc::new(Cluster::start(1)?)).await;
+    let mut table = Table::default();
+    for case in kit::cases().iter().skip(nth).step_by(LANES) {
+        let began = Instant::now();
+        table = table.and(kit::run_some(&subject, |name| name == case.name).await);
+        println!("{} took {:.1?}", case.name, began.elapsed());
+    }
+    Some(table)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn limits_of_accounts_keep_every_promise_of_an_actuator() {
-    let Some(cluster) = Cluster::shared() else { return };
-    let subject = Limits::new(cluster).await;
-    let table = tokio::time::timeout(Duration::from_secs(600), kit::run(&subject)).await.unwrap();
-    println!("{table}");
-    assert_eq!(table.broken(), Vec::<String>::new());
+    let lanes: Vec<_> = (0..LANES).map(|nth| tokio::spawn(lane(nth))).collect();
+    let mut table = Table::default();
+    for lane in lanes {
+        let Some(cells) = lane.await.unwrap() else { return };
+        table = table.and(cells);
+    }
+    e2e::excuses::holds(&table);
 }

@@ -4,6 +4,7 @@ mod accounts;
 pub(crate) mod cluster;
 mod conformance;
 mod failures;
+mod kept;
 mod leaving;
 mod nodes;
 mod oddities;

@@ -2,46 +2,66 @@
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 use tests::processes::{Caller, Server};
-use tokio::task::JoinHandle;
+use tokio::{sync::Mutex, task::JoinHandle};
 
-const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
-/// How long one execution may take; real daemons are slow beside other tests.
-const PATIENCE: Duration = Duration::from_secs(150);
+pub const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
+/// How long one execution may take; real daemons and emulated machines are slow beside other tests.
+const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Waits that are an organisation's are short; every check that is made stays.
-fn policy() -> Value {
-    json!({
-        "policy": "platform", "version": 3,
+/// Waits that are an organisation's are short; every check that is made stays. `more` is put over it.
+fn policy(version: u64, more: &Value) -> Value {
+    let mut policy = json!({
+        "policy": "platform", "version": version,
         "lending": { "cool_down": "0s" },
         "quotas": { "borrowing_limit": 4, "lending_limit": 4 },
         "admission": { "max_staleness": "1d" },
         "reclaim": { "grace": "20s", "confirm": { "reads": 3, "apart": "1s" },
                      "scrub": { "same_workspace": "none", "cross_workspace": "none" } },
         "offboarding": { "drain": "2m" },
-    })
+    });
+    if let (Some(fields), Value::Object(more)) = (policy.as_object_mut(), more.clone()) {
+        fields.extend(more);
+    }
+    policy
 }
 
 /// A platform and its people.
 pub struct House {
     pub staff: Caller,
-    _server: Server,
-    _dir: TempDir,
+    server: Mutex<Server>,
+    asked: AtomicU32,
+    dir: TempDir,
     voting: JoinHandle<()>,
 }
 
 impl House {
     /// A server whose clusters are served by `targets`, with these sites and nodes.
     pub async fn open(targets: &Value, sites: &str, nodes: &[(&str, &str, &str)]) -> Self {
+        Self::open_in(&[], targets, sites, nodes).await
+    }
+
+    /// The same, with this in the environment of the server.
+    pub async fn open_in(
+        environment: &[(&str, &str)],
+        targets: &Value,
+        sites: &str,
+        nodes: &[(&str, &str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         // JSON is YAML.
         let file = dir.path().join("targets.yaml");
         std::fs::write(&file, targets.to_string()).unwrap();
-        let settings = [("TENURE_TARGETS", file.display().to_string())];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value));
-        let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, settings.into());
+        let named = file.display().to_string();
+        let settings = environment.iter().copied().chain([("TENURE_TARGETS", named.as_str())]);
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, settings);
         let admin = server.caller(&server.admin());
         import(&server, "/v1/fleet:import", "application/yaml", sites).await;
         for (cluster, region, rows) in nodes {
@@ -49,8 +69,6 @@ impl House {
             import(&server, &path, "text/csv", &format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}")).await;
         }
         let staff = admin.user("rita", "admin").await;
-        let (status, said) = staff.call(Method::POST, "/v1/policies", None, Some(policy())).await;
-        assert!(status.is_success(), "{said}");
         let mut voters = Vec::new();
         for role in
             ["platform_ops", "finance", "tenant_owner", "dpo", "compliance", "security", "capacity_manager"]
@@ -58,7 +76,45 @@ impl House {
             voters.push(admin.user(&format!("a-{role}"), role).await);
         }
         let voting = tokio::spawn(async move { vote(&voters).await });
-        Self { staff, _server: server, _dir: dir, voting }
+        let house = Self { staff, server: Mutex::new(server), asked: AtomicU32::new(0), dir, voting };
+        house.rule(3, &json!({})).await;
+        house
+    }
+
+    /// The server is killed, and started again on its store after so long.
+    pub async fn dies(&self, away: Duration) {
+        let mut server = self.server.lock().await;
+        server.kill();
+        tokio::time::sleep(away).await;
+        tokio::task::block_in_place(|| server.restart());
+    }
+
+    /// Puts a policy in force: the house's, with `more` over it.
+    pub async fn rule(&self, version: u64, more: &Value) {
+        let policy = policy(version, more);
+        let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy)).await;
+        assert!(status.is_success(), "{said}");
+    }
+
+    /// The certificate of a tenant, byte by byte as it was signed.
+    pub async fn certificate(&self, tenant: &str) -> Vec<u8> {
+        let all = self.staff.all("/v1/certificates").await;
+        let of = all.iter().find(|one| one["tenant"] == tenant).unwrap_or_else(|| panic!("{all:?}"));
+        let url =
+            format!("{}/v1/certificates/{}", self.server.lock().await.url(), of["id"].as_str().unwrap());
+        let answer = Client::new().get(url).bearer_auth(self.staff.token()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+        answer.bytes().await.unwrap().to_vec()
+    }
+
+    /// Ends the server; answers with the public key of what it signed.
+    pub fn close(mut self) -> String {
+        self.server.get_mut().kill();
+        let data = self.dir.path().join("data");
+        let mut tenure = Command::new(TENURE);
+        let said = tenure.arg("--data").arg(data).args(["certificate", "key"]).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
     }
 
     /// Asks for something that takes an execution, and waits until that has ended; answers with it.
@@ -69,9 +125,22 @@ impl House {
 
     /// Asks, and answers with the execution that does it.
     pub async fn asked(&self, path: &str, body: Value) -> String {
-        let (status, said) = self.staff.call(Method::POST, path, None, Some(body)).await;
+        let (status, said) = self.posted(path, body).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{said}");
         said["id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+    }
+
+    /// Posts once, however often the server dies over it.
+    async fn posted(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        let key = format!("asked-{}", self.asked.fetch_add(1, Ordering::Relaxed));
+        self.staff.call(Method::POST, path, Some(&key), Some(body)).await
+    }
+
+    /// Asks for an execution to be taken back.
+    pub async fn take_back(&self, id: &str) {
+        let why = json!({ "reason": "another plan" });
+        let (status, said) = self.posted(&format!("/v1/executions/{id}:cancel"), why).await;
+        assert!(status.is_success(), "{said}");
     }
 
     /// The execution once it has completed.
@@ -90,7 +159,7 @@ impl House {
                 return item;
             }
             let parked = item["phase"] == "parked";
-            assert!(!parked && Instant::now() < deadline, "{}", self.story().await);
+            assert!(!parked && Instant::now() < deadline, "{item:#}\n{}", self.story().await);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -114,7 +183,7 @@ impl House {
         self.until(&id, |item| item["state"] == "ExportWindow").await;
         let path = format!("/v1/executions/{id}:signal");
         let signal = json!({ "signal": "export.confirmed" });
-        let (status, said) = self.staff.call(Method::POST, &path, None, Some(signal)).await;
+        let (status, said) = self.posted(&path, signal).await;
         assert!(status.is_success(), "{said}");
         self.ended(&id).await;
     }

@@ -1,6 +1,7 @@
-//! Tenants' lives on a real API server: each isolation's objects are exactly the golden ones, and nothing of them is left at the end.
+//! Tenants' lives on a real API server: each isolation's objects are exactly the golden ones, and nothing of them is left at the end,
+//! whoever is killed meanwhile.
 
-use super::house::House;
+use super::{house::House, unrest::Unrest};
 use crate::kubernetes::{
     queues::Controller,
     server::{Snapshot, World, differences, world},
@@ -78,16 +79,78 @@ async fn life(isolation: &str, tenancy: &str) {
         json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
     house.leaves(leave).await;
 
-    // Of all that there was only the epoch stays, so that a late claim to the node is refused.
-    let mut left = differences(&before, &world.snapshot().await);
-    left.retain(|line| !line.contains("tenure.dev/spent-epoch"));
-    assert_eq!(left, [""; 0], "nothing is left");
+    nothing_is_left(&before, &world.snapshot().await);
     drop((kueue, kubelets));
     webhook.end().await;
 }
 
-/// What the cluster makes in every namespace by itself.
-const OWN: [&str; 3] = ["/api/v1/secrets ", "/api/v1/serviceaccounts ", "/api/v1/configmaps "];
+/// Tenure and the API server are killed again and again while a tenant comes, and while it leaves: the objects are those of the tenant
+/// who came in peace, and nothing is left of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_again_and_again() {
+    let Some(world) = world().await else { return };
+    let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
+    let (url, token) = world.access();
+    let kubelets = Kubelets::beside(url, token, Play::default());
+    let house = house(&world, "shared").await;
+    let before = world.snapshot().await;
+
+    let unrest = Unrest::new(&house, &world, 1);
+    unrest.about(house.done("/v1/tenants", wish("dedicated"))).await;
+    golden("dedicated.json", &before, &world.snapshot().await);
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    unrest.about(house.leaves(leave)).await;
+
+    nothing_is_left(&before, &world.snapshot().await);
+    drop((kueue, kubelets));
+    webhook.end().await;
+}
+
+/// The same of one who changes its mind when all but the probes is done: they do not end, since no kubelet is at work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_server_are_killed_again_and_again()
+ {
+    let Some(world) = world().await else { return };
+    let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
+    let (url, token) = world.access();
+    let kubelets = Kubelets::beside(url, token, Play { runs: false, ..Play::default() });
+    let house = house(&world, "shared").await;
+    let before = world.snapshot().await;
+
+    let unrest = Unrest::new(&house, &world, 2);
+    let id = house.asked("/v1/tenants", wish("dedicated")).await;
+    unrest.about(house.until(&id, |item| item["state"] == "Probing")).await;
+    let ended = unrest
+        .about(async {
+            house.take_back(&id).await;
+            // Pods of the probes go once a kubelet lets them.
+            kubelets.play(|play| play.runs = true);
+            house.until(&id, |item| item["open"] == false).await
+        })
+        .await;
+
+    assert_eq!(ended["reason"], "cancelled", "{ended}");
+    nothing_is_left(&before, &world.snapshot().await);
+    drop((kueue, kubelets));
+    webhook.end().await;
+}
+
+/// Of all that there was only the epoch stays, so that a late claim to the node is refused. An API server registers the groups that it
+/// serves anew as it starts.
+fn nothing_is_left(before: &Snapshot, after: &Snapshot) {
+    let mut left = differences(before, after);
+    left.retain(|line| !line.contains("tenure.dev/spent-epoch") && !line.contains("/apiservices "));
+    assert_eq!(left, [""; 0], "nothing is left");
+}
+
+/// What the cluster makes by itself, in every namespace or as the API server starts.
+const OWN: [&str; 4] = [
+    "/api/v1/secrets ",
+    "/api/v1/serviceaccounts ",
+    "/api/v1/configmaps ",
+    "/apis/apiregistration.k8s.io/v1/apiservices ",
+];
 
 /// That these objects were made and changed, and no others. Run with `BLESS=1` to write the file anew.
 fn golden(name: &str, before: &Snapshot, after: &Snapshot) {

@@ -2,6 +2,10 @@
 //!
 //! What the file of targets does not name is simulated, within the server.
 
+mod deaths;
+mod destroyed;
 mod house;
 mod kubernetes;
+mod planted;
 mod slurm;
+mod unrest;

@@ -1,9 +1,9 @@
 //! A tenant's life on a real Slurm: it comes, grows, lends, is called back, and leaves.
 
-use super::house::House;
+use super::{deaths::Deaths, house::House};
 use crate::slurm::cluster::{Cluster, GPU, sleeper, stamp, until};
-use serde_json::json;
-use std::time::Duration;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, time::Duration};
 use workflows::{actuators::WorkloadRef, backends::slurm::NewJob};
 
 const SITES: &str = "
@@ -21,25 +21,70 @@ fn job(workspace: &str, name: &str, gpus: u64) -> NewJob {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_grows_lends_and_leaves() {
     let Some(cluster) = Cluster::start(3) else { return };
-    let before = standing(&cluster);
-    let rows: String = (0..3).map(|n| format!("gpu{n},16000,64000,8,H200\n")).collect();
-    let targets = json!({ "clusters": { "gpu": { "slurm": cluster.settings() } } });
-    let house = House::open(&targets, SITES, &[("gpu", "eu", &rows)]).await;
-
-    comes(&house, &cluster).await;
-    grows(&house, &cluster).await;
-    lends_and_is_called_back(&house, &cluster).await;
-    let leave =
-        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
-    house.leaves(leave).await;
-
-    assert_eq!(standing(&cluster), before, "as if it had never been there");
-    let told = cluster.says(&["sacct", "-nPX", "--allusers", "--format=account,jobname"]);
-    assert!(told.contains("t-acme--serving|owner"), "what was run is on record: {told}");
+    let settings = cluster.settings();
+    life(&Scene { cluster, deaths: None }, &settings).await;
 }
 
-/// Accounts, reservations and what is said of nodes.
-fn standing(cluster: &Cluster) -> [String; 3] {
+/// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed in the middle of calls of each execution, and away for some seconds. What
+/// is there after each is what is there when nobody dies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    let deaths = Deaths::at(&cluster);
+    let settings = deaths.settings();
+    life(&Scene { cluster, deaths: Some(deaths) }, &settings).await;
+}
+
+/// Where it happens, and who dies over it.
+struct Scene {
+    cluster: Cluster,
+    deaths: Option<Deaths>,
+}
+
+impl Scene {
+    /// Does this, over which these die if anybody does.
+    async fn over<T>(&self, dying: &[&str], work: impl Future<Output = T>) -> T {
+        match &self.deaths {
+            Some(deaths) => deaths.over(dying, work).await,
+            None => work.await,
+        }
+    }
+
+    /// What users do themselves is kept: a controller that is killed forgets what it was told in the last seconds.
+    async fn kept(&self) {
+        if self.deaths.is_some() {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+    }
+}
+
+async fn life(scene: &Scene, settings: &Value) {
+    let cluster = &scene.cluster;
+    let before = standing(cluster);
+    let rows: String = (0..3).map(|n| format!("gpu{n},16000,64000,8,H200\n")).collect();
+    let targets = json!({ "clusters": { "gpu": { "slurm": settings } } });
+    let house = House::open(&targets, SITES, &[("gpu", "eu", &rows)]).await;
+
+    comes(&house, scene).await;
+    grows(&house, scene).await;
+    lends_and_is_called_back(&house, scene).await;
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    scene
+        .over(&["sacctmgr slurmrestd", "sacctmgr slurmdbd", "scontrol slurmctld"], house.leaves(leave))
+        .await;
+
+    assert_eq!(standing(cluster), before, "as if it had never been there");
+    let told = cluster.says(&["sacct", "-nPX", "--allusers", "--format=account,jobname"]);
+    let runs: BTreeSet<&str> = told.lines().collect();
+    assert_eq!(told.lines().count(), runs.len(), "each job was run once: {told}");
+    for run in ["t-acme--research|borrower", "t-acme--serving|owner"] {
+        assert!(runs.contains(run), "what was run is on record: {told}");
+    }
+}
+
+/// Accounts, users, QOS, reservations and what is said of nodes.
+fn standing(cluster: &Cluster) -> [String; 5] {
     let accounts = cluster.says(&[
         "sacctmgr",
         "-nP",
@@ -49,10 +94,13 @@ fn standing(cluster: &Cluster) -> [String; 3] {
     ]);
     let reservations = cluster.says(&["scontrol", "-o", "show", "reservations"]);
     let nodes = cluster.says(&["sinfo", "-hN", "-o", "%N %t %E"]);
-    [accounts, reservations, nodes]
+    let users = cluster.says(&["sacctmgr", "-nP", "show", "user", "format=user,adminlevel"]);
+    let qos = cluster.says(&["sacctmgr", "-nP", "show", "qos", "format=name"]);
+    [accounts, users, qos, reservations, nodes]
 }
 
-async fn comes(house: &House, cluster: &Cluster) {
+async fn comes(house: &House, scene: &Scene) {
+    let cluster = &scene.cluster;
     let wish = json!({
         "name": "acme",
         "tenant": { "tier": "research", "isolation": "dedicated", "data_residency": "eu-only",
@@ -61,7 +109,12 @@ async fn comes(house: &House, cluster: &Cluster) {
                        { "name": "research", "class": "research", "quotas": { "gpus": 2 } }],
         "entitlement": { "gpu_model": "H200", "gpus": 8, "region": "eu" },
     });
-    house.done("/v1/tenants", wish).await;
+    scene
+        .over(
+            &["sacctmgr slurmdbd", "sacctmgr slurmrestd", "scontrol slurmctld"],
+            house.done("/v1/tenants", wish),
+        )
+        .await;
 
     // What is its own, and what it may borrow.
     assert_eq!(cluster.limits("t-acme--serving"), format!("t-acme--serving|{GPU}=8"));
@@ -74,16 +127,17 @@ async fn comes(house: &House, cluster: &Cluster) {
     cluster.let_in("root", "t-acme--research");
 }
 
-async fn grows(house: &House, cluster: &Cluster) {
+async fn grows(house: &House, scene: &Scene) {
+    let cluster = &scene.cluster;
     assert_eq!(cluster.limits("t-acme--research"), format!("t-acme--research|{GPU}=6"));
     let more = json!({ "tenant": "acme", "workspace": "research", "resource": "gpu/H200", "by": 2, "reason": "grows" });
-    house.done("/v1/quota-requests", more).await;
+    scene.over(&["sacctmgr slurmdbd"], house.done("/v1/quota-requests", more)).await;
     assert_eq!(cluster.limits("t-acme--research"), format!("t-acme--research|{GPU}=8"));
 }
 
 /// One workspace runs on all GPUs; the other wants its own back, and its job starts.
-async fn lends_and_is_called_back(house: &House, cluster: &Cluster) {
-    let slurm = cluster.backend();
+async fn lends_and_is_called_back(house: &House, scene: &Scene) {
+    let (cluster, slurm) = (&scene.cluster, scene.cluster.backend());
     house.idle("gpu", "H200", "acme").await;
     let wants = |workspace: &str, name: &str, gpus: u64| json!({ "tenant": "acme", "workspace": workspace, "name": name, "requests": { "gpu/H200": gpus } });
     house.submit(wants("research", "borrower", 8)).await;
@@ -93,10 +147,15 @@ async fn lends_and_is_called_back(house: &House, cluster: &Cluster) {
 
     let own = slurm.submit(&job("serving", "owner", 4), &stamp("own")).await.unwrap();
     cluster.says(&["scontrol", "hold", &own.to_string()]);
-    house.submit(wants("serving", "owner", 4)).await;
-
-    house.ended(&house.begun("reclaim").await).await;
+    scene.kept().await;
+    let reclaim = async {
+        house.submit(wants("serving", "owner", 4)).await;
+        house.ended(&house.begun("reclaim").await).await
+    };
+    scene.over(&["scontrol slurmctld", "scontrol slurmrestd", "scontrol slurmdbd"], reclaim).await;
     // Released by the reclaim, once the GPUs were seen to be free.
     until("the owner runs", Duration::from_secs(60), || async { cluster.job_state(own) == "RUNNING" }).await;
     assert_eq!(cluster.job_state(lent), "PENDING");
+    let missed = house.staff.all("/v1/reclaims-missed").await;
+    assert!(missed.is_empty(), "the owner's deadline was missed: {missed:?}");
 }

@@ -19,6 +19,9 @@ use std::{io::ErrorKind, path::Path, time::Duration};
 const NOT_THERE: [i32; 2] = [126, 127];
 /// What `ssh` says when it did not get there.
 const NOT_REACHED: i32 = 255;
+/// What the C library, `ssh` and cryptsetup say to a user who may not. No exit code tells that from other failures, and these
+/// programs have no other word for it where nothing sets a language.
+const DENIED: [&str; 3] = ["Permission denied", "Operation not permitted", "access denied"];
 /// The most that a program may say, in bytes: samples of a drive, with room to spare.
 const OUTPUT_LIMIT: usize = 256 << 20;
 
@@ -43,6 +46,9 @@ impl Ran {
     /// That it failed, as a failure to look.
     pub(super) fn failed(&self) -> ActionError {
         let said = format!("{}: exit code {}{}", self.about, self.code, self.words);
+        if is_denied(&self.words) {
+            return ActionError::permanent(codes::DENIED, said);
+        }
         ActionError::transient(codes::UNAVAILABLE, said)
     }
 
@@ -107,6 +113,10 @@ impl<'a> Tools<'a> {
     }
 }
 
+fn is_denied(words: &str) -> bool {
+    DENIED.iter().any(|said| words.contains(said))
+}
+
 fn not_started(about: &str, error: &std::io::Error) -> ActionError {
     let why = format!("{about}: {error}; install it, or give its path in the settings of the machine");
     match error.kind() {
@@ -127,6 +137,11 @@ fn ended(about: String, output: Output, does: Does, afar: bool) -> Result<Ran, A
     };
     let code = match output.ended {
         Ended::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
+        // Whoever is not let in has told the machine nothing.
+        Ended::Exit(NOT_REACHED) if afar && is_denied(&words) => {
+            let why = format!("{about}: the machine does not let this user in{words}");
+            return Err(ActionError::permanent(codes::DENIED, why));
+        }
         Ended::Exit(NOT_REACHED) if afar => return Err(unsure("the machine was not reached")),
         Ended::Exit(code) if afar && NOT_THERE.contains(&code) => {
             let why = format!("{about}: exit code {code}{words}; install it on the machine");

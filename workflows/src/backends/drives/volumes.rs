@@ -1,7 +1,8 @@
 //! LUKS volumes on the drives: found by their headers, and made unreadable by destroying every key slot.
 //!
 //! A thing is the *key* of a volume: it is there while a slot holds it, and gone when none does. The ciphertext stays where it is. A
-//! volume is a tenant's if its header says so: subsystem `tenure/TENANT` (`cryptsetup config --subsystem`). Only LUKS2.
+//! volume is a tenant's if its header says so: subsystem `tenure/TENANT` (`cryptsetup config --subsystem`), or `tenure/TENANT/CLASS`,
+//! which declares the class of its data. Only LUKS2.
 
 use super::{
     book,
@@ -10,7 +11,7 @@ use super::{
     tools::{Does, Ran, Tools},
 };
 use crate::{
-    actuators::{Admits, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes},
+    actuators::{Admits, DriveTool, Emptied, Estate, Eyes, Finding, LUKS_KEY, Seen, Stamp, Thing, codes},
     backends::state_file::{self, Held, Steps},
 };
 use async_trait::async_trait;
@@ -20,7 +21,6 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const SYSTEM: &str = "storage";
-const KIND: &str = "LuksKey";
 /// What the subsystem of a volume's header begins with when it is a tenant's.
 const MARK: &str = "tenure/";
 /// What cryptsetup says when no slot takes the key: there is none, or it is not this one.
@@ -42,6 +42,8 @@ struct Book {
 struct Volume {
     uuid: String,
     tenant: String,
+    /// What its data is, where the header says so.
+    class: Option<String>,
     label: String,
     slots: usize,
     block: Block,
@@ -73,9 +75,13 @@ async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, Acti
     let said = ran.json()?;
     let slots = said.get("keyslots").and_then(Value::as_object);
     let slots = slots.ok_or_else(|| ran.unreadable("there are no keyslots"))?.len();
-    let tenant = mark.strip_prefix(MARK).unwrap_or_default().to_owned();
+    let marked = mark.strip_prefix(MARK).unwrap_or_default();
+    let (tenant, class) = match marked.split_once('/') {
+        Some((tenant, class)) => (tenant.to_owned(), Some(class.to_owned())),
+        None => (marked.to_owned(), None),
+    };
     let label = line(&dump, "Label:").to_owned();
-    Ok(Some(Volume { uuid, tenant, label, slots, block: block.clone() }))
+    Ok(Some(Volume { uuid, tenant, class, label, slots, block: block.clone() }))
 }
 
 /// All volumes of the machine.
@@ -104,7 +110,7 @@ impl LocalMachine {
     fn volume_of(&self, thing: &Thing) -> Result<String, ActionError> {
         let (node, uuid) = thing.name.split_once('/').unwrap_or_default();
         let ours = thing.system == SYSTEM && thing.place == self.cluster && node == self.node;
-        if ours && thing.kind == KIND && !uuid.is_empty() {
+        if ours && thing.kind == LUKS_KEY && !uuid.is_empty() {
             return Ok(uuid.to_owned());
         }
         let why = format!("{thing} is no LUKS key of {}", self.place());
@@ -112,14 +118,13 @@ impl LocalMachine {
     }
 
     fn seen(&self, volume: &Volume) -> Seen {
-        let Volume { uuid, tenant, label, slots, block } = volume;
-        Seen {
-            thing: Thing::new(SYSTEM, &self.cluster, KIND, &format!("{}/{uuid}", self.node)),
-            uid: uuid.clone(),
-            tenant: tenant.clone(),
-            spec: json!({ "device": block.path, "label": label, "slots": slots }),
-            terminating: false,
+        let Volume { uuid, tenant, class, label, slots, block } = volume;
+        let mut spec = json!({ "device": block.path, "label": label, "slots": slots });
+        if let (Some(fields), Some(class)) = (spec.as_object_mut(), class) {
+            fields.insert("class".into(), json!(class));
         }
+        let thing = Thing::new(SYSTEM, &self.cluster, LUKS_KEY, &format!("{}/{uuid}", self.node));
+        Seen { thing, uid: uuid.clone(), tenant: tenant.clone(), spec, terminating: false }
     }
 
     /// The key of a volume that is known here, if one is.
@@ -264,5 +269,15 @@ impl Estate for LocalMachine {
         let was = if before.opened { "opened it before" } else { "was not seen to open it before" };
         let transcript = format!("{slots}; the known key {was}, and {so} now");
         Ok(Finding { held: volume.slots == 0 && !opened, transcript })
+    }
+
+    /// cryptsetup, as it names itself: `cryptsetup 2.6.1 flags: UDEV BLKID`.
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        self.volume_of(thing)?;
+        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let ran = tools.good(&self.target.cryptsetup, &["--version"]).await?;
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let version = said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("it names no version"))?;
+        Ok(Some(DriveTool { name: "cryptsetup".into(), version: version.to_owned() }))
     }
 }

@@ -167,6 +167,11 @@ impl Refusal {
         }
     }
 
+    /// What a server says of everything for a moment after its start: that it may not be, or that there is no such kind.
+    pub(super) fn may_pass_with_the_start(&self) -> bool {
+        self.is_unserved() || (self.status == 403 && !self.by_admission())
+    }
+
     /// Admission refuses with 403 as authorisation does; only the message tells which.
     fn by_admission(&self) -> bool {
         let of_admission =

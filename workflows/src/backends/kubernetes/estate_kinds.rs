@@ -117,8 +117,13 @@ impl Reader {
         Ok(all)
     }
 
-    /// Every group with its versions, the preferred one first.
+    /// Every group with its versions, the preferred one first. A server that has just started leaves out what others have defined, and
+    /// nothing of that may pass for absent.
     async fn groups(&self) -> Result<Vec<(String, Vec<String>)>, ActionError> {
+        if self.is_ready().await == Some(false) {
+            let why = "GET /readyz: the server is not ready, and what it serves is not known yet";
+            return Err(ActionError::transient(codes::UNAVAILABLE, why));
+        }
         let listed = self.ask(&Ask::get("/apis")).await?;
         let Some(groups) = listed.get("groups").and_then(Value::as_array) else {
             return Err(ActionError::transient(codes::UNREADABLE, "GET /apis: the answer lists no groups"));

@@ -7,8 +7,8 @@ use super::{
     answers::Fault,
     cluster::KubernetesCluster,
     estate_kinds::{Listed, NAMESPACE},
+    lists,
     marks::{text, uid},
-    objects::TRIES,
     wire::{self, Ask, deadline},
 };
 use crate::actuators::{Eyes, Stamp, codes};
@@ -16,8 +16,6 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// How many objects are asked for at once.
-const PAGE: &str = "500";
 /// Its identity is that of the cluster, as long as the cluster lives.
 const OLDEST: &str = "kube-system";
 
@@ -87,6 +85,10 @@ impl Reader {
         wire::send(&self.client, ask, self.until).await
     }
 
+    pub(super) async fn is_ready(&self) -> Option<bool> {
+        wire::is_ready(&self.client, self.until).await
+    }
+
     pub(super) async fn ask(&self, ask: &Ask) -> Result<Value, ActionError> {
         Ok(self.send(ask).await?)
     }
@@ -101,54 +103,21 @@ impl Reader {
         namespace: Option<&str>,
         which: &Which,
     ) -> Result<Vec<Value>, ActionError> {
-        let ask = Ask::get(&of.collection(namespace)).with("limit", PAGE);
+        let ask = Ask::get(&of.collection(namespace));
         let ask = match which {
             Which::All => ask,
             Which::Marked(label) => ask.with("labelSelector", label).described(),
             Which::Whole(label) => ask.with("labelSelector", label),
             Which::Fields(fields) => ask.with("fieldSelector", fields),
         };
-        let unlisted = |error: ActionError| {
+        lists::whole(&self.client, ask, self.until).await.map_err(|error| {
             let why = format!(
                 "{} cannot be listed, and what a tenant has of them is not known: {}",
                 of.name(),
                 error.message
             );
             ActionError { message: why, ..error }
-        };
-        for _ in 0..TRIES {
-            if let Some(all) = self.pages(&ask).await.map_err(unlisted)? {
-                return Ok(all);
-            }
-        }
-        let why = format!("the list of {} ran out under each of {TRIES} attempts", of.name());
-        Err(ActionError::transient(codes::UNAVAILABLE, why))
-    }
-
-    /// Every page of a list; nothing where it ran out between two, so that it has to be begun again.
-    async fn pages(&self, ask: &Ask) -> Result<Option<Vec<Value>>, ActionError> {
-        let (mut all, mut next) = (Vec::new(), String::new());
-        loop {
-            let page = if next.is_empty() { ask.clone() } else { ask.clone().with("continue", &next) };
-            let page = match self.send(&page).await {
-                Ok(page) => page,
-                Err(Fault::Refused(refusal)) if refusal.is_run_out() => return Ok(None),
-                // It was served a moment ago: what is there is not known.
-                Err(Fault::Refused(refusal)) if refusal.status == 404 => {
-                    return Err(ActionError::transient(codes::UNAVAILABLE, refusal.error().message));
-                }
-                Err(fault) => return Err(fault.into()),
-            };
-            match page.get("items") {
-                Some(Value::Array(items)) => all.extend(items.iter().cloned()),
-                Some(Value::Null) => {}
-                _ => return Err(ActionError::transient(codes::UNREADABLE, "the answer is no list")),
-            }
-            next = text(&page, &["metadata", "continue"]).to_owned();
-            if next.is_empty() {
-                return Ok(Some(all));
-            }
-        }
+        })
     }
 
     /// The object of this name, if there is one.
@@ -266,15 +235,38 @@ mod tests {
         assert!(asked[4].contains("continue=new") && asked[4].contains("tenure.dev%2Ftenant%3Dacme"));
     }
 
+    /// Groups that others have defined are missing while a server starts: no kind of them is said to be none.
+    #[tokio::test]
+    async fn a_server_that_is_not_ready_serves_nobody_knows_what() {
+        let (reader, _) = serving(vec![(500, "[-]autoregister-completion failed")]).await;
+
+        let error = reader.kind("Widget.example.org").await.unwrap_err();
+
+        assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, engine::Class::Transient));
+    }
+
+    const DENIED: (u16, &str) = (403, r#"{"kind":"Status","code":403}"#);
+    const UNSERVED: (u16, &str) = (404, "404 page not found");
+
+    /// A server that was started a moment ago has not read its rules, and denies what it grants a moment later.
+    #[tokio::test]
+    async fn a_denial_of_a_server_that_is_not_ready_is_no_denial() {
+        let list = (200, r#"{"kind":"List","metadata":{},"items":[{"a":1}]}"#);
+        let (all, asked) = listed(&[DENIED, (500, "not ready"), DENIED, (200, "ok"), list]).await;
+
+        assert_eq!(all.unwrap(), [json!({ "a": 1 })]);
+        assert_eq!(asked.iter().filter(|line| line.contains("/readyz")).count(), 3, "{asked:#?}");
+    }
+
     #[tokio::test]
     async fn what_is_no_whole_list_is_an_error_with_the_kind_and_never_an_absence() {
         let half = (200, r#"{"kind":"List","metadata":{"continue":"c"},"items":[]}"#);
         for answers in [
-            &[(403, r#"{"kind":"Status","code":403}"#)][..],
-            &[(404, "404 page not found")],
+            &[DENIED, (200, "ok"), DENIED][..],
+            &[UNSERVED, (200, "ok"), UNSERVED],
             &[(503, "service unavailable")],
             &[(200, r#"{"kind":"Status","status":"Success"}"#)],
-            &[half, (404, "404 page not found")],
+            &[half, UNSERVED, (200, "ok"), UNSERVED],
             &[half, (500, "")],
         ] {
             let (all, _) = listed(answers).await;

@@ -18,6 +18,7 @@ mod estate_remove;
 mod estate_survey;
 mod estate_volumes;
 mod guards;
+mod lists;
 mod marks;
 mod nodes;
 mod objects;

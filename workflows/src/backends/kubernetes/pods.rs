@@ -14,17 +14,15 @@ mod tests;
 use super::{
     answers::Fault,
     cluster::KubernetesCluster,
+    lists,
     marks::{at, text, uid},
     parse::quantity,
     wire::{Ask, escaped},
 };
-use crate::actuators::{Stamp, codes};
+use crate::actuators::Stamp;
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-/// How many pods one answer of the server may hold.
-const PAGE: u32 = 500;
 
 impl KubernetesCluster {
     /// All pods of a namespace. A namespace that is not there has none.
@@ -33,37 +31,20 @@ impl KubernetesCluster {
         namespace: &str,
         until: Instant,
     ) -> Result<Vec<Value>, ActionError> {
-        self.pods(&collection(namespace), "", until).await
+        self.pods(Ask::get(&collection(namespace)), until).await
     }
 
     /// All pods that are bound to a node, of whatever namespace.
     pub(super) async fn pods_on(&self, node: &str, until: Instant) -> Result<Vec<Value>, ActionError> {
-        let bound = format!("&fieldSelector={}", escaped(&format!("spec.nodeName={node}")));
-        self.pods("/api/v1/pods", &bound, until).await
+        let bound = Ask::get("/api/v1/pods").with("fieldSelector", &format!("spec.nodeName={node}"));
+        self.pods(bound, until).await
     }
 
-    async fn pods(&self, path: &str, selected: &str, until: Instant) -> Result<Vec<Value>, ActionError> {
-        let (mut pods, mut after) = (Vec::new(), String::new());
-        loop {
-            let page = format!("{path}?limit={PAGE}{selected}&continue={}", escaped(&after));
-            let mut list = match self.send(&Ask::get(&page), until).await {
-                Ok(list) => list,
-                Err(Fault::Refused(refusal)) if refusal.status == 410 => {
-                    let why = format!("{path}: the list changed too much while it was read");
-                    return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
-                }
-                Err(fault) => return Err(fault.into()),
-            };
-            let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) else {
-                let why = format!("{path}: the answer is no list of pods");
-                return Err(ActionError::transient(codes::UNREADABLE, why));
-            };
-            pods.extend(items);
-            text(&list, &["metadata", "continue"]).clone_into(&mut after);
-            if after.is_empty() {
-                return Ok(pods);
-            }
-        }
+    async fn pods(&self, ask: Ask, until: Instant) -> Result<Vec<Value>, ActionError> {
+        lists::whole(&self.client, ask, until).await.map_err(|error| ActionError {
+            message: format!("pods cannot be listed: {}", error.message),
+            ..error
+        })
     }
 
     /// The object at a path, if it is there.

@@ -7,7 +7,8 @@ use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub(super) struct Ask {
 }
 
 const JSON: &str = "application/json";
+/// For how long such an answer is doubted where the server does not say that it is ready.
+const DOUBTED: Duration = Duration::from_secs(5);
+const BETWEEN: Duration = Duration::from_millis(250);
 /// Lists with nothing of their objects but the metadata; whole objects from servers that cannot leave anything out.
 const DESCRIBED: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
@@ -135,7 +139,41 @@ pub(super) fn deadline(stamp: &Stamp) -> Instant {
 }
 
 /// Sends one request and reads its answer whole. Dropping the future ends the request with its connection.
+///
+/// A server that was started a moment ago denies everything until it has read its rules, and does not serve the kinds that others have
+/// defined until it has read those: what it says of that is asked once more, as soon as it says that it is ready.
 pub(super) async fn send(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+    match once(client, ask, until).await {
+        Err(Fault::Refused(refusal)) if refusal.may_pass_with_the_start() => {
+            ready(client, until).await;
+            // Too late for another answer: this one stands.
+            if Instant::now() + BETWEEN >= until {
+                return Err(Fault::Refused(refusal));
+            }
+            once(client, ask, until).await
+        }
+        answer => answer,
+    }
+}
+
+/// Waits until the server is ready, as far as it lets us ask, and for so long as that may be hidden behind its missing rules.
+async fn ready(client: &kube::Client, until: Instant) {
+    let until = until.min(Instant::now() + DOUBTED);
+    // It may have come to be ready since it answered, and takes a moment longer for the kinds.
+    sleep(BETWEEN).await;
+    while is_ready(client, until).await != Some(true) && Instant::now() + BETWEEN < until {
+        sleep(BETWEEN).await;
+    }
+}
+
+/// Whether the server says that it is ready: it knows its rules and serves all its kinds. `None` where it does not let us ask.
+pub(super) async fn is_ready(client: &kube::Client, until: Instant) -> Option<bool> {
+    let asked = Request::get("/readyz").body(Body::empty()).ok()?;
+    let status = timeout_at(until, client.send(asked)).await.ok()?.ok()?.status();
+    (status.is_success() || status.is_server_error()).then(|| status.is_success())
+}
+
+async fn once(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value, Fault> {
     let (about, changing) = (ask.about(), ask.changing());
     let request = ask.request()?;
     let exchange = async {

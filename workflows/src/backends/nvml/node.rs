@@ -203,6 +203,11 @@ impl LocalNode {
         if stamp.dry_run {
             return Ok(());
         }
+        if stop.load(Ordering::SeqCst) {
+            let why =
+                format!("{place}, profile {profile}: nobody waits for it any more, and nothing was begun");
+            return Err(ActionError::transient(codes::UNAVAILABLE, why));
+        }
         // A change that was broken off is finished or undone to where it began, not to where it was left.
         let before = held.left_underway().map_or(now, |underway| underway.before);
         held.begin(Underway { profile: profile.to_owned(), before: before.clone() }, stamp)?;

@@ -2,7 +2,7 @@
 
 use super::{Pkcs11, keys::remove, marks::Key, token::Work};
 use crate::actuators::{
-    Admits, Emptied, Estate, Eyes, Finding, Found, Seen, Stamp, Thing, codes, tenant_name,
+    Admits, DriveTool, Emptied, Estate, Eyes, Finding, Found, Seen, Stamp, Thing, codes, tenant_name,
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -109,5 +109,10 @@ impl Estate for Pkcs11 {
     async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
         let name = named(key)?;
         self.token.work(stamp, move |on| tried(on, &name)).await
+    }
+
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        named(thing)?;
+        self.token.maker(stamp).await.map(Some)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Pkcs11Target;
 use crate::{
-    actuators::{Stamp, codes},
+    actuators::{DriveTool, Stamp, codes},
     backends::{SettingError, setting},
 };
 use cryptoki::{
@@ -108,6 +108,17 @@ impl Token {
             // No change is begun from here on. One that was may be under way still.
             Err(_) => Err(late(stamp.deadline, begun.load(Ordering::Acquire))),
         }
+    }
+
+    /// The library, as it names itself: its maker, and its version.
+    pub(super) async fn maker(self: &Arc<Self>, stamp: &Stamp) -> Result<DriveTool, ActionError> {
+        let token = self.clone();
+        let asked = move |on: &Work| on.ask("read the library", token.shared.library.get_library_info());
+        let said = self.work(stamp, asked).await?;
+        Ok(DriveTool {
+            name: said.manufacturer_id().trim_end().to_owned(),
+            version: said.library_version().to_string(),
+        })
     }
 
     /// A session for one piece of work. Logged in is the process, not the session, as long as any of it is open.

@@ -3,7 +3,7 @@
 //! Invariant: a system of which a part is real and cannot be surveyed is not surveyed at all. What was not looked for must never pass
 //! for absent: a certificate of destruction rests on it.
 
-use crate::actuators::{Admits, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
+use crate::actuators::{Admits, DriveTool, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::{
@@ -132,6 +132,10 @@ impl Estate for Estates {
 
     async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
         self.of(key)?.undecryptable(key, stamp).await
+    }
+
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        self.of(thing)?.tool(thing, stamp).await
     }
 }
 

@@ -6,9 +6,11 @@ mod kubernetes;
 mod machines;
 mod objects;
 mod slurm;
+mod volumes;
 mod workloads;
 
 pub use estate::Estates;
+pub use volumes::OnMachines;
 pub use workloads::OutOfReach;
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};

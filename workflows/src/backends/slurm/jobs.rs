@@ -4,9 +4,10 @@
 //! the queue by its priority; a requeued job waits for two minutes unless it is told to start now, which a release does.
 
 use super::{
-    BACKEND, SlurmCluster,
+    BACKEND, SlurmCluster, Told,
     mark::{escaped, word_of},
     shapes::Job,
+    told,
     tools::Ran,
     tree::account_of,
     unsupported, within,
@@ -42,7 +43,7 @@ impl Workloads for SlurmCluster {
         if service {
             return Err(unsupported("slurm sends no requests to a service: let it run elsewhere"));
         }
-        within(stamp, true, self.started(of, gpus, stamp)).await
+        within(stamp, true, self.kept(|| self.started(of, gpus, stamp))).await
     }
 
     async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
@@ -54,7 +55,7 @@ impl Workloads for SlurmCluster {
     }
 
     async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
-        within(stamp, true, self.evicted(of, uid, stamp)).await
+        within(stamp, true, self.kept(|| self.evicted(of, uid, stamp))).await
     }
 
     async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
@@ -62,7 +63,7 @@ impl Workloads for SlurmCluster {
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
-        within(stamp, true, self.released(of, None, stamp)).await
+        within(stamp, true, self.kept(|| self.released(of, None, stamp))).await
     }
 
     async fn clients(
@@ -115,7 +116,7 @@ impl SlurmCluster {
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
-    async fn started(&self, of: &WorkloadRef, gpus: &GpuSet, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn started(&self, of: &WorkloadRef, gpus: &GpuSet, stamp: &Stamp) -> Result<Told<()>, ActionError> {
         if self.jobs_of(of).await?.is_empty() {
             let why = format!("there is no job {} in the account of its workspace", of.full_name());
             return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
@@ -130,8 +131,9 @@ impl SlurmCluster {
         of: &WorkloadRef,
         nodes: Option<String>,
         stamp: &Stamp,
-    ) -> Result<(), ActionError> {
+    ) -> Result<Told<()>, ActionError> {
         let jobs = self.jobs_of(of).await?;
+        let were_held = jobs.iter().any(Job::is_held) && !stamp.dry_run;
         for job in jobs.iter().filter(|job| job.is_pending() && !stamp.dry_run) {
             let id = format!("JobId={}", job.id);
             let mut all = vec!["update", id.as_str(), "StartTime=now"];
@@ -146,7 +148,7 @@ impl SlurmCluster {
         }
         match self.jobs_of(of).await?.iter().find(|job| job.is_held() && !stamp.dry_run) {
             Some(held) => Err(super::not_kept(&format!("the release of job {}", held.id))),
-            None => Ok(()),
+            None => Ok(told(were_held, ())),
         }
     }
 
@@ -198,10 +200,13 @@ impl SlurmCluster {
         Ok(all_saved)
     }
 
-    async fn evicted(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evicted(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<Told<()>, ActionError> {
         let jobs = self.jobs_if(of, uid).await?;
+        let mut wrote = false;
         for job in jobs.iter().filter(|job| !job.is_held() && !stamp.dry_run) {
             let id = job.id.to_string();
+            // What is on its way out was told before, or goes by itself.
+            wrote |= job.states.iter().all(|state| state != "COMPLETING");
             if job.is_pending() {
                 absent_is_fine(self.tools.scontrol(&["hold", &id]).await)?;
                 continue;
@@ -218,7 +223,7 @@ impl SlurmCluster {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(told(wrote, ()))
     }
 
     /// Declares the nodes down on which a job hangs, which takes it off them. Only nodes that the controller has lost.

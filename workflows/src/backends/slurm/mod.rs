@@ -26,7 +26,7 @@ use crate::actuators::{Stamp, codes};
 use engine::ActionError;
 use rest::Rest;
 use shapes::Job;
-use std::future::Future;
+use std::{future::Future, time::Duration};
 use tools::Tools;
 use turns::Turns;
 
@@ -43,6 +43,7 @@ pub struct SlurmCluster {
     /// What Slurm's accounting calls the cluster.
     cluster: String,
     checkpoint_signal: String,
+    saves_within: Duration,
     turns: Turns,
 }
 
@@ -64,6 +65,7 @@ impl SlurmCluster {
             tools: Tools::new(target),
             cluster: target.cluster.clone(),
             checkpoint_signal: target.checkpoint_signal.clone(),
+            saves_within: target.saves_within,
             turns: Turns::default(),
         })
     }
@@ -76,11 +78,38 @@ impl SlurmCluster {
         self.rest.parser().await.map(|parser| parser.to_string())
     }
 
+    /// Makes a call that may be made twice, again and again until it finds that there is nothing to tell the controller any more: one that
+    /// is killed forgets what it was told in the last seconds, although it has answered.
+    async fn kept<T, F>(&self, call: impl Fn() -> F + Send + Sync) -> Result<T, ActionError>
+    where
+        T: Send,
+        F: Future<Output = Result<Told<T>, ActionError>> + Send,
+    {
+        loop {
+            let done = call().await?;
+            if !done.told || self.saves_within.is_zero() {
+                return Ok(done.answer);
+            }
+            tokio::time::sleep(self.saves_within).await;
+        }
+    }
+
     /// Every job that has not ended, of these accounts.
     async fn live_jobs(&self, of: impl Fn(&str) -> bool + Send) -> Result<Vec<Job>, ActionError> {
         let jobs = self.rest.jobs().await?;
         Ok(jobs.into_iter().filter(|job| job.is_live() && of(&job.account)).collect())
     }
+}
+
+/// What a call came to, and whether the controller was told anything for it.
+struct Told<T> {
+    answer: T,
+    told: bool,
+}
+
+/// The answer of a call for which this was told, or was not.
+fn told<T>(told: bool, answer: T) -> Told<T> {
+    Told { answer, told }
 }
 
 /// Bounds a call by its deadline. What could have changed something has an unknown outcome then.

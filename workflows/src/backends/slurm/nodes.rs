@@ -5,11 +5,11 @@
 //! changed, is left as it is.
 
 use super::{
-    BACKEND, SlurmCluster,
+    BACKEND, SlurmCluster, Told,
     mark::{escaped, plain, word_of},
     not_kept,
     shapes::Node,
-    unsupported, within,
+    told, unsupported, within,
 };
 use crate::actuators::{
     Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, codes, tenant_name,
@@ -111,7 +111,7 @@ impl Kubernetes for SlurmCluster {
         to: &Ownership,
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError> {
-        within(stamp, true, self.taken(node, to, stamp)).await
+        within(stamp, true, self.kept(|| self.taken(node, to, stamp))).await
     }
 
     async fn cordon_node(
@@ -121,7 +121,7 @@ impl Kubernetes for SlurmCluster {
         of: &Ownership,
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError> {
-        within(stamp, true, self.cordoned(node, of, stamp)).await
+        within(stamp, true, self.kept(|| self.cordoned(node, of, stamp))).await
     }
 
     async fn uncordon_node(
@@ -132,7 +132,7 @@ impl Kubernetes for SlurmCluster {
         by: &str,
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError> {
-        within(stamp, true, self.uncordoned(node, of, by, stamp)).await
+        within(stamp, true, self.kept(|| self.uncordoned(node, of, by, stamp))).await
     }
 
     async fn return_node(
@@ -142,7 +142,7 @@ impl Kubernetes for SlurmCluster {
         of: &Ownership,
         stamp: &Stamp,
     ) -> Result<Ownership, ActionError> {
-        within(stamp, true, self.given_back(node, of, stamp)).await
+        within(stamp, true, self.kept(|| self.given_back(node, of, stamp))).await
     }
 
     async fn probe_isolation(
@@ -177,7 +177,7 @@ impl SlurmCluster {
         }
     }
 
-    async fn taken(&self, name: &str, to: &Ownership, stamp: &Stamp) -> Result<Ownership, ActionError> {
+    async fn taken(&self, name: &str, to: &Ownership, stamp: &Stamp) -> Result<Told<Ownership>, ActionError> {
         let Some(tenant) = &to.tenant else {
             return Err(ActionError::permanent(
                 codes::REFUSED,
@@ -186,6 +186,7 @@ impl SlurmCluster {
         };
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (_, mut line) = self.node(name).await?;
+        let mut wrote = false;
         if !line.is_of(to) {
             let seen = line.spent.max(line.epoch);
             if to.owner_epoch <= seen {
@@ -200,29 +201,36 @@ impl SlurmCluster {
             line.epoch = to.owner_epoch;
             if !stamp.dry_run {
                 self.write(name, &line).await?;
+                wrote = true;
             }
         }
         if !stamp.dry_run {
-            self.reserve(&tenant_name(tenant)?, name).await?;
+            wrote |= self.reserve(&tenant_name(tenant)?, name).await?;
         }
-        Ok(line.ownership())
+        Ok(told(wrote, line.ownership()))
     }
 
-    async fn cordoned(&self, name: &str, of: &Ownership, stamp: &Stamp) -> Result<Ownership, ActionError> {
+    async fn cordoned(
+        &self,
+        name: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Told<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         if !line.is_of(of) {
-            return Ok(line.ownership());
+            return Ok(told(false, line.ownership()));
         }
         let new = line.held_by.insert(stamp.step.clone());
         if stamp.dry_run {
-            return Ok(line.ownership());
+            return Ok(told(false, line.ownership()));
         }
         if new {
             self.write(name, &line).await?;
         }
         // What is drained already stays so, for the reason that it has.
-        if !node.is_drained() {
+        let drains = !node.is_drained();
+        if drains {
             let (at, reason) =
                 (format!("NodeName={name}"), format!("Reason={OUR_DRAIN}{}", escaped(&stamp.step)));
             self.tools.scontrol(&["update", &at, "State=DRAIN", &reason]).await?;
@@ -230,7 +238,7 @@ impl SlurmCluster {
                 return Err(not_kept(&format!("the drain of node {name}")));
             }
         }
-        Ok(line.ownership())
+        Ok(told(new || drains, line.ownership()))
     }
 
     async fn uncordoned(
@@ -239,41 +247,44 @@ impl SlurmCluster {
         of: &Ownership,
         by: &str,
         stamp: &Stamp,
-    ) -> Result<Ownership, ActionError> {
+    ) -> Result<Told<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         if !line.is_of(of) {
-            return Ok(line.ownership());
+            return Ok(told(false, line.ownership()));
         }
         let held = line.held_by.remove(by);
         if stamp.dry_run {
-            return Ok(line.ownership());
+            return Ok(told(false, line.ownership()));
         }
         // The drain is lifted before the line says so: a repeat after a half finds what is left to do.
-        if line.held_by.is_empty() {
-            self.resume(&node).await?;
-        }
+        let lifted = line.held_by.is_empty() && self.resume(&node).await?;
         if held {
             self.write(name, &line).await?;
         }
-        Ok(line.ownership())
+        Ok(told(held || lifted, line.ownership()))
     }
 
-    /// Lifts a drain whose reason is ours.
-    async fn resume(&self, node: &Node) -> Result<(), ActionError> {
+    /// Lifts a drain whose reason is ours; says whether there was one.
+    async fn resume(&self, node: &Node) -> Result<bool, ActionError> {
         if !node.is_drained() || !node.reason.starts_with(OUR_DRAIN) {
-            return Ok(());
+            return Ok(false);
         }
         self.tools.scontrol(&["update", &format!("NodeName={}", node.name), "State=RESUME"]).await?;
         let (now, _) = self.node(&node.name).await?;
         if now.is_drained() {
             Err(not_kept(&format!("the end of the drain of node {}", node.name)))
         } else {
-            Ok(())
+            Ok(true)
         }
     }
 
-    async fn given_back(&self, name: &str, of: &Ownership, stamp: &Stamp) -> Result<Ownership, ActionError> {
+    async fn given_back(
+        &self,
+        name: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Told<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         let before = line.clone();
@@ -284,17 +295,19 @@ impl SlurmCluster {
             line.held_by.clear();
         }
         if stamp.dry_run {
-            return Ok(line.ownership());
+            return Ok(told(false, line.ownership()));
         }
         // The reservation is what keeps others away: it goes before the line, which says whether there is still something to do.
+        let mut wrote = false;
         if let (true, Some(tenant)) = (ours, &of.tenant) {
-            self.unreserve(&tenant_name(tenant)?, name).await?;
-            self.resume(&node).await?;
+            wrote |= self.unreserve(&tenant_name(tenant)?, name).await?;
+            wrote |= self.resume(&node).await?;
         }
         if line != before {
             self.write(name, &line).await?;
+            wrote = true;
         }
-        Ok(line.ownership())
+        Ok(told(wrote, line.ownership()))
     }
 }
 

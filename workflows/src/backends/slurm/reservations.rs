@@ -3,7 +3,7 @@
 //! Slurm 22.05 takes no `nodes+=` for a reservation: the whole list is written, and read back. `Duration=UNLIMITED` means a
 //! year, so an end far away is written instead.
 
-use super::{SlurmCluster, not_kept};
+use super::{SlurmCluster, Told, not_kept, told};
 use crate::actuators::codes;
 use engine::ActionError;
 use std::collections::BTreeSet;
@@ -28,13 +28,13 @@ impl SlurmCluster {
         Ok(Some(found.nodes.into_iter().collect()))
     }
 
-    /// Adds a node to the reservation of an account, which is made with its first node.
-    pub(super) async fn reserve(&self, account: &str, node: &str) -> Result<(), ActionError> {
+    /// Adds a node to the reservation of an account, which is made with its first node; says whether it was not there.
+    pub(super) async fn reserve(&self, account: &str, node: &str) -> Result<bool, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let there = self.reserved(account).await?;
         let name = format!("ReservationName={account}");
         match there {
-            Some(nodes) if nodes.contains(node) => return Ok(()),
+            Some(nodes) if nodes.contains(node) => return Ok(false),
             Some(mut nodes) => {
                 nodes.insert(node.to_owned());
                 self.tools.scontrol(&["update", &name, &listed(&nodes)]).await?;
@@ -45,16 +45,16 @@ impl SlurmCluster {
             }
         }
         match self.reserved(account).await? {
-            Some(nodes) if nodes.contains(node) => Ok(()),
+            Some(nodes) if nodes.contains(node) => Ok(true),
             Some(_) | None => Err(not_kept(&format!("reservation {account}"))),
         }
     }
 
-    /// Takes a node out of the reservation of an account, which goes with its last node.
-    pub(super) async fn unreserve(&self, account: &str, node: &str) -> Result<(), ActionError> {
+    /// Takes a node out of the reservation of an account, which goes with its last node; says whether it was there.
+    pub(super) async fn unreserve(&self, account: &str, node: &str) -> Result<bool, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let Some(mut nodes) = self.reserved(account).await?.filter(|nodes| nodes.contains(node)) else {
-            return Ok(());
+            return Ok(false);
         };
         nodes.remove(node);
         let name = format!("ReservationName={account}");
@@ -65,19 +65,24 @@ impl SlurmCluster {
         }
         match self.reserved(account).await? {
             Some(nodes) if nodes.contains(node) => Err(not_kept(&format!("reservation {account}"))),
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(true),
         }
     }
 
     /// Keeps the nodes of an account that goes from everybody: they are cleaned before another has them.
     pub(super) async fn keep_reserved(&self, account: &str) -> Result<(), ActionError> {
+        self.kept(|| self.kept_back(account)).await
+    }
+
+    async fn kept_back(&self, account: &str) -> Result<Told<()>, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let all = self.rest.reservations().await?;
         if !all.iter().any(|one| one.name == account && one.accounts == account) {
-            return Ok(());
+            return Ok(told(false, ()));
         }
         let (name, users) = (format!("ReservationName={account}"), format!("Users={KEEPER}"));
-        self.tools.scontrol(&["update", &name, &users, "Accounts="]).await.map(drop)
+        self.tools.scontrol(&["update", &name, &users, "Accounts="]).await?;
+        Ok(told(true, ()))
     }
 
     /// Deletes a reservation; one that is gone is gone, one that jobs use is `node.busy`.

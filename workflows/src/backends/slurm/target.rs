@@ -1,7 +1,11 @@
 //! The settings of a Slurm cluster.
 
+use crate::duration;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Where a Slurm cluster is, and as whom it is spoken to.
 #[derive(Clone, Debug, Deserialize)]
@@ -36,6 +40,10 @@ pub struct SlurmTarget {
     /// The signal that asks a job to save its work. Default `USR1`.
     #[serde(default = "usr1")]
     pub checkpoint_signal: String,
+    /// How long `slurmctld` may take to write down what it has answered, such as `10s`: what it is told of nodes, reservations and jobs is
+    /// looked at again after that. `0s` trusts its answers. Default `7s`: it writes every 5 s (`SAVE_MAX_WAIT` of its sources).
+    #[serde(default = "saves_within", with = "duration::text")]
+    pub saves_within: Duration,
 }
 
 /// Credentials that read.
@@ -121,6 +129,10 @@ fn scancel() -> PathBuf {
 
 fn usr1() -> String {
     "USR1".into()
+}
+
+fn saves_within() -> Duration {
+    Duration::from_secs(7)
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ const DENIED: [&str; 7] = [
     "appropriate privileges",
 ];
 /// Nothing was sent.
-const NOT_REACHED: [&str; 5] = [
+const NOT_REACHED: [&str; 6] = [
+    "failed to send persistent connection init message",
     "connection refused",
     "unable to contact slurm controller",
     "no route to host",
@@ -206,6 +207,7 @@ mod tests {
     #[test]
     fn what_a_tool_says_is_classed() {
         let refused = "slurm_persist_conn_open_without_init: failed to open persistent connection to host:127.0.0.1:6819: Connection refused";
+        let missing = "slurm_msg_sendto: address:port=127.0.0.1:27590 msg_type=6500: Unexpected missing socket error sacctmgr: error: slurm_persist_conn_open: failed to send persistent connection init message to 127.0.0.1:27590";
         let token = "slurm_persist_conn_open: Something happened with the receiving/processing of the persistent connection init message to 127.0.0.1:6819: Failed to unpack SLURM_PERSIST_INIT message";
         for (said, class, code) in [
             (
@@ -219,6 +221,7 @@ mod tests {
                 codes::REFUSED,
             ),
             (refused, Class::Transient, codes::UNAVAILABLE),
+            (missing, Class::Transient, codes::UNAVAILABLE),
             (token, Class::Permanent, codes::DENIED),
             (" Problem adding accounts: Access/permission denied", Class::Permanent, codes::DENIED),
             ("Unexpected message received for job 1", Class::Permanent, codes::DENIED),

@@ -42,6 +42,9 @@ pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn Estate>);
 /// An object store, and what finds its buckets again.
 pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn Estate>);
 
+/// A machine, and what finds the volumes on its drives.
+pub(super) type Machine = (Arc<dyn Machines>, Arc<dyn Estate>);
+
 /// What a backend of a cluster serves there.
 #[derive(Default)]
 pub(super) struct Served {
@@ -178,7 +181,7 @@ pub(super) fn machine(
     node: &str,
     kind: &str,
     settings: Value,
-) -> Result<Arc<dyn Machines>, TargetError> {
+) -> Result<Machine, TargetError> {
     match kind {
         "drives" => drives(cluster, node, settings),
         _ => Err(unknown("", MACHINES)),
@@ -186,12 +189,14 @@ pub(super) fn machine(
 }
 
 #[cfg(feature = "drives")]
-fn drives(cluster: &str, node: &str, settings: Value) -> Result<Arc<dyn Machines>, TargetError> {
-    Ok(Arc::new(crate::backends::drives::LocalMachine::connect(cluster, node, read(settings)?)?))
+fn drives(cluster: &str, node: &str, settings: Value) -> Result<Machine, TargetError> {
+    let machine = crate::backends::drives::LocalMachine::connect(cluster, node, read(settings)?)?;
+    let machine = Arc::new(machine);
+    Ok((machine.clone(), machine))
 }
 
 #[cfg(not(feature = "drives"))]
-fn drives(_: &str, _: &str, _: Value) -> Result<Arc<dyn Machines>, TargetError> {
+fn drives(_: &str, _: &str, _: Value) -> Result<Machine, TargetError> {
     Err(off("drives"))
 }
 

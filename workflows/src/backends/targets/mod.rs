@@ -8,7 +8,7 @@ mod kinds;
 use super::{
     agents::{Agents, AgentsTarget, GpusByAgents},
     hooks,
-    routed::{ByPlace, Estates, OutOfReach},
+    routed::{ByPlace, Estates, OnMachines, OutOfReach},
 };
 use crate::{
     actuators::{Estate, Gpus, Kubernetes, Machines, Objects, Slurm, Workloads},
@@ -115,7 +115,9 @@ impl Targets {
         }
         platform.estate = Estates::over(left.served, left.blind, platform.estate);
         platform.objects = ByPlace::<dyn Objects>::over(objects, platform.objects);
-        platform.machines = machines(self.machines, platform.machines)?;
+        let (machines, volumes) = machines(self.machines)?;
+        platform.machines = ByPlace::<dyn Machines>::over(machines, platform.machines);
+        platform.estate = OnMachines::over(volumes, platform.estate);
         let mut named = BTreeMap::new();
         for (name, chosen) in self.hooks {
             let at = format!("hooks.{name}");
@@ -129,22 +131,25 @@ impl Targets {
     }
 }
 
-/// `rest`, but these machines by their own backends.
-fn machines(
-    all: BTreeMap<String, BTreeMap<String, Chosen>>,
-    rest: Arc<dyn Machines>,
-) -> Result<Arc<dyn Machines>, TargetError> {
-    let mut served = BTreeMap::new();
+/// By cluster and node.
+type ByNode<T> = BTreeMap<(String, String), Arc<T>>;
+/// What serves machines, and what looks for volumes on them.
+type OfMachines = (ByNode<dyn Machines>, ByNode<dyn Estate>);
+
+/// The backends of these machines, and what looks for volumes on them.
+fn machines(all: BTreeMap<String, BTreeMap<String, Chosen>>) -> Result<OfMachines, TargetError> {
+    let (mut served, mut volumes) = (BTreeMap::new(), BTreeMap::new());
     for (cluster, nodes) in all {
         for (node, chosen) in nodes {
             let at = format!("machines.{cluster}.{node}");
             let (kind, settings) = exactly_one(&at, chosen, kinds::MACHINES)?;
             let one = kinds::machine(&cluster, &node, &kind, settings);
-            let one = one.map_err(|error| error.within(&format!("{at}.{kind}")))?;
-            served.insert((cluster.clone(), node), one);
+            let (one, estate) = one.map_err(|error| error.within(&format!("{at}.{kind}")))?;
+            served.insert((cluster.clone(), node.clone()), one);
+            volumes.insert((cluster.clone(), node), estate);
         }
     }
-    Ok(ByPlace::<dyn Machines>::over(served, rest))
+    Ok((served, volumes))
 }
 
 /// What looks for what tenants leave behind.

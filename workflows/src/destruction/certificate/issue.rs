@@ -12,6 +12,7 @@ use crate::{
         inventory::{Inventory, paged},
         moment::Moment,
         sanitisation::{Outcome, SanitisationRecord, Why, check},
+        work::Technique,
     },
     policy::PolicyRef,
 };
@@ -277,6 +278,11 @@ pub(crate) fn caveats(entries: &[Entry]) -> Vec<String> {
     if records().any(|record| record.kind == AssetType::Gpu) {
         said.push(
             "GPU memory: what was observed is said per GPU (driver setting, bytes filled and read back). No maker gives a receipt that memory was cleared, and none is claimed.".into(),
+        );
+    }
+    if records().any(|record| record.technique == Technique::LuksErase) {
+        said.push(
+            "LUKS volumes: the key slots in the volume's own header were erased. A copy of the header that was made before opens it as long as the medium keeps the ciphertext; none was looked for.".into(),
         );
     }
     let until = |record: &SanitisationRecord| record.key.as_ref().and_then(|key| key.snapshots_until);

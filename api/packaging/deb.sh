@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Builds a Debian package of a program that is built already.
+#
+#   deb.sh [PROGRAM] [FOLDER]       by default target/release/tenure, into the folder target/packages; prints the package's path
+#
+# The same program, sources and SOURCE_DATE_EPOCH (by default the last commit's time) give the same bytes. TENURE_MAINTAINER names who
+# stands for it; DEB_COMPRESSION is dpkg-deb's (xz). It needs dpkg-deb, and strip and objdump of binutils.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+program=${1:-$root/target/release/tenure}
+folder=${2:-$root/target/packages}
+[ -x "$program" ] || { echo "deb: $program is not there: cargo build --release" >&2; exit 2; }
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
+arch=$(dpkg --print-architecture)
+maintainer=${TENURE_MAINTAINER:-Tenure maintainers <tenure@$(hostname -f 2>/dev/null || hostname)>}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+chmod 0755 "$tree"
+doc=$tree/usr/share/doc/tenure
+put() { install -D -m "$1" "$2" "$tree/$3"; }
+
+put 0755 "$program" usr/bin/tenure
+strip --strip-unneeded --remove-section=.comment --remove-section=.note "$tree/usr/bin/tenure"
+put 0644 "$here/systemd/tenure.service" lib/systemd/system/tenure.service
+put 0644 "$here/systemd/tenure-agent.service" lib/systemd/system/tenure-agent.service
+put 0644 "$here/deb/tenure.toml" etc/tenure/tenure.toml
+put 0644 "$here/deb/tenure.default" etc/default/tenure
+put 0644 "$here/deb/tenure-agent.default" etc/default/tenure-agent
+put 0644 "$here/kubernetes/rbac.yaml" usr/share/tenure/kubernetes/rbac.yaml
+for file in "$here"/observability/*.yaml; do put 0644 "$file" "usr/share/tenure/observability/${file##*/}"; done
+for file in "$here"/observability/dashboards/*.json; do put 0644 "$file" "usr/share/tenure/observability/dashboards/${file##*/}"; done
+put 0644 "$here/deb/tenure.1" usr/share/man/man1/tenure.1
+(cd "$root/docs" && find . -name '*.md' -not -path './examples/*') | while read -r page; do
+    put 0644 "$root/docs/$page" "usr/share/doc/tenure/${page#./}"
+done
+for file in acme.yaml nodes.csv morning-peak.yaml; do put 0644 "$root/docs/examples/$file" "usr/share/doc/tenure/examples/$file"; done
+# The pages' own changelog is for people; Debian's is for its tools.
+mv "$doc/changelog.md" "$doc/NEWS.md"
+cat >"$doc/changelog" <<TEXT
+tenure ($version) unstable; urgency=medium
+
+  * What changed is in NEWS.md.gz.
+
+ -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+TEXT
+cat >"$doc/copyright" <<TEXT
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: tenure
+
+Files: *
+Copyright: 2026 the authors of Tenure
+License: Apache-2.0
+ On Debian systems the text of this licence is in /usr/share/common-licenses/Apache-2.0.
+ .
+ The program is linked with libraries under licences of their own; its bill of materials (api/packaging/sbom.sh) names each.
+TEXT
+find "$doc" "$tree/usr/share/man" -type f \( -name '*.md' -o -name changelog -o -name '*.1' \) -exec gzip -9n {} +
+find "$tree" -type d -exec chmod 0755 {} +
+
+glibc=$(objdump -T "$tree/usr/bin/tenure" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+needs="libc6 (>= ${glibc#GLIBC_}), adduser"
+if objdump -p "$tree/usr/bin/tenure" | grep -q 'NEEDED *libgcc_s'; then needs="$needs, libgcc-s1 (>= 4.2)"; fi
+size=$(du -k -s "$tree" | cut -f 1)
+mkdir "$tree/DEBIAN"
+cat >"$tree/DEBIAN/control" <<TEXT
+Package: tenure
+Version: $version
+Architecture: $arch
+Maintainer: $maintainer
+Installed-Size: $size
+Depends: $needs
+Recommends: ca-certificates
+Section: admin
+Priority: optional
+Description: control plane's engine for GPU platforms
+ Tenure runs the lifecycle of GPU tenants as explicit state machines:
+ durable, approvable, compensable. It decides and remembers; Kubernetes,
+ Slurm, Kueue, NVML, object and key stores do the work.
+ .
+ The package has the server, the command line, the agent for nodes with
+ GPUs, and alerts and dashboards for Prometheus and Grafana.
+TEXT
+(cd "$tree" && find etc -type f | sort | sed 's,^,/,') >"$tree/DEBIAN/conffiles"
+for script in postinst prerm postrm; do put 0755 "$here/deb/$script" "DEBIAN/$script"; done
+(cd "$tree" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
+find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+
+mkdir -p "$folder"
+package=$folder/tenure_${version}_$arch.deb
+dpkg-deb --root-owner-group -Z"${DEB_COMPRESSION:-xz}" --build "$tree" "$package" >/dev/null
+echo "$package"

@@ -1,0 +1,196 @@
+//! `tenure get` and `tenure describe`: every kind of thing by one pair of verbs.
+
+use super::{
+    approvals::{self, Approvals, Case},
+    args::{Common, Format},
+    batch::BATCHES,
+    client::Client,
+    executions, output, policy,
+    schedules::{self, Schedules},
+    things::{self, Kind},
+    watch_list::{self, Watching},
+};
+use crate::exit::{Exit, Failure};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
+};
+use serde_json::Value;
+
+/// What `get` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The kind.
+    #[arg(value_parser = kinds())]
+    kind: &'static Known,
+    /// The id of one, as the list shows it.
+    #[arg(conflicts_with_all = ["filter", "filters"])]
+    id: Option<String>,
+    /// Of executions and what is stuck: only those that match; docs/search.md has the words.
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// Only those whose field is as said, like `state=active`; may be repeated.
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    filters: Vec<String>,
+    #[command(flatten)]
+    watching: Watching,
+}
+
+/// What `describe` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Describe {
+    /// The kind.
+    #[arg(value_parser = kinds())]
+    kind: &'static Known,
+    /// Its id, as the list shows it.
+    id: String,
+}
+
+/// A kind by its names.
+#[derive(Clone, Copy)]
+struct Known {
+    plural: &'static str,
+    singular: &'static str,
+    kind: &'static Kind,
+    /// One is served under its id; of others the list tells all that there is.
+    shown: bool,
+    /// The list comes in pages, and takes filters.
+    paged: bool,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.plural)
+    }
+}
+
+const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
+    Known { plural, singular, kind, shown: true, paged: true }
+}
+
+const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
+    Known { shown: false, ..known(plural, singular, kind) }
+}
+
+const POLICIES: Kind = Kind { path: "/v1/policies", columns: &policy::HISTORY };
+const WORKFLOWS: Kind = Kind {
+    path: "/v1/workflows",
+    columns: &[("name", "/name"), ("schema", "/schema"), ("initial", "/initial"), ("states", "/states")],
+};
+
+/// Every kind that there is.
+static ALL: [Known; 28] = [
+    listed("agents", "agent", &things::AGENTS),
+    known("approvals", "approval", &things::APPROVALS),
+    known("batches", "batch", &BATCHES),
+    known("certificates", "certificate", &things::CERTIFICATES),
+    known("clusters", "cluster", &things::CLUSTERS),
+    known("decisions", "decision", &things::DECISIONS),
+    known("delegations", "delegation", &things::DELEGATIONS),
+    listed("engines", "engine", &things::ENGINES),
+    known("executions", "execution", &things::EXECUTIONS),
+    known("groups", "group", &things::GROUPS),
+    known("holds", "hold", &things::HOLDS),
+    Known { paged: false, ..known("limits", "limit", &things::LIMITS) },
+    known("loans", "loan", &things::LOANS),
+    known("nodes", "node", &things::NODES),
+    known("policies", "policy", &POLICIES),
+    known("proposals", "proposal", &things::PROPOSALS),
+    known("quotas", "quota", &things::QUOTAS),
+    known("regions", "region", &things::REGIONS),
+    known("reservations", "reservation", &things::RESERVATIONS),
+    listed("reviews", "review", &things::REVIEWS),
+    Known { paged: false, ..known("schedules", "schedule", &things::SCHEDULES) },
+    listed("stuck", "stuck", &things::STUCK),
+    listed("sweeps", "sweep", &things::SWEEPS),
+    known("tenants", "tenant", &things::TENANTS),
+    known("users", "user", &things::USERS),
+    Known { paged: false, ..listed("workflows", "workflow", &WORKFLOWS) },
+    known("workloads", "workload", &things::WORKLOADS),
+    known("workspaces", "workspace", &things::WORKSPACES),
+];
+
+/// The kinds as clap knows them: so a word that is none is answered with the nearest, and shells complete them.
+fn kinds() -> impl clap::builder::TypedValueParser<Value = &'static Known> {
+    let values = ALL.iter().map(|known| PossibleValue::new(known.plural).alias(known.singular));
+    let named = |word: String| {
+        let found = ALL.iter().find(|known| known.plural == word || known.singular == word);
+        found.ok_or_else(|| format!("there is no kind {word}"))
+    };
+    PossibleValuesParser::new(values).try_map(named)
+}
+
+/// Lists all of a kind, or shows the row of one.
+pub(super) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
+    let known = get.kind;
+    if get.filter.is_some() && !["/v1/executions", "/v1/stuck"].contains(&known.kind.path) {
+        let why = format!("--filter: {} are not searched; use --where FIELD=VALUE", known.plural);
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    let Some(id) = get.id else {
+        if known.paged {
+            let filter = get.filter.as_deref();
+            return things::search(common, known.kind, filter, &get.filters, &get.watching).await;
+        }
+        return things::all(common, known.kind, &get.watching).await;
+    };
+    let client = Client::of(common)?;
+    if common.output != Format::Table {
+        output::one(common.output, &one(&client, known, &id).await?)?;
+        return Ok(Exit::Done);
+    }
+    let columns = things::columns(known.kind);
+    watch_list::show(common, &get.watching, &columns, async || Ok(vec![one(&client, known, &id).await?]))
+        .await
+}
+
+/// Shows one in full, with what belongs to it.
+pub(super) async fn describe(common: &Common, describe: Describe) -> Result<Exit, Failure> {
+    let (known, id) = (describe.kind, describe.id);
+    match known.plural {
+        "executions" => {
+            let exit = executions::show(common, &id).await?;
+            if common.output == Format::Table {
+                output::say("\n")?;
+                executions::journal(common, &id).await?;
+            }
+            Ok(exit)
+        }
+        "approvals" => approvals::run(common, Approvals::Show(Case { id })).await,
+        "schedules" => schedules::run(common, Schedules::Show { name: id }).await,
+        _ => {
+            let item = one(&Client::of(common)?, known, &id).await?;
+            output::one(common.output, &item)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// One of a kind, by its id.
+async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure> {
+    if known.shown {
+        return things::read(client, known.kind, id).await;
+    }
+    let place = known.kind.columns.first().map_or("/id", |(_, place)| *place);
+    let items = things::everything(client, known.kind, known.paged).await?;
+    let is_meant = |item: &&Value| item.pointer(place).and_then(Value::as_str) == Some(id);
+    if let Some(item) = items.iter().find(is_meant) {
+        return Ok(item.clone());
+    }
+    let missing = Failure::new(Exit::NotFound, format!("there is no {} {id}", known.singular));
+    Err(things::meant(client, known.kind, id, missing).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn no_two_kinds_have_one_name() {
+        let mut names: Vec<&str> = ALL.iter().flat_map(|known| [known.plural, known.singular]).collect();
+        names.sort_unstable();
+        names.dedup();
+        // What is stuck has one name alone.
+        assert_eq!(names.len(), ALL.len() * 2 - 1);
+    }
+}

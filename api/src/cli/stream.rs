@@ -1,0 +1,105 @@
+//! A stream of server-sent events, read as it comes.
+
+use std::{collections::VecDeque, time::Duration};
+
+/// A server says at least every 15 s that it is there; one that does not is given up.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// What it is called.
+    pub(crate) name: String,
+    /// What it says.
+    pub(crate) data: String,
+}
+
+/// A stream that is open.
+pub(crate) struct Stream {
+    answer: reqwest::Response,
+    read: Read,
+}
+
+impl Stream {
+    pub(crate) fn of(answer: reqwest::Response) -> Self {
+        Self { answer, read: Read::default() }
+    }
+
+    /// The id of the last event: with it, another stream goes on where this one ended.
+    pub(crate) fn last(&self) -> Option<&str> {
+        self.read.id.as_deref()
+    }
+
+    /// The next event; `None` once the stream has ended or broken off.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some(told) = self.read.told.pop_front() {
+                return Some(told);
+            }
+            let chunk = tokio::time::timeout(SILENCE, self.answer.chunk()).await;
+            self.read.take(&chunk.ok()?.ok()??);
+        }
+    }
+}
+
+/// What was read of a stream.
+#[derive(Debug, Default)]
+struct Read {
+    rest: Vec<u8>,
+    told: VecDeque<Told>,
+    next: Told,
+    id: Option<String>,
+}
+
+impl Read {
+    fn take(&mut self, chunk: &[u8]) {
+        self.rest.extend_from_slice(chunk);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            self.line(line.trim_end_matches(['\n', '\r']));
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if line.is_empty() {
+            let told = std::mem::take(&mut self.next);
+            if !told.data.is_empty() {
+                self.told.push_back(told);
+            }
+            return;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.next.name),
+            "id" => self.id = Some(value.to_owned()),
+            "data" => {
+                if !self.next.data.is_empty() {
+                    self.next.data.push('\n');
+                }
+                self.next.data.push_str(value);
+            }
+            // Comments, and what is for browsers.
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever the network cuts it.
+    #[test]
+    fn events_are_read_whatever_pieces_they_come_in() {
+        let text = "retry: 2000\n\n: there\nid: 7.1\n\nevent: changed\ndata: {\"a\":\ndata: 1}\nid: 8.2\r\n\r\nevent: end\ndata: {}\n\n";
+        for size in 1..text.len() {
+            let mut read = Read::default();
+            text.as_bytes().chunks(size).for_each(|chunk| read.take(chunk));
+            let told = |name: &str, data: &str| Told { name: name.into(), data: data.into() };
+            assert_eq!(read.told, [told("changed", "{\"a\":\n1}"), told("end", "{}")], "{size}");
+            assert_eq!(read.id.as_deref(), Some("8.2"));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Words that are none of those expected, with the one that was probably meant.
+
+/// What the parser says of a mistake; of an unknown word also which of those expected is nearest.
+pub(crate) fn meant(why: &str) -> String {
+    let unknown = why.split_once("unknown field `").or_else(|| why.split_once("unknown variant `"));
+    let Some((word, rest)) = unknown.and_then(|(_, rest)| rest.split_once('`')) else {
+        return why.to_owned();
+    };
+    let expected = rest.split('`').skip(1).step_by(2);
+    match engine::nearest(word, expected) {
+        Some(near) => format!("{}\ndid you mean `{near}`?", why.trim_end()),
+        None => why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn the_word_that_was_probably_meant_is_named() {
+        let why = "unknown field `leese`, expected one of `concurrency`, `lease`, `drain`\n";
+        assert_eq!(meant(why), format!("{}\ndid you mean `lease`?", why.trim_end()));
+        let strange = "unknown field `colour`, expected `lease` or `drain`";
+        assert_eq!(meant(strange), strange);
+        assert_eq!(meant("invalid type"), "invalid type");
+    }
+}

@@ -1,0 +1,194 @@
+//! Whom an ID token names, and what the settings let them do.
+
+use super::Unopened;
+use crate::{auth::Role, config::Oidc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// The longest name that a provider may give, in characters.
+const LONGEST: usize = 128;
+
+/// What an ID token says. Issuer, time and signature are checked where it is read.
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    /// Which attempt to sign in it answers.
+    pub(super) nonce: Option<String>,
+    /// For whom it was made, where that is not its only audience.
+    pub(super) azp: Option<String>,
+    pub(super) aud: Value,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// Someone whom the provider has named, and what they may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Person {
+    /// `oidc:` and the claim that names them.
+    pub(crate) name: String,
+    /// What they may do; at least one.
+    pub(crate) roles: Vec<Role>,
+    /// The only tenant whose things they see.
+    pub(crate) tenant: Option<String>,
+    /// Their groups, as the provider said.
+    pub(crate) groups: Vec<String>,
+}
+
+impl Person {
+    /// # Errors
+    /// [`Unopened::Refused`] for a name that cannot be one, [`Unopened::NoRole`] for somebody whom no group lets in.
+    pub(super) fn of(claims: &Claims, settings: &Oidc) -> Result<Self, Unopened> {
+        let name = named(&claims.rest, &settings.name_claim)?;
+        let groups = groups(&claims.rest, &settings.groups_claim);
+        let mut grants: Vec<(&[Role], Option<String>)> = Vec::new();
+        for granted in &settings.groups {
+            for star in groups.iter().filter_map(|group| fits(&granted.group, group)) {
+                let tenant =
+                    granted.tenant.as_deref().map(|tenant| if tenant == "*" { star } else { tenant });
+                grants.push((&granted.roles, tenant.map(ToOwned::to_owned)));
+            }
+        }
+        if grants.iter().any(|(_, tenant)| tenant.is_none()) {
+            grants.retain(|(_, tenant)| tenant.is_none());
+        }
+        let tenants: BTreeSet<&String> = grants.iter().filter_map(|(_, tenant)| tenant.as_ref()).collect();
+        if tenants.len() > 1 {
+            let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
+            let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
+            return Err(Unopened::NoRole(why));
+        }
+        let tenant = tenants.into_iter().next().cloned();
+        if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
+            return Err(Unopened::NoRole(format!("{name} has a group that names no tenant: {error}")));
+        }
+        let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
+        if roles.is_empty() {
+            let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
+            let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
+            return Err(Unopened::NoRole(why));
+        }
+        Ok(Self { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
+    }
+}
+
+/// The name, which must be one that can stand in lists and addresses.
+fn named<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, Unopened> {
+    let refused = |why: String| Err(Unopened::Refused(why));
+    let Some(name) = claims.get(claim).and_then(Value::as_str) else {
+        return refused(format!("the ID token has no claim {claim}, by which people are named here"));
+    };
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#');
+    if name.is_empty() || name.chars().count() > LONGEST || name.chars().any(is_odd) {
+        return refused(format!(
+            "{claim} names nobody: 1 to {LONGEST} characters without spaces, '/', '?' and '#' are taken"
+        ));
+    }
+    // Anybody may write somebody else's address into an account, until the provider has sent a letter there.
+    if claim == "email" && claims.get("email_verified").is_none_or(|verified| !is_true(verified)) {
+        return refused(format!("the provider has not verified that {name} is theirs"));
+    }
+    Ok(name)
+}
+
+fn is_true(value: &Value) -> bool {
+    value == true || value == "true"
+}
+
+fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
+    let found = match claim.strip_prefix('/') {
+        Some(rest) => {
+            let (first, inner) =
+                rest.split_once('/').map_or((rest, String::new()), |(a, b)| (a, format!("/{b}")));
+            claims.get(first).and_then(|value| value.pointer(&inner))
+        }
+        None => claims.get(claim),
+    };
+    match found {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the `*` of `pattern` stands for in `group`, if it fits; nothing for a pattern without one.
+fn fits<'a>(pattern: &str, group: &'a str) -> Option<&'a str> {
+    match pattern.split_once('*') {
+        None => (pattern == group).then_some(""),
+        Some((before, after)) => {
+            group.strip_prefix(before)?.strip_suffix(after).filter(|star| !star.is_empty())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Granted;
+    use serde_json::json;
+
+    fn granted(group: &str, role: Role, tenant: Option<&str>) -> Granted {
+        Granted { group: group.into(), roles: vec![role], tenant: tenant.map(Into::into) }
+    }
+
+    fn of(more: Value, claim: &str) -> Result<Person, Unopened> {
+        let mut all = json!({ "aud": "tenure", "sub": "alice" });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let settings = Oidc {
+            name_claim: claim.into(),
+            groups: vec![
+                granted("ops", Role::PlatformOps, None),
+                granted("money", Role::Finance, None),
+                granted("acme", Role::TenantOwner, Some("acme")),
+                granted("t-*-own", Role::TenantOwner, Some("*")),
+            ],
+            ..Oidc::default()
+        };
+        Person::of(&serde_json::from_value(all).unwrap(), &settings)
+    }
+
+    #[test]
+    fn groups_give_roles_together_and_the_platform_before_a_tenant() {
+        let person = of(json!({ "groups": ["ops", "acme", "money", "other"] }), "sub").unwrap();
+        assert_eq!(person.name, "oidc:alice");
+        assert_eq!((person.roles, person.tenant), (vec![Role::PlatformOps, Role::Finance], None));
+        let person = of(json!({ "groups": "t-globex-own" }), "sub").unwrap();
+        assert_eq!((person.roles, person.tenant.as_deref()), (vec![Role::TenantOwner], Some("globex")));
+    }
+
+    #[test]
+    fn who_has_no_group_that_is_named_may_do_nothing() {
+        for groups in [json!([]), json!(["other"]), json!(["t--own"]), json!(["xops"]), json!(7), Value::Null]
+        {
+            let refused = of(json!({ "groups": groups }), "sub");
+            assert!(matches!(refused, Err(Unopened::NoRole(_))), "{groups}: {refused:?}");
+        }
+        let two = of(json!({ "groups": ["acme", "t-globex-own"] }), "sub").unwrap_err();
+        assert!(two.to_string().contains("acme, globex"), "{two}");
+        let none = of(json!({ "groups": ["t-Not A Tenant-own"] }), "sub").unwrap_err();
+        assert!(matches!(none, Unopened::NoRole(_)), "{none:?}");
+    }
+
+    #[test]
+    fn an_address_that_nobody_has_verified_names_nobody() {
+        let mail = |verified: Value| json!({ "email": "a@x.example", "email_verified": verified, "groups": ["ops"] });
+        assert_eq!(of(mail(json!(true)), "email").unwrap().name, "oidc:a@x.example");
+        for verified in [json!(false), json!("false"), Value::Null] {
+            assert!(matches!(of(mail(verified), "email"), Err(Unopened::Refused(_))));
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_stand_in_an_address_is_refused() {
+        for name in ["", "a b", "a/b", "a\nb", "a?b", "a#b"] {
+            let refused = of(json!({ "nick": name, "groups": ["ops"] }), "nick");
+            assert!(matches!(refused, Err(Unopened::Refused(_))), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn groups_are_found_inside_other_claims() {
+        let claims = json!({ "realm_access": { "roles": ["ops"] } });
+        assert_eq!(groups(claims.as_object().unwrap(), "/realm_access/roles"), ["ops"]);
+        assert_eq!(groups(claims.as_object().unwrap(), "realm_access"), [""; 0]);
+    }
+}

@@ -1,0 +1,371 @@
+//! The identity provider: where it is, its keys, and the exchange of a code for an ID token.
+
+use super::{Attempt, Person, Unopened, keys::TAKEN, person::Claims};
+use crate::config::Oidc;
+use jsonwebtoken::{
+    DecodingKey, Validation, decode, decode_header,
+    errors::ErrorKind,
+    jwk::{Jwk, PublicKeyUse},
+};
+use reqwest::{Certificate, Client, RequestBuilder, Url, redirect::Policy};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{path::Path, time::Duration};
+use store::Timestamp;
+use tokio::sync::Mutex;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest answer that is read, in bytes.
+const LARGEST: usize = 1 << 20;
+/// The longest ID token that is read, in bytes.
+const LONGEST_TOKEN: usize = 32 << 10;
+/// How old what is known of the provider may get before it is read again.
+const FRESH: Duration = Duration::from_secs(10 * 60);
+/// How soon it is read again for a key that is not known.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// An identity provider, as the settings name it.
+pub(crate) struct Provider {
+    settings: Oidc,
+    secret: Option<String>,
+    http: Client,
+    known: Mutex<Option<Known>>,
+}
+
+/// What the provider says of itself (OpenID Connect Discovery 1.0).
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Metadata {
+    issuer: String,
+    authorization_endpoint: String,
+    pub(super) token_endpoint: String,
+    jwks_uri: String,
+    /// Where a device asks for somebody's consent, if it can (RFC 8628).
+    pub(crate) device_authorization_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// What was read last, and when.
+#[derive(Clone)]
+struct Known {
+    metadata: Metadata,
+    /// Its keys; what is of no kind that is known here is left out.
+    keys: Vec<Jwk>,
+    at: Timestamp,
+}
+
+impl Provider {
+    /// The provider of these settings; nothing if they name none. It is not asked.
+    ///
+    /// # Errors
+    /// The key at fault, and what to write.
+    pub(crate) fn of(settings: &Oidc) -> Result<Option<Self>, String> {
+        if !settings.is_on() {
+            return Ok(None);
+        }
+        let mut http = Client::builder().timeout(PATIENCE).redirect(Policy::none());
+        if !settings.ca_file.is_empty() {
+            let file = Path::new(&settings.ca_file);
+            let pem = std::fs::read(file).map_err(|e| format!("oidc.ca_file: {}: {e}", file.display()))?;
+            let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+            if authorities.is_empty() {
+                return Err(format!(
+                    "oidc.ca_file: {} holds no certificate: write it as PEM",
+                    file.display()
+                ));
+            }
+            http = http.tls_certs_only(authorities);
+        }
+        let http = http.build().map_err(|e| format!("oidc.ca_file: {e}"))?;
+        let secret = match settings.client_secret_file.as_str() {
+            "" => None,
+            file => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|e| format!("oidc.client_secret_file: {file}: {e}"))?;
+                Some(text.trim().to_owned())
+            }
+        };
+        if secret.as_deref() == Some("") {
+            return Err(format!("oidc.client_secret_file: {} is empty", settings.client_secret_file));
+        }
+        Ok(Some(Self { settings: settings.clone(), secret, http, known: Mutex::new(None) }))
+    }
+
+    /// The settings it was made of.
+    pub(crate) fn settings(&self) -> &Oidc {
+        &self.settings
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// [`Unopened::Unavailable`].
+    pub(crate) async fn metadata(&self, now: Timestamp) -> Result<Metadata, Unopened> {
+        self.known(now, FRESH).await.map(|known| known.metadata)
+    }
+
+    /// Where a browser is sent to sign in.
+    ///
+    /// # Errors
+    /// [`Unopened::Off`] without `oidc.url`, or [`Unopened::Unavailable`].
+    pub(crate) async fn leave(&self, attempt: &Attempt, now: Timestamp) -> Result<Url, Unopened> {
+        let back = self.callback()?;
+        let known = self.known(now, FRESH).await?;
+        let mut url = endpoint(&known.metadata.authorization_endpoint, "authorization_endpoint")?;
+        let challenge = crate::auth::challenge_of(&attempt.verifier);
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("redirect_uri", &back)
+            .append_pair("scope", &self.settings.scopes)
+            .append_pair("state", &attempt.state)
+            .append_pair("nonce", &attempt.nonce)
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256");
+        Ok(url)
+    }
+
+    /// Who came back with `code`.
+    ///
+    /// # Errors
+    /// What of the way went wrong.
+    pub(crate) async fn come_back(
+        &self,
+        code: &str,
+        attempt: &Attempt,
+        now: Timestamp,
+    ) -> Result<Person, Unopened> {
+        let back = self.callback()?;
+        let known = self.known(now, FRESH).await?;
+        let form = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", back.as_str()),
+            ("code_verifier", attempt.verifier.as_str()),
+        ];
+        let request = self.as_client(&known.metadata, &form)?;
+        let answer: Answer = self.read(request, "token_endpoint", is_ok).await?;
+        self.person(&answer.id_token, Some(&attempt.nonce), now).await
+    }
+
+    /// Whom an ID token names. With a nonce, it must answer that attempt.
+    ///
+    /// # Errors
+    /// [`Unopened::Refused`] for a token that proves nothing, and what the provider and the settings say besides.
+    pub(crate) async fn person(
+        &self,
+        token: &str,
+        nonce: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Person, Unopened> {
+        let refused = |why: String| Unopened::Refused(format!("the ID token {why}"));
+        if token.len() > LONGEST_TOKEN {
+            return Err(refused(format!("is longer than {LONGEST_TOKEN} bytes")));
+        }
+        let header = decode_header(token).map_err(|e| refused(format!("cannot be read: {e}")))?;
+        if !TAKEN.contains(&header.alg) {
+            return Err(refused(format!("is signed by {:?}, which proves nothing", header.alg)));
+        }
+        let mut known = self.known(now, FRESH).await?;
+        if key(&known.keys, header.kid.as_deref()).is_none() {
+            // Its keys were changed since they were read.
+            known = self.known(now, AGAIN).await?;
+        }
+        let Some(key) = key(&known.keys, header.kid.as_deref()) else {
+            return Err(refused("is signed with a key that the provider does not publish".into()));
+        };
+        let key =
+            DecodingKey::from_jwk(key).map_err(|e| refused(format!("has a key that cannot be read: {e}")))?;
+        let mut rules = Validation::new(header.alg);
+        rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        rules.set_issuer(&[&self.settings.issuer]);
+        rules.set_audience(&self.settings.clients());
+        rules.validate_nbf = true;
+        let claims = decode::<Claims>(token, &key, &rules).map_err(|e| refused(self.words(e.kind())))?.claims;
+        let alone = claims.aud.as_array().is_none_or(|all| all.len() == 1);
+        let ours = |azp: &str| self.settings.clients().contains(&azp);
+        if !claims.azp.as_deref().map_or(alone, ours) {
+            return Err(refused("was made for another client".into()));
+        }
+        if nonce.is_some() && claims.nonce.as_deref() != nonce {
+            return Err(refused("answers another attempt to sign in".into()));
+        }
+        Person::of(&claims, &self.settings)
+    }
+
+    fn words(&self, kind: &ErrorKind) -> String {
+        match kind {
+            ErrorKind::InvalidSignature => "is not signed with the key that it names".into(),
+            ErrorKind::ExpiredSignature => "has expired".into(),
+            ErrorKind::ImmatureSignature => "is not valid yet; compare the clocks".into(),
+            ErrorKind::InvalidIssuer => format!("is not of {}", self.settings.issuer),
+            ErrorKind::InvalidAudience => format!("is not for the client {}", self.settings.client_id),
+            other => format!("cannot be taken: {other:?}"),
+        }
+    }
+
+    fn callback(&self) -> Result<String, Unopened> {
+        if self.settings.url.is_empty() {
+            let why = "oidc.url is not set: sign in on the command line, `tenure login`";
+            return Err(Unopened::Off(why.into()));
+        }
+        Ok(format!("{}/login/callback", self.settings.url.trim_end_matches('/')))
+    }
+
+    /// What is known of the provider, read again when it is older than `age`. What is known goes on to hold while it cannot be read.
+    async fn known(&self, now: Timestamp, age: Duration) -> Result<Known, Unopened> {
+        let mut known = self.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| now.since(known.at) < age) {
+            return Ok(known.clone());
+        }
+        match self.discover(now).await {
+            Ok(found) => Ok(known.insert(found).clone()),
+            Err(error) => match known.as_ref() {
+                Some(known) => {
+                    tracing::warn!(%error, "the identity provider cannot be read; what is known of it holds");
+                    Ok(known.clone())
+                }
+                None => Err(error),
+            },
+        }
+    }
+
+    async fn discover(&self, now: Timestamp) -> Result<Known, Unopened> {
+        let issuer = self.settings.issuer.trim_end_matches('/');
+        let at = format!("{issuer}/.well-known/openid-configuration");
+        let metadata: Metadata = self.read(self.http.get(at), "discovery document", is_ok).await?;
+        if metadata.issuer != self.settings.issuer {
+            let why = format!(
+                "the provider calls itself {}, and oidc.issuer {}",
+                metadata.issuer, self.settings.issuer
+            );
+            return Err(Unopened::Unavailable(why));
+        }
+        let keys = self.http.get(endpoint(&metadata.jwks_uri, "jwks_uri")?);
+        let keys: Value = self.read(keys, "jwks_uri", is_ok).await?;
+        // One by one: a key of a kind that is not known must not hide the others.
+        let keys = keys.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
+        let keys = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
+        Ok(Known { metadata, keys, at: now })
+    }
+
+    /// A request to the token endpoint, in the way that the provider knows its clients by.
+    fn as_client(&self, metadata: &Metadata, form: &[(&str, &str)]) -> Result<RequestBuilder, Unopened> {
+        let mut form = form.to_vec();
+        let request = self.http.post(endpoint(&metadata.token_endpoint, "token_endpoint")?);
+        let ways = metadata.token_endpoint_auth_methods_supported.as_deref();
+        let is_basic = ways.is_none_or(|ways| ways.iter().any(|way| way == "client_secret_basic"));
+        let request = match &self.secret {
+            Some(secret) if is_basic => {
+                request.basic_auth(encoded(&self.settings.client_id), Some(encoded(secret)))
+            }
+            Some(secret) => {
+                form.extend([("client_id", self.settings.client_id.as_str()), ("client_secret", secret)]);
+                request
+            }
+            None => {
+                form.push(("client_id", &self.settings.client_id));
+                request
+            }
+        };
+        Ok(request.header("content-type", FORM).body(written(&form)))
+    }
+
+    /// What a form is answered with, as any client sends it that has no secret.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        what: &str,
+        form: &[(&str, &str)],
+    ) -> Result<T, Unopened> {
+        self.post_read(url, what, form, is_ok).await
+    }
+
+    /// The same, where other answers can be read as well.
+    pub(super) async fn post_read<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        what: &str,
+        form: &[(&str, &str)],
+        is_answer: fn(u16) -> bool,
+    ) -> Result<T, Unopened> {
+        let request = self.http.post(endpoint(url, what)?).header("content-type", FORM).body(written(form));
+        self.read(request, what, is_answer).await
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        what: &str,
+        is_answer: fn(u16) -> bool,
+    ) -> Result<T, Unopened> {
+        let away = |why: String| Unopened::Unavailable(format!("the identity provider's {what} {why}"));
+        let sent = request.header("accept", "application/json").send().await;
+        let mut answer = sent.map_err(|e| away(format!("does not answer: {}", super::causes(&e))))?;
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        loop {
+            match answer.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST => body.extend_from_slice(&chunk),
+                Ok(Some(_)) => return Err(away(format!("answers more than {LARGEST} bytes"))),
+                Ok(None) => break,
+                Err(error) => return Err(away(format!("broke off: {error}"))),
+            }
+        }
+        if is_answer(status) {
+            return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be read: {e}")));
+        }
+        let said: Refusal = serde_json::from_slice(&body).unwrap_or_default();
+        let words = format!("{} {}", said.error, said.error_description);
+        match (status, said.error.as_str()) {
+            (400, "invalid_grant") => {
+                Err(Unopened::Refused(format!("the provider refused: {}", words.trim())))
+            }
+            _ => Err(away(format!("answers {status}: {}", words.trim()))),
+        }
+    }
+}
+
+fn is_ok(status: u16) -> bool {
+    status == 200
+}
+
+/// What the token endpoint answers.
+#[derive(Deserialize)]
+struct Answer {
+    id_token: String,
+}
+
+/// What it answers otherwise (RFC 6749, 5.2).
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    error: String,
+    error_description: String,
+}
+
+fn endpoint(url: &str, which: &str) -> Result<Url, Unopened> {
+    Url::parse(url)
+        .map_err(|e| Unopened::Unavailable(format!("the provider's {which} {url:?} is no URL: {e}")))
+}
+
+/// The key of that id; without one, the only key there is.
+fn key<'a>(keys: &'a [Jwk], kid: Option<&str>) -> Option<&'a Jwk> {
+    let mut signing = keys.iter().filter(|key| key.common.public_key_use != Some(PublicKeyUse::Encryption));
+    match kid {
+        Some(kid) => signing.find(|key| key.common.key_id.as_deref() == Some(kid)),
+        None => signing.next().filter(|_| signing.next().is_none()),
+    }
+}
+
+/// A form, as it is sent: what an address would have after its `?`.
+fn written(form: &[(&str, &str)]) -> String {
+    let url = Url::parse_with_params("http://form.invalid/", form);
+    url.ok().and_then(|url| url.query().map(ToOwned::to_owned)).unwrap_or_default()
+}
+
+/// One word of a form.
+fn encoded(word: &str) -> String {
+    written(&[(word, "")]).trim_end_matches('=').to_owned()
+}

@@ -1,0 +1,214 @@
+//! The alerts and dashboards that are shipped, against a real Prometheus that scrapes a real server.
+
+mod prometheus;
+
+use prometheus::{Prometheus, programs, promtool};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tests::processes::{Caller, Server};
+use workflows::backends::simulated::{Fault, LocalWorld, Script, What};
+
+const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../api/packaging/observability")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn yaml(name: &str) -> Value {
+    serde_saphyr::from_str(&read(&shipped().join(name))).unwrap()
+}
+
+/// Every rule of a file.
+fn rules(file: &Value) -> impl Iterator<Item = &Value> {
+    let groups = file["groups"].as_array().unwrap().iter();
+    groups.flat_map(|group| group["rules"].as_array().unwrap())
+}
+
+/// The dashboards by file name, and the expressions in each.
+fn dashboards() -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(shipped().join("dashboards")).unwrap() {
+        let path = entry.unwrap().path();
+        let board: Value = serde_json::from_str(&read(&path)).unwrap();
+        let panels = board["panels"].as_array().unwrap().iter();
+        let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
+        let expressions = targets.map(|target| target["expr"].as_str().unwrap().replace("$job", "tenure"));
+        found.insert(path.file_name().unwrap().to_string_lossy().into_owned(), expressions.collect());
+    }
+    found
+}
+
+/// The metrics that an expression names: words that begin as ours do.
+fn named(expression: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let words = expression.split(|c| !word(c));
+    words
+        .filter(|word| word.starts_with("tenure_") || word.starts_with("tenure:"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_do() {
+    let Some(programs) = programs() else { return };
+    for arguments in
+        [&["check", "rules", "rules.yaml", "alerts.yaml"][..], &["test", "rules", "alerts_test.yaml"][..]]
+    {
+        let ran = promtool(&programs, &shipped(), arguments);
+        let said = [ran.stdout, ran.stderr].concat();
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+    }
+
+    let (alerts, tests) = (yaml("alerts.yaml"), read(&shipped().join("alerts_test.yaml")));
+    let page = read(&shipped().join("../../../docs/operations.md"));
+    let mut seen = 0;
+    for alert in rules(&alerts) {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(tests.contains(&format!("ALERTS{{alertname=\"{name}\", ")), "{name} is seen to fire nowhere");
+        let says =
+            |what: &str| alert["annotations"][what].as_str().unwrap_or_else(|| panic!("{name}: {what}"));
+        assert!(!says("summary").is_empty() && !says("description").is_empty(), "{name}");
+        let anchor = says("runbook_url").strip_prefix("docs/operations.md#").unwrap();
+        assert!(page.contains(&format!("<a id=\"{anchor}\"></a>`{name}` (")), "operations.md lacks {name}");
+        assert!(matches!(alert["labels"]["severity"].as_str(), Some("page" | "ticket")), "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 25, "{seen}");
+}
+
+/// A server on a world that takes no tenant of this name back out, and holds: a tenant that lends, one that is parked, one that
+/// waits for nodes, and one that waits for people.
+async fn in_trouble(dir: &Path) -> (Server, Caller) {
+    let world = Arc::new(LocalWorld::default());
+    let refuses = |action| Fault::on(action, What::RefuseBefore).named("*broken*").times(0);
+    let faults = vec![refuses("CreateIdentity"), refuses("DestroyTenantKey")];
+    world.script(Script { faults, random: None });
+    let platform = format!("http://{}", tests::world::serve_here(world).await.unwrap());
+    let server = Server::start_with(TENURE.as_ref(), &dir.join("data"), Some(&platform), Vec::new());
+    let staff = server.caller(&server.admin());
+    let rows: String = (1..=2).map(|node| format!("n-{node},96000,786432,8,H100\n")).collect();
+    let nodes = format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}");
+    sent(&server, "/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", &nodes).await;
+
+    let acme = onboard(&server, "acme", "research", 8, &["serving", "exploring"]).await;
+    until(&staff, &acme, |item| item["reason"] == "completed").await;
+    let broken = onboard(&server, "broken", "research", 8, &[]).await;
+    until(&staff, &broken, |item| item["reason"] == "compensation_blocked").await;
+    let late = onboard(&server, "late", "research", 8, &[]).await;
+    until(&staff, &late, |item| item["state"] == "Waitlisted").await;
+    let large = onboard(&server, "large", "enterprise", 16, &[]).await;
+    until(&staff, &large, |item| !item["waiting_for"]["approval"].is_null()).await;
+    borrow(&staff).await;
+    (server, staff)
+}
+
+async fn sent(server: &Server, path: &str, media: &str, body: &str) -> Value {
+    let request = reqwest::Client::new().post(format!("{}{path}", server.url())).bearer_auth(server.admin());
+    let answer = request.header("content-type", media).body(body.to_owned()).send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{path}: {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn onboard(server: &Server, name: &str, tier: &str, gpus: u64, workspaces: &[&str]) -> String {
+    let each = gpus / u64::try_from(workspaces.len().max(1)).unwrap();
+    let workspaces: Vec<_> = workspaces
+        .iter()
+        .map(|name| json!({ "name": name, "class": "research", "quotas": { "gpus": each } }))
+        .collect();
+    let mut wanted = json!({
+        "name": name,
+        "tenant": { "tier": tier, "isolation": "dedicated", "data_residency": "eu-only",
+                    "allow_preemption": true, "allow_gpu_sharing": false },
+        "entitlement": { "gpu_model": "H100", "gpus": gpus },
+    });
+    if !workspaces.is_empty() {
+        wanted["workspaces"] = json!(workspaces);
+    }
+    let started = sent(server, "/v1/tenants", "application/yaml", &wanted.to_string()).await;
+    started["id"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned()
+}
+
+/// One workspace of acme takes all of its GPUs, half of them on loan, once they have been seen.
+async fn borrow(staff: &Caller) {
+    let wanted =
+        json!({ "tenant": "acme", "workspace": "exploring", "name": "long", "requests": { "gpu/H100": 8 } });
+    let (status, said) = staff.call(Method::POST, "/v1/workloads", None, Some(wanted)).await;
+    assert!(status.is_success(), "{said}");
+    let deadline = Instant::now() + PATIENCE;
+    while staff.get("/v1/loans?state=active").await["items"].as_array().unwrap().is_empty() {
+        assert!(Instant::now() < deadline, "{}", staff.get("/v1/workloads").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The execution once it is so.
+async fn until(staff: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let item = staff.get(&format!("/v1/executions/{id}")).await;
+        if so(&item) {
+            return item;
+        }
+        assert!(Instant::now() < deadline, "{item:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_execution_fires_its_alert() {
+    let Some(programs) = programs() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _staff) = in_trouble(dir.path()).await;
+    let target = server.url().trim_start_matches("http://").to_owned();
+    let seen = Prometheus::start(&programs, dir.path(), &shipped(), &target).await;
+
+    let parked = |alert: &Value| {
+        let labels = &alert["labels"];
+        alert["state"] == "firing"
+            && labels["alertname"] == "TenureExecutionHalfDone"
+            && labels["reason"] == "compensation_blocked"
+    };
+    let alerts = seen.until("alerts", |all| all["alerts"].as_array().unwrap().iter().any(parked)).await;
+    let all = alerts["alerts"].as_array().unwrap();
+    let fired = all.iter().find(|alert| parked(alert)).unwrap();
+    assert_eq!(
+        fired["annotations"]["description"],
+        "1 executions are parked for compensation_blocked, holding what they have made."
+    );
+    let silent = |name: &str| all.iter().all(|alert| alert["labels"]["alertname"] != name);
+    for healthy in ["TenureDown", "TenureStoreRefusesCommits", "TenureStoreHeld", "TenureReclaimMissed"] {
+        assert!(silent(healthy), "{healthy}: {alerts:#}");
+    }
+
+    let names = seen.get("label/__name__/values", &[]).await;
+    let mut served: BTreeSet<_> =
+        names.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+    let recorded = yaml("rules.yaml");
+    served.extend(rules(&recorded).map(|rule| rule["record"].as_str().unwrap().to_owned()));
+    let (alerts, boards) = (yaml("alerts.yaml"), dashboards());
+    let expressions = rules(&alerts).chain(rules(&recorded)).map(|rule| rule["expr"].as_str().unwrap());
+    let expressions: Vec<_> = expressions.chain(boards.values().flatten().map(String::as_str)).collect();
+    assert!(boards.len() >= 4 && expressions.len() > 100, "{} {}", boards.len(), expressions.len());
+    let missing: BTreeSet<_> =
+        expressions.iter().flat_map(|text| named(text)).filter(|name| !served.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not served");
+    for expression in boards.values().flatten() {
+        seen.get("query", &[("query", expression)]).await;
+    }
+    let evaluated = seen.get("rules", &[]).await;
+    for rule in rules(&evaluated) {
+        assert_eq!(rule["health"], "ok", "{rule:#}");
+    }
+}

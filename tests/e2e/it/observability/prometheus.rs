@@ -1,0 +1,97 @@
+//! Prometheus as a process, and promtool beside it.
+
+use reqwest::{Client, Url};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tests::processes::free_port;
+
+/// How long it may take to start, and to see what there is to see.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The programs, or `None`, said aloud, where they cannot be had.
+pub fn programs() -> Option<PathBuf> {
+    let ran = Command::new(e2e::scripts().join("prometheus.sh")).output().unwrap();
+    if !ran.status.success() {
+        e2e::skipped("Prometheus", "tests/servers/prometheus.sh fetches it from Debian's archive");
+        return None;
+    }
+    let said = String::from_utf8(ran.stdout).unwrap();
+    Some(said.lines().last().unwrap().into())
+}
+
+/// Runs promtool in `dir`.
+pub fn promtool(programs: &Path, dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(programs.join("promtool")).args(arguments).current_dir(dir).output().unwrap()
+}
+
+/// Prometheus, killed when it goes out of scope.
+pub struct Prometheus {
+    child: Child,
+    url: String,
+    client: Client,
+}
+
+impl Prometheus {
+    /// Starts it in `dir`, scraping `target` every second as the job `tenure` under the shipped rules.
+    pub async fn start(programs: &Path, dir: &Path, rules: &Path, target: &str) -> Self {
+        let address = format!("127.0.0.1:{}", free_port());
+        let settings = serde_json::json!({
+            "global": { "scrape_interval": "1s", "evaluation_interval": "1s" },
+            "rule_files": [rules.join("rules.yaml"), rules.join("alerts.yaml")],
+            "scrape_configs": [{ "job_name": "tenure", "static_configs": [{ "targets": [target] }] }],
+        });
+        // JSON is YAML.
+        let file = dir.join("prometheus.yml");
+        std::fs::write(&file, settings.to_string()).unwrap();
+        let child = Command::new(programs.join("prometheus"))
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--log.level=warn")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let client = Client::builder().no_proxy().build().unwrap();
+        let me = Self { child, url: format!("http://{address}"), client };
+        let ready = async || me.client.get(format!("{}/-/ready", me.url)).send().await;
+        let deadline = Instant::now() + PATIENCE;
+        while !ready().await.is_ok_and(|answer| answer.status().is_success()) {
+            assert!(Instant::now() < deadline, "Prometheus does not start");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        me
+    }
+
+    /// What a path of its API answers.
+    pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Value {
+        let url = Url::parse_with_params(&format!("{}/api/v1/{path}", self.url), query).unwrap();
+        let request = self.client.get(url);
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        assert_eq!(answer["status"], "success", "{path} {query:?}: {answer}");
+        answer["data"].clone()
+    }
+
+    /// What `path` answers once `so` is true of it.
+    pub async fn until(&self, path: &str, so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.get(path, &[]).await;
+            if so(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{path}: {answer:#}");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,54 @@
+//! Unrest on a cluster: Tenure's server and the API server are killed at moments that a seed draws, and started again.
+
+use super::house::House;
+use crate::kubernetes::server::World;
+use simulation::dice::Dice;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Who is killed, and when.
+pub struct Unrest<'a> {
+    house: &'a House,
+    world: &'a World,
+    dice: Dice,
+}
+
+impl<'a> Unrest<'a> {
+    /// As this seed has it.
+    pub fn new(house: &'a House, world: &'a World, seed: u64) -> Self {
+        Self { house, world, dice: Dice::new(seed, "unrest") }
+    }
+
+    /// Does the work in the midst of it. Both servers are up when it is done, and each was killed at least once.
+    pub async fn about<T>(&self, work: impl Future<Output = T>) -> T {
+        let over = AtomicBool::new(false);
+        let working = async {
+            let done = work.await;
+            over.store(true, Ordering::SeqCst);
+            done
+        };
+        let killing = async {
+            // Both first, and at once: what is under way cannot end without a server, so that neither is left out.
+            tokio::time::sleep(self.dice.span(100, 600)).await;
+            self.world.kill().await;
+            self.house.dies(self.dice.span(0, 500)).await;
+            self.world.start().await;
+            let (mut ours, mut theirs) = (1, 1);
+            while !over.load(Ordering::SeqCst) {
+                tokio::time::sleep(self.dice.span(200, 2_500)).await;
+                if self.dice.one_in_thousand(250) {
+                    self.world.kill().await;
+                    tokio::time::sleep(self.dice.span(100, 2_000)).await;
+                    self.world.start().await;
+                    theirs += 1;
+                } else {
+                    self.house.dies(self.dice.span(0, 500)).await;
+                    ours += 1;
+                }
+            }
+            (ours, theirs)
+        };
+        let (done, (ours, theirs)) = tokio::join!(working, killing);
+        println!("Tenure was killed {ours} times, and the API server {theirs} times");
+        done
+    }
+}

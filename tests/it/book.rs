@@ -1,0 +1,144 @@
+//! The pages: all of them are in the book, and every link in them leads somewhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Every page below `dir`, as a path from the repository's top.
+fn pages(dir: &str) -> BTreeSet<PathBuf> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![PathBuf::from(dir)]);
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(root().join(&dir)).unwrap() {
+            let path = dir.join(entry.unwrap().file_name());
+            if root().join(&path).is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.insert(path);
+            }
+        }
+    }
+    found
+}
+
+/// The lines of a page that are text: what stands in fences is not.
+fn text(page: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    page.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+/// Where the links of a page lead, as written; `code` is no link.
+fn links(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text(page) {
+        let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
+        let mut rest = plain.as_str();
+        while let Some((_, after)) = rest.split_once("](") {
+            let (target, after) = after.split_once(')').unwrap_or_else(|| panic!("{line}"));
+            found.push(target.to_owned());
+            rest = after;
+        }
+    }
+    found
+}
+
+/// What a heading is called in a link, as Git hosts and mdBook call it.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// A heading as it is read: without the addresses of its links.
+fn read_aloud(heading: &str) -> String {
+    let mut said = String::new();
+    let mut rest = heading;
+    while let Some((before, after)) = rest.split_once("](") {
+        said.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    said + rest
+}
+
+/// All that a link may name within a page.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let (mut found, mut times) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
+    for line in text(page) {
+        if let Some(heading) = line.strip_prefix('#') {
+            let name = slug(read_aloud(heading.trim_start_matches('#')).trim());
+            let time = times.entry(name.clone()).or_default();
+            found.insert(if *time == 0 { name } else { format!("{name}-{time}") });
+            *time += 1;
+        }
+        for part in line.split("<a id=\"").skip(1) {
+            found.insert(part.split('"').next().unwrap().to_owned());
+        }
+    }
+    found
+}
+
+/// `path` without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => assert!(plain.pop(), "{} leads out", path.display()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn every_page_is_in_the_book_once() {
+    let summary = read(Path::new("docs/SUMMARY.md"));
+    let listed: Vec<_> = links(&summary).iter().map(|link| Path::new("docs").join(link)).collect();
+
+    let all: BTreeSet<_> = pages("docs")
+        .into_iter()
+        .filter(|page| !page.starts_with("docs/examples") && !page.ends_with("SUMMARY.md"))
+        .collect();
+
+    let once: BTreeSet<_> = listed.iter().cloned().collect();
+    assert_eq!(once.len(), listed.len(), "a page is listed twice");
+    assert_eq!(once, all);
+}
+
+#[test]
+fn every_link_of_every_page_leads_somewhere() {
+    let mut all = pages("docs");
+    all.insert("README.md".into());
+    let (mut followed, mut broken) = (0, Vec::new());
+
+    for page in &all {
+        for link in links(&read(page)) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').map_or((link.as_str(), None), |(f, a)| (f, Some(a)));
+            let target = if file.is_empty() { page.clone() } else { plain(&page.with_file_name(file)) };
+            let there = root().join(&target).exists();
+            let named = || anchor.is_none_or(|anchor| anchors(&read(&target)).contains(anchor));
+            if !there || !named() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+            followed += 1;
+        }
+    }
+
+    assert!(followed > 250, "{followed}");
+    assert!(broken.is_empty(), "{broken:#?}");
+}

@@ -1,0 +1,67 @@
+//! What `/metrics` says of how things stand.
+
+use crate::served::{Served, large};
+use engine::Clock as _;
+use reqwest::Method;
+
+/// The value of a series, as it is told.
+fn told(text: &str, series: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{series} is not told: {text}")).parse().unwrap()
+}
+
+async fn metrics(served: &Served) -> String {
+    let answer = served.send(served.ask(Method::GET, "/metrics")).await;
+    answer.body.as_str().unwrap().to_owned()
+}
+
+fn seconds() -> f64 {
+    std::time::Duration::from_millis(engine::SystemClock.now().0).as_secs_f64()
+}
+
+/// An increase is seen only of a series that has been there before.
+#[tokio::test]
+async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
+    let text = metrics(&Served::start()).await;
+
+    for series in [
+        r#"tenure_executions_started_total{workflow="onboarding"}"#,
+        r#"tenure_executions_finished_total{workflow="reclaim",outcome="rolled_back"}"#,
+        r#"tenure_executions_parked_total{reason="poisoned"}"#,
+        r#"tenure_approvals_glass_broken_total{workflow="offboarding"}"#,
+        r#"tenure_schedule_occurrences_total{fate="missed"}"#,
+        r#"tenure_batch_items_total{result="refused"}"#,
+        r#"tenure_limit_trips_total{kind="cluster"}"#,
+        "tenure_left_alone_total",
+        r#"tenure_executions_stuck{reason="compensation_blocked"}"#,
+        r#"tenure_engines{state="silent"}"#,
+        "tenure_approvals_waiting",
+        "tenure_approvals_next_deadline_timestamp_seconds",
+        "tenure_reclaims_next_deadline_timestamp_seconds",
+        "tenure_reclaims_missed",
+    ] {
+        assert!(told(&text, series).abs() < f64::EPSILON, "{series}");
+    }
+    assert!((told(&text, r#"tenure_engines{state="alive"}"#) - 1.0).abs() < f64::EPSILON);
+    assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1, "it ends once");
+}
+
+#[tokio::test]
+async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
+    let served = Served::with_nodes().await;
+    let id = served.onboard(&large("acme")).await;
+    let approval = served.asked(&id).await;
+    assert!(!approval["waiting_for"]["approval"].is_null());
+
+    let text = metrics(&served).await;
+
+    let is =
+        |series: &str, value: f64| assert!((told(&text, series) - value).abs() < 0.5, "{series}: {text}");
+    is("tenure_approvals_waiting", 1.0);
+    is(r#"tenure_gpus{cluster="eu-1",model="H100"}"#, 64.0);
+    is(r#"tenure_gpus_free{cluster="eu-1",model="H100"}"#, 64.0);
+    // Policy gives people five days for this question.
+    let left = told(&text, "tenure_approvals_next_deadline_timestamp_seconds") - seconds();
+    assert!((4.9..5.0).contains(&(left / 86_400.0)), "{left}");
+    assert!(!text.contains("acme"), "no label names a tenant");
+}

@@ -1,0 +1,127 @@
+//! Streams: whoever watches hears what they may hear, once, and goes on where they were cut off. Against a real server.
+
+mod bounds;
+mod heard;
+mod many;
+mod resumed;
+
+use crate::served::Served;
+use reqwest::Method;
+use serde_json::Value;
+use std::{collections::VecDeque, time::Duration};
+
+/// How long an event may take to come, beside other tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An event as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) data: Value,
+}
+
+impl Told {
+    /// The execution that it is about.
+    pub(crate) fn execution(&self) -> &str {
+        self.data["execution"]["id"].as_str().unwrap_or_else(|| panic!("{self:?}"))
+    }
+
+    /// What of it does not depend on when it is told.
+    pub(crate) fn fact(&self) -> (String, String, Value) {
+        (self.id.clone(), self.execution().to_owned(), self.data["entries"].clone())
+    }
+}
+
+/// A stream that is open.
+pub(crate) struct Stream {
+    answer: reqwest::Response,
+    rest: String,
+    told: VecDeque<Told>,
+    /// The id of the last event that was taken.
+    pub(crate) last: String,
+}
+
+impl Stream {
+    /// Listens as the holder of `token`, behind `after` if that is not empty.
+    pub(crate) async fn open(served: &Served, token: &str, path: &str, after: &str) -> Self {
+        let answer = ask(served, token, path, after).await;
+        assert_eq!(answer.status(), 200, "{path}: {}", answer.text().await.unwrap());
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        Self { answer, rest: String::new(), told: VecDeque::new(), last: after.to_owned() }
+    }
+
+    /// Whatever is read next is put by; `false` at the end.
+    async fn read(&mut self) -> bool {
+        let Ok(Some(chunk)) = self.answer.chunk().await else { return false };
+        self.rest.push_str(std::str::from_utf8(&chunk).expect("whole characters"));
+        while let Some((block, rest)) = self.rest.split_once("\n\n") {
+            let (block, rest) = (block.to_owned(), rest.to_owned());
+            self.rest = rest;
+            let field = |name: &str| {
+                let line = block.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|line| line.strip_prefix(": ")).unwrap_or_default().to_owned()
+            };
+            if !field("data").is_empty() {
+                let data = serde_json::from_str(&field("data")).unwrap();
+                self.told.push_back(Told { name: field("event"), id: field("id"), data });
+            }
+        }
+        true
+    }
+
+    /// The next event; `None` once the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        // A stream that only says that it is there does not go on.
+        let heard = async { while self.told.is_empty() && self.read().await {} };
+        tokio::time::timeout(PATIENCE, heard).await.expect("an event comes");
+        let told = self.told.pop_front()?;
+        if !told.id.is_empty() {
+            self.last.clone_from(&told.id);
+        }
+        Some(told)
+    }
+
+    /// The next event, which there must be.
+    pub(crate) async fn must(&mut self) -> Told {
+        self.next().await.expect("the stream goes on")
+    }
+
+    /// Everything up to the first that is so.
+    pub(crate) async fn until(&mut self, so: impl Fn(&Told) -> bool) -> Vec<Told> {
+        let mut all = Vec::new();
+        loop {
+            all.push(self.must().await);
+            if all.last().is_some_and(&so) {
+                return all;
+            }
+        }
+    }
+
+    /// Whether nothing comes for so long.
+    pub(crate) async fn is_silent(&mut self, span: Duration) -> bool {
+        let heard = async { while self.told.is_empty() && self.read().await {} };
+        tokio::time::timeout(span, heard).await.is_err()
+    }
+}
+
+/// The answer to whoever wants to listen.
+pub(crate) async fn ask(served: &Served, token: &str, path: &str, after: &str) -> reqwest::Response {
+    let request = served.ask(Method::GET, path).bearer_auth(token);
+    let request = if after.is_empty() { request } else { request.header("last-event-id", after) };
+    request.send().await.unwrap()
+}
+
+/// Whether an execution has ended with this.
+pub(crate) fn ends(told: &Told) -> bool {
+    let entries = told.data["entries"].as_array().cloned().unwrap_or_default();
+    let turned = |entry: &Value| {
+        entry["detail"]["phase"].as_str().is_some_and(|turned| turned.ends_with("> finished"))
+    };
+    entries.iter().any(turned)
+}
+
+/// The journal of an execution.
+pub(crate) async fn journal(served: &Served, id: &str) -> Vec<Value> {
+    served.get(&format!("/v1/executions/{id}/journal")).await.body["items"].as_array().unwrap().clone()
+}
