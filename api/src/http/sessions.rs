@@ -9,7 +9,7 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
-    shown,
+    shown::people::{self, LoginOffered, SessionBegun},
     told::told,
     view,
 };
@@ -36,47 +36,49 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/login",
             Access::Open,
             offered,
-            told("showLogin", "How people sign in here.").says::<shown::people::Login>(200),
+            told("showLogin", "How people sign in here.").says::<LoginOffered>(200),
         ),
         Route::get(
             "/login",
             Access::Open,
             leave,
-            told("leaveForProvider", "Sends a browser to the identity provider.")
-                .redirects()
-                .may(&[Code::LoginOff, Code::LoginUnavailable]),
+            told("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
         ),
         Route::get(
             "/login/callback",
             Access::Open,
             come_back,
-            told("returnFromProvider", "Sends a browser that comes back from the provider to the console.")
-                .redirects(),
+            told("returnSignedIn", "Where the provider leads a browser back; goes on to the console.")
+                .moves(),
         ),
         Route::post(
             "/v1/sessions",
             Access::Open,
             sign_in,
-            told("signIn", "Begins a session for whoever is proved, and shows its token, once.")
-                .says::<shown::people::SignedIn>(201)
-                .may(&[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable]),
+            told("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
+                .says::<SessionBegun>(201)
+                .may(LOGIN),
         ),
         Route::get(
             "/v1/sessions",
             read,
             list,
-            told("listSessions", "Lists the sessions that are not over.").lists::<shown::people::Session>(),
+            told("listSessions", "Lists who is signed in.").lists::<people::Session>(),
         ),
         // What everybody may, whoever may do anything at all.
         Route::delete(
             "/v1/sessions/mine",
             Access::Tenant(Verb::ReadWorkflows),
             sign_out,
-            told("signOut", "Ends the session of the token that asks.").nothing().may(&[Code::NotFound]),
+            told("signOut", "Ends the caller's own session.").nothing().may(&[Code::NotFound]),
         ),
         Route::delete("/v1/sessions/{id}", manage, end, told("endSession", "Ends a session.").nothing()),
     ]
 }
+
+/// With what signing in may be refused.
+const LOGIN: &[Code] =
+    &[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable, Code::StoreUnavailable];
 
 /// Where the console goes on with what came back. What follows `#` is never sent to a server.
 const CONSOLE: &str = "/#/signed-in";
@@ -99,17 +101,17 @@ fn provider(app: &App) -> Result<&Provider, Unopened> {
 }
 
 /// How people sign in here, for those who have not.
-async fn offered(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
-    let Some(provider) = &app.provider else { return Ok(Json(json!({ "token": true, "oidc": null }))) };
+async fn offered(State(app): State<Shared>) -> Json<LoginOffered> {
+    let Some(provider) = &app.provider else { return Json(LoginOffered { token: true, oidc: None }) };
     let settings = provider.settings();
-    let oidc = json!({
-        "issuer": settings.issuer,
-        "client_id": settings.client_id,
-        "device_client_id": settings.device_client(),
-        "scopes": settings.scopes,
-        "browser": !settings.url.is_empty(),
-    });
-    Ok(Json(json!({ "token": true, "oidc": oidc })))
+    let oidc = people::Provider {
+        issuer: json!(settings.issuer),
+        client_id: json!(settings.client_id),
+        device_client_id: json!(settings.device_client()),
+        scopes: json!(settings.scopes),
+        browser: !settings.url.is_empty(),
+    };
+    Json(LoginOffered { token: true, oidc: Some(oidc) })
 }
 
 /// The key of attempts: one a store, so that another server of it can end what this one began.

@@ -56,6 +56,8 @@ pub(crate) struct Told {
     pub(super) bound: bool,
     /// Whether it begins an execution, and so takes `Tenure-Label`.
     pub(super) labelled: bool,
+    /// Whether it is a stream, which goes on after `Last-Event-ID`.
+    pub(super) resumed: bool,
 }
 
 /// A route of this name, which does this.
@@ -69,6 +71,7 @@ pub(super) const fn told(id: &'static str, summary: &'static str) -> Told {
         asks: Vec::new(),
         bound: false,
         labelled: false,
+        resumed: false,
     }
 }
 
@@ -97,15 +100,20 @@ impl Told {
         self.answering(status, Some((media, None)))
     }
 
-    /// Sends a browser elsewhere.
-    pub(super) fn redirects(mut self) -> Self {
-        self.answers.push(Answer { status: 303, body: None, located: true, tagged: false });
-        self
-    }
-
     /// Answers with nothing but that it is done.
     pub(super) fn nothing(self) -> Self {
         self.answering(204, None)
+    }
+
+    /// Leads a browser elsewhere.
+    pub(super) fn moves(self) -> Self {
+        self.answering(303, None).located()
+    }
+
+    /// Answers with server-sent events.
+    pub(super) fn streams(mut self) -> Self {
+        self.resumed = true;
+        self.file(200, "text/event-stream").may(&[Code::QueryInvalid, Code::TooManyStreams, Code::Stopping])
     }
 
     /// The answer just named has a `Location`.

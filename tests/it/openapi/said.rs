@@ -47,7 +47,7 @@ impl Said {
         if response.is_null() {
             return Err(format!("{status} is not described: {body}"));
         }
-        if status == 204 || status == 304 {
+        if [204, 303, 304].contains(&status) {
             return Ok(());
         }
         let content = response["content"].as_object().ok_or("no body is described")?;

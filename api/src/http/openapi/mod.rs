@@ -50,8 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
                 "What a problem is, and what to do; a page for people with `Accept: text/html`.",
             )
             .says::<ProblemType>(200)
-            .file(303, "text/html")
-            .located()
+            .moves()
             .may(&[Code::NotFound]),
         ),
     ]

@@ -25,6 +25,10 @@ pub(super) fn shared() -> Value {
             "name": "If-Match", "in": "header", "description": "The ETag that was read: refused if it is another by then.",
             "schema": { "type": "string" },
         },
+        "lastEventId": {
+            "name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event that was heard: it goes on there.",
+            "schema": { "type": "string" },
+        },
         "label": {
             "name": "Tenure-Label", "in": "header", "description": "Written on the execution; as often as needed, 16 at most.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
@@ -41,6 +45,11 @@ pub(super) fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }
 
+/// Whether a route answers the same again under the same `Idempotency-Key`: keys are those of somebody.
+pub(super) fn keyed(route: &Route) -> bool {
+    route.method == Method::POST && !matches!(route.access, Access::Agent | Access::Open)
+}
+
 /// Every parameter of a route.
 pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     let part = |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
@@ -54,11 +63,14 @@ pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
             _ => json!({ "name": name, "in": "query", "description": means, "schema": { "type": "string" } }),
         });
     }
-    if route.method == Method::POST && route.access != Access::Agent {
+    if keyed(route) {
         all.push(named("idempotencyKey"));
     }
     if route.told.bound {
         all.push(named("ifMatch"));
+    }
+    if route.told.resumed {
+        all.push(named("lastEventId"));
     }
     if route.told.labelled {
         all.push(named("label"));

@@ -1,6 +1,6 @@
 //! What a route answers: what was asked for, and every problem that may come in its place.
 
-use super::parameters::parts;
+use super::parameters::{keyed, parts};
 use crate::{
     auth::Verb,
     http::{
@@ -74,7 +74,7 @@ fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut Sch
     if answer.tagged {
         headers.insert("ETag".into(), header("etag"));
     }
-    if route.method == Method::POST && route.access != Access::Agent {
+    if keyed(route) {
         headers.insert("Idempotency-Replayed".into(), header("replayed"));
     }
     let said = fields.entry("headers").or_insert_with(|| json!({}));
@@ -107,7 +107,7 @@ fn refuse(response: &mut Value, status: u16, names: &[&str]) {
         if status == 401 {
             headers.insert("WWW-Authenticate".into(), header("authenticate"));
         }
-        if status == 503 {
+        if matches!(status, 429 | 503) {
             headers.insert("Retry-After".into(), header("retryAfter"));
         }
     }
@@ -152,7 +152,7 @@ fn codes_of(route: &Route) -> Vec<Code> {
     if route.access.verb().is_some_and(Verb::waits_for_release) && !route.path.ends_with(":plan") {
         codes.push(Code::StoreHeld);
     }
-    if route.method == Method::POST && route.access != Access::Agent {
+    if keyed(route) {
         codes.extend([Code::KeyReused, Code::KeyInUse]);
     }
     codes.extend_from_slice(&route.told.may);

@@ -4,6 +4,7 @@ use super::Time;
 use crate::auth::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 /// A user.
 #[derive(JsonSchema)]
@@ -73,26 +74,27 @@ pub(crate) struct Me {
 }
 
 /// How people sign in.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the settings say")]
-pub(crate) struct Login {
-    /// Whether tokens of users are taken.
-    token: bool,
-    /// The identity provider, if there is one.
-    oidc: Option<Oidc>,
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LoginOffered {
+    /// With a token that an admin gave: always.
+    pub(crate) token: bool,
+    /// Through an identity provider, if there is one.
+    pub(crate) oidc: Option<Provider>,
 }
 
-/// An identity provider.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the settings say")]
-pub(crate) struct Oidc {
-    issuer: String,
-    client_id: String,
-    /// The client of the command line.
-    device_client_id: String,
-    scopes: String,
-    /// Whether browsers can sign in.
-    browser: bool,
+/// The identity provider.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "IdentityProvider")]
+pub(crate) struct Provider {
+    #[schemars(with = "String")]
+    pub(crate) issuer: Value,
+    #[schemars(with = "String")]
+    pub(crate) client_id: Value,
+    #[schemars(with = "Option<String>")]
+    pub(crate) device_client_id: Value,
+    pub(crate) scopes: Value,
+    /// Whether browsers can be led to it.
+    pub(crate) browser: bool,
 }
 
 /// A session.
@@ -103,19 +105,18 @@ pub(crate) struct Session {
     user: String,
     began_at: Time,
     ends_at: Time,
-    /// As the provider named them.
+    /// Their groups, as the provider said then.
     groups: Vec<String>,
 }
 
 /// A session that has just begun.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "describes what is kept in the books")]
-pub(crate) struct SignedIn {
+pub(crate) struct SessionBegun {
     #[serde(flatten)]
     session: Session,
     /// Shown this once.
     token: String,
     roles: Vec<Role>,
-    /// The only one whose things they see.
     tenant: Option<String>,
 }

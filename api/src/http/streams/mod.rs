@@ -25,7 +25,7 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
-    told::told,
+    told::{NAMED, told},
 };
 use crate::{
     app::Shared,
@@ -53,29 +53,24 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/watch",
             read,
             all,
-            told(
-                "watchExecutions",
-                "Tells what happens to the executions that are found, as it is committed.",
-            )
-            .file(200, STREAM)
-            .may(&[Code::FilterMisread, Code::NotFound, Code::TooManyStreams, Code::Stopping]),
+            told("watchExecutions", "A stream of what happens to the executions that are found.")
+                .streams()
+                .may(&[Code::FilterMisread, Code::NotFound]),
         ),
         Route::get(
             "/v1/executions/{id}/events",
             read,
             one,
-            told("watchExecution", "Tells what happens to an execution, until it has ended.")
-                .file(200, STREAM)
+            told("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
+                .streams()
                 .nothing()
-                .may(&[Code::IdAmbiguous, Code::TooManyStreams, Code::Stopping]),
+                .may(NAMED),
         ),
         Route::get(
             "/v1/approvals/events",
             approvals,
             asked,
-            told("watchApprovals", "Tells what is asked, decided and over, of what concerns the caller.")
-                .file(200, STREAM)
-                .may(&[Code::TooManyStreams, Code::Stopping]),
+            told("watchApprovals", "A stream of the approvals that concern the caller, or of all.").streams(),
         ),
     ]
 }
