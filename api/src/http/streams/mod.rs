@@ -43,9 +43,6 @@ use std::sync::atomic::Ordering;
 use subject::Subject;
 use watcher::Watcher;
 
-/// The media type of server-sent events.
-const STREAM: &str = "text/event-stream";
-
 pub(super) fn routes() -> Vec<Route> {
     let (read, approvals) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::ReadApprovals));
     vec![
