@@ -115,8 +115,11 @@ async fn the_type_of_every_problem_leads_to_what_it_is() {
     let missing = served.get("/v1/nothing").await;
     assert_eq!(missing.body["type"], "/problems/route.unknown");
     let browser = served.ask(Method::GET, "/problems/route.unknown").header("accept", "text/html,*/*");
-    let shown = served.send(browser).await;
-    // Followed to the page, whose script finds the place.
+    let led = served.send(browser).await;
+    assert_eq!(led.status, 303);
+    let page = led.headers[header::LOCATION].to_str().unwrap();
+    // The script of the page finds the place.
+    let shown = served.send(served.ask(Method::GET, page.split('#').next().unwrap())).await;
     assert!(shown.body.as_str().unwrap().contains("console/reference.js"), "{}", shown.body);
     let unknown = served.send(served.ask(Method::GET, "/problems/cake.baked")).await;
     assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "resource.not_found"));
