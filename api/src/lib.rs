@@ -33,7 +33,7 @@ mod targets;
 pub use auth::{Role, Verb};
 pub use cli::commands;
 pub use exit::exits;
-pub use http::{Access, Rule, codes, rules};
+pub use http::{Access, Rule, codes, openapi, rules};
 
 use engine::{Engine, Unsound};
 use std::process::ExitCode;

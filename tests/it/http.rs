@@ -322,15 +322,29 @@ fn method(rule: &Rule) -> Method {
     rule.method.parse().unwrap()
 }
 
+/// What everybody may read: nothing of anybody stands there.
+const OPEN: [&str; 12] = [
+    "/",
+    "/console/{file}",
+    "/openapi.json",
+    "/reference",
+    "/problems/{code}",
+    "/v1/login",
+    "/login",
+    "/login/callback",
+    "/livez",
+    "/readyz",
+    "/version",
+    "/metrics",
+];
+
 #[tokio::test]
-async fn without_a_token_nothing_but_health_metrics_the_console_s_files_and_signing_in_is_open() {
+async fn without_a_token_nothing_but_health_metrics_signing_in_and_what_describes_the_server_is_open() {
     let served = Served::start();
     for rule in rules() {
         let path = filled(rule.path);
         let answer = served.send(served.ask(method(&rule), &path)).await;
-        let open = ["/", "/console/{file}", "/livez", "/readyz", "/version", "/metrics"].contains(&rule.path)
-            || ["/v1/login", "/login", "/login/callback"].contains(&rule.path)
-            || (rule.method == "POST" && rule.path == "/v1/sessions");
+        let open = OPEN.contains(&rule.path) || (rule.method == "POST" && rule.path == "/v1/sessions");
         assert_eq!(open, rule.access == Access::Open, "{rule:?}");
         assert_eq!(answer.status == 401, !open, "{rule:?}: {}", answer.body);
     }

@@ -37,6 +37,7 @@ mod newcomer;
 mod notify;
 mod offboarding;
 mod onboarding;
+mod openapi;
 mod placement;
 mod planner;
 mod policy;

@@ -167,7 +167,9 @@ impl Served {
         let url = process.url.clone();
         // None, where the store is shared and another server has made the first admin.
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();
-        Self { dir, url, admin: admin.trim().into(), _process: process, http: Client::new() }
+        // Where an answer leads is part of it.
+        let http = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self { dir, url, admin: admin.trim().into(), _process: process, http }
     }
 
     /// Asks it to stop by `signal`; returns its exit code.

@@ -18,6 +18,7 @@ use strum::VariantArray as _;
     strum::VariantArray,
     strum::EnumString,
     clap::ValueEnum,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]

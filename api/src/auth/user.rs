@@ -59,7 +59,7 @@ impl Entity for Kept {
 }
 
 /// A user to be added.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewUser {
     /// The name: 1 to 64 letters, digits, `.`, `-`, `_` and `@`.

@@ -5,6 +5,8 @@ use super::{
     page::{Listed, document},
     problem::Problem,
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -26,18 +28,93 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadAccounts);
-    let mut routes = reads::<Workspace>("/v1/workspaces", "/v1/workspaces/{tenant}/{workspace}", read);
-    routes.extend(reads::<Quota>("/v1/quotas", "/v1/quotas/{tenant}/{workspace}", read));
-    routes.extend(reads::<Loan>("/v1/loans", "/v1/loans/{tenant}/{number}", read));
-    routes.extend(reads::<Reservation>(
-        "/v1/reservations",
-        "/v1/reservations/{tenant}/{workspace}/{reservation}",
+    let mut routes = Vec::new();
+    routes.extend(reads::<Workspace>(
+        (
+            "/v1/workspaces",
+            told("listWorkspaces", "Lists workspaces, and what is used of their quotas.")
+                .lists::<shown::account::Workspace>(),
+        ),
+        (
+            "/v1/workspaces/{tenant}/{workspace}",
+            told("showWorkspace", "A workspace, and what is used of its quotas.")
+                .says::<shown::account::Workspace>(200),
+        ),
         read,
     ));
-    routes.extend(reads::<Workload>("/v1/workloads", "/v1/workloads/{tenant}/{workload}", read));
-    routes.extend(reads::<Admission>("/v1/decisions", "/v1/decisions/{tenant}/{number}", read));
-    routes.extend(reads::<Usage>("/v1/usage", "/v1/usage/{tenant}/{workspace}/{month}", read));
-    routes.push(Route::get("/v1/usage/{tenant}", read, so_far));
+    routes.extend(reads::<Quota>(
+        (
+            "/v1/quotas",
+            told("listQuotas", "Lists quotas, and what is used of them.").lists::<shown::account::Quota>(),
+        ),
+        (
+            "/v1/quotas/{tenant}/{workspace}",
+            told("showQuota", "The quota of a workspace, and what is used of it.")
+                .says::<shown::account::Quota>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Loan>(
+        ("/v1/loans", told("listLoans", "Lists loans between workspaces.").lists::<shown::account::Loan>()),
+        ("/v1/loans/{tenant}/{number}", told("showLoan", "A loan.").says::<shown::account::Loan>(200)),
+        read,
+    ));
+    routes.extend(reads::<Reservation>(
+        (
+            "/v1/reservations",
+            told("listReservations", "Lists reservations.").lists::<shown::account::Reservation>(),
+        ),
+        (
+            "/v1/reservations/{tenant}/{workspace}/{reservation}",
+            told("showReservation", "A reservation.").says::<shown::account::Reservation>(200),
+        ),
+        read,
+    ));
+    routes.extend(work(read));
+    routes
+}
+
+/// What runs in an account, and what it comes to.
+fn work(read: Access) -> Vec<Route> {
+    let mut routes = Vec::new();
+    routes.extend(reads::<Workload>(
+        ("/v1/workloads", told("listWorkloads", "Lists workloads.").lists::<shown::account::Workload>()),
+        (
+            "/v1/workloads/{tenant}/{workload}",
+            told("showWorkload", "A workload.").says::<shown::account::Workload>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Admission>(
+        (
+            "/v1/decisions",
+            told("listDecisions", "Lists decisions on admission.").lists::<shown::account::Decision>(),
+        ),
+        (
+            "/v1/decisions/{tenant}/{number}",
+            told("showDecision", "A decision on admission, with everything that was weighed.")
+                .says::<shown::account::Decision>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Usage>(
+        (
+            "/v1/usage",
+            told("listUsage", "Lists months of usage that have ended.").lists::<shown::account::Usage>(),
+        ),
+        (
+            "/v1/usage/{tenant}/{workspace}/{month}",
+            told("showUsage", "A month of usage that has ended.").says::<shown::account::Usage>(200),
+        ),
+        read,
+    ));
+    routes.push(Route::get(
+        "/v1/usage/{tenant}",
+        read,
+        so_far,
+        told("showUsageSoFar", "What each workspace of a tenant has used in the month that runs.")
+            .lists::<shown::account::Usage>(),
+    ));
     routes
 }
 

@@ -5,8 +5,10 @@ use super::{
     guard::bearer,
     page::{Listed, document},
     problem::Problem,
-    read::Sent,
+    read::Undescribed,
     route::{Access, Route},
+    shown,
+    told::told,
 };
 use crate::{
     app::Shared,
@@ -36,11 +38,44 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/agents", Access::Staff(Verb::ReadFleet), list),
-        Route::post(PULL, Access::Agent, pull),
-        Route::post("/v1/agents/{cluster}/{node}:answer", Access::Agent, answer),
-        Route::post("/v1/agents/{cluster}/{node}:see", Access::Agent, see),
-        Route::post("/v1/agents/{cluster}/{node}:leave", Access::Agent, leave),
+        Route::get(
+            "/v1/agents",
+            Access::Staff(Verb::ReadFleet),
+            list,
+            told("listAgents", "Lists the agents of nodes.").lists::<shown::fleet::Agent>(),
+        ),
+        Route::post(
+            PULL,
+            Access::Agent,
+            pull,
+            told("pullOrders", "An agent asks for orders, and waits a while for them.")
+                .takes_json::<shown::fleet::AgentPull>()
+                .says::<shown::fleet::AgentOrders>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:answer",
+            Access::Agent,
+            answer,
+            told("answerOrder", "An agent says what came of an order.")
+                .takes_json::<shown::fleet::AgentAnswer>()
+                .says::<shown::fleet::Awaited>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:see",
+            Access::Agent,
+            see,
+            told("reportNode", "An agent says what it sees of its node.")
+                .takes_json::<shown::fleet::AgentSeen>()
+                .says::<shown::fleet::Empty>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:leave",
+            Access::Agent,
+            leave,
+            told("leaveNode", "An agent stops.")
+                .takes_json::<shown::fleet::AgentPull>()
+                .says::<shown::fleet::Empty>(200),
+        ),
     ]
 }
 
@@ -105,7 +140,7 @@ async fn pull(
     State(app): State<Shared>,
     Path((cluster, node)): Path<(String, String)>,
     headers: HeaderMap,
-    Sent(mut pull): Sent<Pull>,
+    Undescribed(mut pull): Undescribed<Pull>,
 ) -> Result<Json<Pulled>, Problem> {
     known(&app, &cluster, &node).await?;
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -130,7 +165,7 @@ async fn pull(
 async fn answer(
     State(app): State<Shared>,
     Path((cluster, node)): Path<(String, String)>,
-    Sent(answer): Sent<Answer>,
+    Undescribed(answer): Undescribed<Answer>,
 ) -> Json<Value> {
     let awaited = app.engine.platform().agents.answer(&cluster, &node, answer);
     Json(json!({ "awaited": awaited }))
@@ -139,7 +174,7 @@ async fn answer(
 async fn see(
     State(app): State<Shared>,
     Path((cluster, node)): Path<(String, String)>,
-    Sent(seen): Sent<Seen>,
+    Undescribed(seen): Undescribed<Seen>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
     app.engine.platform().agents.see(&cluster, &node, seen);
@@ -149,7 +184,7 @@ async fn see(
 async fn leave(
     State(app): State<Shared>,
     Path((cluster, node)): Path<(String, String)>,
-    Sent(leaving): Sent<Pull>,
+    Undescribed(leaving): Undescribed<Pull>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
     app.engine.platform().agents.leave(&cluster, &node, &leaving);

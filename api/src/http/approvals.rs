@@ -10,6 +10,11 @@ use super::{
     read::{Asked, Sent},
     reviews,
     route::{Access, Route},
+    shown::{
+        approvals::{Approval, Review},
+        executions::Execution,
+    },
+    told::{NAMED, VOTED, told},
     view,
 };
 use crate::{
@@ -23,24 +28,89 @@ use axum::{
     response::Response,
 };
 use engine::{ApprovalCase, Event, Order, Person, PlanDigest, Refusal, Seat, Verdict, Vote, What};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, decide) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Decide));
     vec![
-        Route::get("/v1/approvals", read, list),
-        Route::get("/v1/approvals/{id}", read, show),
-        Route::post("/v1/approvals/{id}:approve", decide, approve),
-        Route::post("/v1/approvals/{id}:refuse", decide, refuse),
-        Route::post("/v1/approvals/{id}:withdraw", decide, withdraw),
-        Route::post("/v1/approvals/{id}:break-glass", decide, break_glass),
-        Route::get("/v1/approvals/reviews", read, reviews::list),
-        Route::post("/v1/approvals/{id}:review", Access::Tenant(Verb::Review), reviews::review),
+        Route::get(
+            "/v1/approvals",
+            read,
+            list,
+            told("listApprovals", "Lists what waits for people.").lists::<Approval>(),
+        ),
+        Route::get(
+            "/v1/approvals/{id}",
+            read,
+            show,
+            told("showApproval", "An approval with its plan, by its own id or its execution's.")
+                .says::<Approval>(200)
+                .may(NAMED)
+                .may(&[Code::NotWaiting]),
+        ),
+        Route::get(
+            "/v1/approvals/reviews",
+            read,
+            reviews::list,
+            told("listReviews", "Lists what was decided alone, until somebody else has reviewed it.")
+                .lists::<Review>(),
+        ),
+        Route::post(
+            "/v1/approvals/{id}:review",
+            Access::Tenant(Verb::Review),
+            reviews::review,
+            told("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
+                .says::<Review>(200)
+                .may(NAMED)
+                .may(&[Code::NotWaiting, Code::ReviewOwn]),
+        ),
+    ]
+    .into_iter()
+    .chain(votes(decide))
+    .collect()
+}
+
+/// What people decide.
+fn votes(decide: Access) -> Vec<Route> {
+    vec![
+        Route::post(
+            "/v1/approvals/{id}:approve",
+            decide,
+            approve,
+            told("approve", "Agrees to the plan that was read.").says::<Execution>(200).tagged().may(VOTED),
+        ),
+        Route::post(
+            "/v1/approvals/{id}:refuse",
+            decide,
+            refuse,
+            told("refuse", "Refuses the plan that was read; needs a reason.")
+                .says::<Execution>(200)
+                .tagged()
+                .may(VOTED),
+        ),
+        Route::post(
+            "/v1/approvals/{id}:withdraw",
+            decide,
+            withdraw,
+            told("withdrawVote", "Takes a vote back while nothing is decided.")
+                .says::<Execution>(200)
+                .tagged()
+                .may(VOTED),
+        ),
+        Route::post(
+            "/v1/approvals/{id}:break-glass",
+            decide,
+            break_glass,
+            told("breakGlass", "Decides alone, in an emergency, where policy lets the caller.")
+                .says::<Execution>(200)
+                .tagged()
+                .may(VOTED),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     tenant: Option<String>,
@@ -52,7 +122,7 @@ async fn list(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<Approval>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let tenant = wanted.tenant.as_deref();
     listed(&app, page, |case| of(&caller, tenant, case)).await.map(Json)
@@ -68,7 +138,7 @@ pub(super) async fn listed(
     app: &App,
     page: Page,
     of: impl Fn(&ApprovalCase) -> bool,
-) -> Result<Listed<Value>, Problem> {
+) -> Result<Listed<Approval>, Problem> {
     let (mut items, mut after) = (Vec::new(), page.after);
     loop {
         let room = page.limit.saturating_sub(items.len());
@@ -82,7 +152,7 @@ pub(super) async fn listed(
 }
 
 /// Which approvals are watched: those that concern the caller, or all that the list shows.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Watched {
     tenant: Option<String>,
@@ -143,12 +213,12 @@ async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Approval>, Problem> {
     Ok(Json(view::approval(&find(&app, &caller, &id).await?)))
 }
 
 /// A decision on the plan that was read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Decision {
     digest: Option<String>,
@@ -231,7 +301,7 @@ async fn decide(
 }
 
 /// Why a vote is taken back.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Withdrawal {
     #[serde(default)]

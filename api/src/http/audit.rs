@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown,
+    told::told,
 };
 use crate::{
     app::{App, Shared},
@@ -17,6 +19,7 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
@@ -27,13 +30,33 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadAudit);
     vec![
-        Route::get("/v1/audit", read, list),
-        Route::get("/v1/audit/checkpoints", read, checkpoints),
-        Route::get("/v1/audit/export", read, export),
+        Route::get(
+            "/v1/audit",
+            read,
+            list,
+            told("listAudit", "Lists what was done, oldest first.")
+                .lists::<shown::books::AuditEntry>()
+                .may(&[Code::NotFound]),
+        ),
+        Route::get(
+            "/v1/audit/checkpoints",
+            read,
+            checkpoints,
+            told("listCheckpoints", "Lists the signed heads of the audit, to be kept elsewhere.")
+                .lists::<shown::books::SignedCheckpoint>(),
+        ),
+        Route::get(
+            "/v1/audit/export",
+            read,
+            export,
+            told("exportAudit", "A file of one tenant's audit that verifies offline.")
+                .file(200, "application/jsonl")
+                .may(&[Code::NotFound, Code::DocumentInvalid]),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     tenant: Option<String>,
@@ -100,7 +123,7 @@ async fn list(
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Numbered {
     limit: Option<usize>,
@@ -126,7 +149,7 @@ async fn checkpoints(
     Ok(Json(Listed::new(found.items.iter().map(seen).collect(), found.next.map(|next| next.to_string()))))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Part {
     tenant: Option<String>,

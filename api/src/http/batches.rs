@@ -7,6 +7,8 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown::{self, operating::Previewed},
+    told::told,
     view,
 };
 use crate::{
@@ -23,6 +25,7 @@ use engine::{
     BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
     BatchPreview, BatchVerb,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,18 +34,61 @@ pub(super) fn routes() -> Vec<Route> {
     // Of the verbs of a batch, cancelling is what the most roles may; the others are asked about below.
     let change = Access::Tenant(Verb::Cancel);
     vec![
-        Route::post("/v1/executions:batch", change, begin),
-        Route::get("/v1/batches", read, list),
-        Route::get("/v1/batches/{id}", read, show),
-        Route::get("/v1/batches/{id}/items", read, items),
-        Route::post("/v1/batches/{id}:stop", change, stop),
+        Route::post(
+            "/v1/executions:batch",
+            change,
+            begin,
+            told(
+                "beginBatch",
+                "One command to all executions that a filter finds, after a look at them with dry_run (200).",
+            )
+            .says::<shown::operating::Batch>(202)
+            .located()
+            .says::<shown::operating::BatchPreview>(200)
+            .may(&[
+                Code::FilterMisread,
+                Code::BatchEmpty,
+                Code::BatchTooMany,
+                Code::BatchUnseen,
+                Code::BatchChanged,
+                Code::ReasonMissing,
+            ]),
+        ),
+        Route::get(
+            "/v1/batches",
+            read,
+            list,
+            told("listBatches", "Lists batches.").lists::<shown::operating::Batch>(),
+        ),
+        Route::get(
+            "/v1/batches/{id}",
+            read,
+            show,
+            told("showBatch", "A batch and how far it is.").says::<shown::operating::Batch>(200),
+        ),
+        Route::get(
+            "/v1/batches/{id}/items",
+            read,
+            items,
+            told("listBatchItems", "Lists what became of each execution of a batch.")
+                .lists::<shown::operating::BatchItem>(),
+        ),
+        Route::post(
+            "/v1/batches/{id}:stop",
+            change,
+            stop,
+            told("stopBatch", "Leaves the rest of a batch alone.").says::<shown::operating::Batch>(200),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Asking {
+    /// `cancel`, `pause`, `resume` or `retry`.
+    #[schemars(with = "String")]
     verb: BatchVerb,
+    /// Which executions, in the language of docs/search.md.
     filter: String,
     #[serde(default)]
     reason: String,
@@ -82,23 +128,24 @@ fn refused(error: BatchError) -> Problem {
         BatchError::Misread(error) => misread(&error),
         BatchError::Everything | BatchError::Nobody => Problem::new(Code::BatchEmpty, detail),
         BatchError::TooMany { cap } => Problem::new(Code::BatchTooMany, detail).with("cap", cap),
-        BatchError::Changed(now) => Problem::new(Code::BatchChanged, detail).with("preview", preview(&now)),
+        BatchError::Changed(now) => {
+            Problem::new(Code::BatchChanged, detail).with("preview", json!(preview(&now)))
+        }
         BatchError::Engine(error) => error.into(),
     }
 }
 
-fn preview(seen: &BatchPreview) -> Value {
-    let first = seen.first.iter().map(|(record, refuses)| {
-        let mut row = view::row(record);
-        row.insert("refuses".into(), json!(refuses));
-        row
-    });
-    json!({
-        "count": seen.count,
-        "refusing": seen.refusing,
-        "digest": seen.digest,
-        "first": first.collect::<Vec<_>>(),
-    })
+fn preview(seen: &BatchPreview) -> shown::operating::BatchPreview {
+    let first = seen
+        .first
+        .iter()
+        .map(|(record, refuses)| Previewed { row: view::row(record), refuses: refuses.clone() });
+    shown::operating::BatchPreview {
+        count: seen.count,
+        refusing: seen.refusing,
+        digest: seen.digest.clone(),
+        first: first.collect(),
+    }
 }
 
 async fn begin(
@@ -156,7 +203,7 @@ async fn seen(app: &App, caller: &Caller, id: &str) -> Result<Batch, Problem> {
     Some(batch).filter(|_| own).ok_or_else(missing)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Paging {
     limit: Option<usize>,

@@ -5,6 +5,8 @@ use super::{
     kinds::{Kind, find, list},
     problem::Problem,
     route::{Access, Route},
+    shown,
+    told::told,
 };
 use crate::{
     app::Shared,
@@ -28,7 +30,24 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadCertificates);
-    vec![Route::get("/v1/certificates", read, list::<Kept>), Route::get("/v1/certificates/{id}", read, show)]
+    vec![
+        Route::get(
+            "/v1/certificates",
+            read,
+            list::<Kept>,
+            told("listCertificates", "Lists certificates of destruction.")
+                .lists::<shown::books::CertificateRow>()
+                .filters::<Kept>(),
+        ),
+        Route::get(
+            "/v1/certificates/{id}",
+            read,
+            show,
+            told("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+                .says::<shown::Object>(200)
+                .file(200, "text/html"),
+        ),
+    ]
 }
 
 impl Kind for Kept {

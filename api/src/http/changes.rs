@@ -5,7 +5,9 @@ use super::{
     problem::Problem,
     read::Text,
     route::{Access, Route},
+    shown,
     starts::{Parameters, Wish, by_place, only, starts},
+    told::told,
 };
 use crate::{
     app::App,
@@ -22,12 +24,29 @@ use workflows::{
     tenancy::{Quota, workspace_key},
 };
 
+/// What `direction` means.
+const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`.";
+
 pub(super) fn routes() -> Vec<Route> {
     let change = Access::Tenant(Verb::ChangeQuota);
-    let mut routes = starts::<QuotaWish>("/v1/quota-requests", "/v1/quota-requests:plan", change);
+    let mut routes = starts::<QuotaWish>(
+        (
+            "/v1/quota-requests",
+            told("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
+        ),
+        (
+            "/v1/quota-requests:plan",
+            told("planQuota", "What another quota of a workspace would come to. Changes nothing.")
+                .asks("direction", WAY),
+        ),
+        change,
+    );
     routes.extend(starts::<SlaRequest>(
-        "/v1/sla-changes",
-        "/v1/sla-changes:plan",
+        ("/v1/sla-changes", told("changeSla", "Asks for other terms of a tenant.")),
+        (
+            "/v1/sla-changes:plan",
+            told("planSla", "What other terms of a tenant would come to. Changes nothing."),
+        ),
         Access::Tenant(Verb::ChangeSla),
     ));
     routes
@@ -58,6 +77,9 @@ impl QuotaWish {
 }
 
 impl Wish for QuotaWish {
+    type Document = shown::documents::QuotaRequest;
+    type Planned = shown::documents::ChangePlan;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &["direction"])?;
         let direction = match asked.get("direction").map(String::as_str) {
@@ -93,6 +115,9 @@ impl Wish for QuotaWish {
 }
 
 impl Wish for SlaRequest {
+    type Document = shown::documents::SlaRequest;
+    type Planned = shown::documents::ChangePlan;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         by_place(&body.text, body.is_json(), Self::from_yaml, Self::from_json)

@@ -7,6 +7,8 @@ use super::{
     code::Code,
     problem::Problem,
     route::{Access, Route},
+    shown::people::Me,
+    told::told,
 };
 use crate::{
     app::Shared,
@@ -19,17 +21,31 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 use strum::VariantArray as _;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/", Access::Open, index),
-        Route::get("/console/{file}", Access::Open, file),
+        Route::get(
+            "/",
+            Access::Open,
+            index,
+            told("openConsole", "The console.").file(200, "text/html").file(304, "text/html").tagged(),
+        ),
+        Route::get(
+            "/console/{file}",
+            Access::Open,
+            file,
+            told("readConsoleFile", "A file of the console.").file(200, "*/*").tagged(),
+        ),
         // What everybody may, whoever may do anything at all.
-        Route::get("/v1/me", Access::Tenant(Verb::ReadWorkflows), me),
+        Route::get(
+            "/v1/me",
+            Access::Tenant(Verb::ReadWorkflows),
+            me,
+            told("showMe", "Who is asking, and what they may do.").says::<Me>(200),
+        ),
     ]
 }
 
@@ -94,6 +110,9 @@ static FILES: &[File] = &files![
     "parts.css",
     "parts.js",
     "plan.js",
+    "reference.css",
+    "reference.html",
+    "reference.js",
     "route.js",
     "signin.js",
     "stream.js",
@@ -126,6 +145,11 @@ async fn index(headers: HeaderMap) -> Result<Response, Problem> {
     served("index.html", &headers)
 }
 
+/// The page that shows what `/openapi.json` says.
+pub(super) async fn reference(headers: HeaderMap) -> Result<Response, Problem> {
+    served("reference.html", &headers)
+}
+
 async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
     served(&name, &headers)
 }
@@ -146,15 +170,9 @@ fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
 }
 
 /// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals.
-async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<Json<Value>, Problem> {
+async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<Json<Me>, Problem> {
     let person = sitting(&**app.engine.store(), &caller.name, &caller).await?;
     let person = person.unwrap_or_else(|| caller.person());
-    let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb));
-    Ok(Json(json!({
-        "name": caller.name,
-        "roles": caller.roles,
-        "tenant": caller.tenant,
-        "may": may.map(<&str>::from).collect::<Vec<_>>(),
-        "seats": person.roles,
-    })))
+    let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb)).map(<&str>::from).collect();
+    Ok(Json(Me { name: caller.name, roles: caller.roles, tenant: caller.tenant, may, seats: person.roles }))
 }

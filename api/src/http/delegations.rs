@@ -7,6 +7,8 @@ use super::{
     read::{Asked, Sent},
     reservations::time,
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -19,20 +21,45 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, give) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Delegate));
     vec![
-        Route::get("/v1/delegations", read, list),
-        Route::get("/v1/delegations/{id}", read, show),
-        Route::post("/v1/delegations", give, add),
-        Route::delete("/v1/delegations/{id}", give, end),
+        Route::get(
+            "/v1/delegations",
+            read,
+            list,
+            told("listDelegations", "Lists who decides for whom.").lists::<shown::people::Delegation>(),
+        ),
+        Route::get(
+            "/v1/delegations/{id}",
+            read,
+            show,
+            told("showDelegation", "A delegation.").says::<shown::people::Delegation>(200),
+        ),
+        Route::post(
+            "/v1/delegations",
+            give,
+            add,
+            told("delegate", "Lets somebody decide for somebody else, for a while.")
+                .says::<shown::people::Delegation>(201)
+                .located(),
+        ),
+        Route::delete(
+            "/v1/delegations/{id}",
+            give,
+            end,
+            told("endDelegation", "Ends a delegation; it stays on record.")
+                .nothing()
+                .may(&[Code::DelegationForeign]),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     from: Option<String>,
@@ -90,7 +117,7 @@ async fn show(
 }
 
 /// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct New {
     from: Option<String>,

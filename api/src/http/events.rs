@@ -10,8 +10,10 @@ use super::{
     problem::{Fault, Problem},
     read::{Text, is_yaml, json, media},
     route::{Access, Route},
+    shown,
     starts::{Parameters, Wish as _, begin, document, own},
     tenants::{read_request, read_value, start},
+    told::{BEGUN, DOCUMENT, told, whole},
     workloads::{NewWorkload, ask, end},
 };
 use crate::{
@@ -24,13 +26,43 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use strum::VariantArray as _;
 use workflows::{policy::Request, tenancy::TenantId};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/events", Access::Tenant(Verb::SendEvents), take)]
+    vec![Route::post(
+        "/v1/events",
+        Access::Tenant(Verb::SendEvents),
+        take,
+        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary; 200 if it came before.")
+            .reads(&["application/cloudevents+json"], Some(whole::<shown::documents::CloudEvent>()))
+            .reads(DOCUMENT, None)
+            .says::<EventTaken>(200)
+            .says::<EventTaken>(202)
+            .located()
+            .tagged()
+            .may(BEGUN)
+            .may(&[
+                Code::EventUnknown,
+                Code::MediaType,
+                Code::WorkloadRejected,
+                Code::WorkloadDiffers,
+                Code::LineFull,
+            ]),
+    )]
+}
+
+/// What an event is answered with: what it began, or what it came to where that is told at once.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes the answers of others")]
+enum EventTaken {
+    Begun(Box<shown::executions::Execution>),
+    Asked(Box<shown::account::Submitted>),
+    Ended(Box<shown::account::Finished>),
 }
 
 /// What an event asks for, by its type.

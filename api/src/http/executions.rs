@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown,
+    told::{NAMED, ORDERED, told},
     view,
 };
 use crate::{
@@ -19,23 +21,94 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Event, Order};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use store::{ExecutionId, Filter, Record, Revision};
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
     vec![
-        Route::get("/v1/executions/{id}", read, show),
-        Route::get("/v1/executions/{id}/journal", read, journal),
-        Route::get("/v1/executions/{id}/diagram", read, diagram),
-        Route::post("/v1/executions/{id}:cancel", Access::Tenant(Verb::Cancel), cancel),
-        Route::post("/v1/executions/{id}:pause", Access::Tenant(Verb::Repair), pause),
-        Route::post("/v1/executions/{id}:resume", Access::Tenant(Verb::Repair), resume),
-        Route::post("/v1/executions/{id}:retry", Access::Tenant(Verb::Repair), retry),
-        Route::post("/v1/executions/{id}:signal", Access::Tenant(Verb::Signal), signal),
-        Route::post("/v1/executions/{id}:terminate", Access::Tenant(Verb::Terminate), terminate),
+        Route::get(
+            "/v1/executions/{id}",
+            read,
+            show,
+            told("showExecution", "An execution in full.")
+                .says::<shown::executions::Execution>(200)
+                .tagged()
+                .may(NAMED),
+        ),
+        Route::get(
+            "/v1/executions/{id}/journal",
+            read,
+            journal,
+            told("showJournal", "The history of an execution.").lists::<shown::executions::Line>().may(NAMED),
+        ),
+        Route::get(
+            "/v1/executions/{id}/diagram",
+            read,
+            diagram,
+            told("drawExecution", "The picture of its workflow, with its state lit.")
+                .file(200, "text/plain")
+                .says::<shown::executions::Drawn>(200)
+                .may(NAMED),
+        ),
+    ]
+    .into_iter()
+    .chain(orders())
+    .collect()
+}
+
+/// What operators ask of one.
+fn orders() -> Vec<Route> {
+    vec![
+        Route::post(
+            "/v1/executions/{id}:cancel",
+            Access::Tenant(Verb::Cancel),
+            cancel,
+            told("cancelExecution", "Turns an execution back, up to its point of no return.").ordered(),
+        ),
+        Route::post(
+            "/v1/executions/{id}:pause",
+            Access::Tenant(Verb::Repair),
+            pause,
+            told("pauseExecution", "Holds an execution between two steps.").ordered(),
+        ),
+        Route::post(
+            "/v1/executions/{id}:resume",
+            Access::Tenant(Verb::Repair),
+            resume,
+            told("resumeExecution", "Lets an execution go on.").ordered(),
+        ),
+        Route::post(
+            "/v1/executions/{id}:retry",
+            Access::Tenant(Verb::Repair),
+            retry,
+            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.").ordered(),
+        ),
+        Route::post(
+            "/v1/executions/{id}:signal",
+            Access::Tenant(Verb::Signal),
+            signal,
+            told("signalExecution", "Tells an execution that something it waits for has happened.")
+                .says::<shown::executions::Execution>(200)
+                .tagged()
+                .may(ORDERED),
+        ),
+        Route::post(
+            "/v1/executions/{id}:terminate",
+            Access::Tenant(Verb::Terminate),
+            terminate,
+            told(
+                "terminateExecution",
+                "Closes an execution by force; needs a reason, and answers with what is left behind.",
+            )
+            .says::<shown::executions::Execution>(200)
+            .tagged()
+            .says::<shown::executions::Proposal>(202)
+            .bound(Code::StaleRevision)
+            .may(ORDERED),
+        ),
     ]
 }
 
@@ -106,13 +179,13 @@ async fn journal(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<shown::executions::Line>>, Problem> {
     let id = resolve(&app, &caller, &id).await?.id;
     let entries = app.engine.journal(id).await?;
     Ok(Json(Listed::new(entries.iter().map(view::entry).collect(), None)))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Drawing {
     format: Option<String>,
@@ -129,7 +202,7 @@ async fn diagram(
 }
 
 /// Why an operator acts.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Why {
     #[serde(default)]
@@ -192,7 +265,7 @@ async fn terminate(
 }
 
 /// What has happened.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Happened {
     #[serde(default)]

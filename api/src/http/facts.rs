@@ -7,6 +7,8 @@ use super::{
     read::Sent,
     reservations::time,
     route::{Access, Route},
+    shown,
+    told::told,
     workloads::change,
 };
 use crate::{
@@ -17,6 +19,7 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,18 +30,36 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let push = Access::Cluster(Verb::PushFacts, Scope::PushFacts);
-    vec![Route::post("/v1/clusters/{id}/facts", push, take)]
+    vec![Route::post(
+        "/v1/clusters/{id}/facts",
+        push,
+        take,
+        told("pushFacts", "What was seen of a cluster, sent by the cluster itself under its own key.")
+            .says::<shown::account::FactsTaken>(200),
+    )]
 }
 
 /// What was seen: of each node and kind of GPU, how many work can use, and how many of them are in use. Of a tenant's nodes
 /// all are named or none: nobody is admitted to a node that was not seen.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Facts {
     /// When it was so; now if absent.
+    #[schemars(with = "Option<shown::Time>")]
     at: Option<String>,
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, SeenGpus>>")]
     nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
+}
+
+/// How many GPUs of a kind were seen on a node.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "describes what the core reads")]
+struct SeenGpus {
+    /// How many work can use.
+    usable: u64,
+    /// How many of them are in use.
+    busy: u64,
 }
 
 type ByTenant = BTreeMap<TenantId, BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>>;

@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::{Asked, Text},
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -17,6 +19,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
@@ -28,15 +31,47 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Staff(Verb::ReadFleet);
     vec![
-        Route::get("/v1/clusters", read, clusters),
-        Route::get("/v1/clusters/{id}", read, cluster),
-        Route::get("/v1/regions", read, regions),
-        Route::get("/v1/regions/{id}", read, region),
-        Route::post("/v1/fleet:import", Access::Staff(Verb::ImportFleet), import),
+        Route::get(
+            "/v1/clusters",
+            read,
+            clusters,
+            told("listClusters", "Lists clusters with their GPUs, by region.")
+                .lists::<shown::fleet::Cluster>(),
+        ),
+        Route::get(
+            "/v1/clusters/{id}",
+            read,
+            cluster,
+            told("showCluster", "A cluster with its GPUs.").says::<shown::fleet::Cluster>(200),
+        ),
+        Route::get(
+            "/v1/regions",
+            read,
+            regions,
+            told("listRegions", "Lists regions.").lists::<shown::fleet::Region>(),
+        ),
+        Route::get(
+            "/v1/regions/{id}",
+            read,
+            region,
+            told("showRegion", "A region.").says::<shown::fleet::Region>(200),
+        ),
+        Route::post(
+            "/v1/fleet:import",
+            Access::Staff(Verb::ImportFleet),
+            import,
+            told(
+                "importFleet",
+                "Takes nodes as CSV, or regions and clusters as YAML: all of a file or nothing.",
+            )
+            .reads(&["text/csv", "application/yaml"], None)
+            .says::<shown::fleet::Imported>(200)
+            .may(&[Code::MediaType, Code::QueryInvalid]),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     region: Option<String>,
@@ -96,7 +131,7 @@ async fn region(State(app): State<Shared>, Path(id): Path<String>) -> Result<Jso
     found.map(|found| Json(view::thing(&found, &[]))).ok_or_else(|| Problem::not_found("region", &id))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Target {
     cluster: Option<String>,

@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown::executions::{Row, Stuck},
+    told::told,
     view,
 };
 use crate::{
@@ -14,18 +16,39 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Misread, Reason, parse_filter, parse_filter_knowing};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
-    vec![Route::get("/v1/executions", read, list), Route::get("/v1/stuck", read, stuck)]
+    vec![
+        Route::get(
+            "/v1/executions",
+            read,
+            list,
+            told("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
+                .says::<Answer<Row>>(200)
+                .may(&[Code::FilterMisread, Code::NotFound]),
+        ),
+        Route::get(
+            "/v1/stuck",
+            read,
+            stuck,
+            told(
+                "listStuck",
+                "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
+            )
+            .says::<Answer<Stuck>>(200)
+            .may(&[Code::FilterMisread, Code::NotFound]),
+        ),
+    ]
 }
 
 /// Which executions are asked for, and which part of the list of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     filter: Option<String>,
@@ -54,10 +77,11 @@ impl Wanted {
 }
 
 /// A page of what was found.
-#[derive(Debug, Serialize)]
-pub(super) struct Answer {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Found")]
+pub(super) struct Answer<T> {
     #[serde(flatten)]
-    listed: Listed<Value>,
+    listed: Listed<T>,
     /// The page ended early, having looked at as much as one page may; `next` goes on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
@@ -109,8 +133,8 @@ pub(super) async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Fo
 }
 
 /// The page as it is answered, each record by `row`.
-pub(super) fn answer(found: &Found, row: impl Fn(&Record) -> Map<String, Value>) -> Json<Answer> {
-    let items = found.items.iter().map(|record| Value::Object(row(record))).collect();
+pub(super) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<Answer<T>> {
+    let items = found.items.iter().map(row).collect();
     Json(Answer { listed: Listed::new(items, found.next.map(|id| id.to_string())), partial: found.partial })
 }
 
@@ -118,7 +142,7 @@ async fn list(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Answer>, Problem> {
+) -> Result<Json<Answer<Row>>, Problem> {
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?).await?;
     Ok(answer(&found, view::row))
 }
@@ -128,14 +152,14 @@ async fn stuck(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Answer>, Problem> {
+) -> Result<Json<Answer<Stuck>>, Problem> {
     let now = app.engine.clock().now();
     let stuck = parse_filter("stuck", now).map_err(|error| misread(&error))?;
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
     Ok(answer(&found, |record| stuck_row(record, now)))
 }
 
-fn stuck_row(record: &Record, now: Timestamp) -> Map<String, Value> {
+fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
     let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
     let millis = |path: &str| body.pointer(path).and_then(Value::as_u64).map(Timestamp);
     let since = millis("/phase/parked/since").or_else(|| millis("/promised")).unwrap_or(record.updated_at);
@@ -143,20 +167,20 @@ fn stuck_row(record: &Record, now: Timestamp) -> Map<String, Value> {
         let name: &str = reason.into();
         record.reason.as_deref() == Some(name)
     });
-    let values = |field: &str| -> Vec<&String> {
-        record.attributes.get(field).map(|values| values.iter().collect()).unwrap_or_default()
+    let values = |field: &str| -> Vec<String> {
+        record.attributes.get(field).into_iter().flatten().cloned().collect()
     };
     let asked = values("asked");
-    let owner = if asked.is_empty() { json!(["platform_ops"]) } else { json!(asked) };
     let message = body.pointer("/phase/parked/errors/0/message").and_then(Value::as_str);
-    let mut row = view::row(record);
-    row.insert("since".into(), json!(view::time(since)));
-    row.insert("age_seconds".into(), json!(now.since(since).as_secs()));
-    row.insert("owner".into(), owner);
-    row.insert("next".into(), json!(reason.map_or("look at it with `tenure executions show`", next_of)));
-    row.insert("errors".into(), json!(values("error")));
-    row.insert("message".into(), json!(message));
-    row
+    Stuck {
+        row: view::row(record),
+        since: view::time(since),
+        age_seconds: now.since(since).as_secs(),
+        owner: if asked.is_empty() { vec!["platform_ops".into()] } else { asked },
+        next: reason.map_or("look at it with `tenure executions show`", next_of),
+        errors: values("error"),
+        message: message.map(ToOwned::to_owned),
+    }
 }
 
 /// What to do about a reason, in a line; `docs/operations.md` has the rest.
@@ -174,6 +198,7 @@ fn next_of(reason: Reason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use store::Revision;
 
     fn record(phase: &str, reason: &str, body: &Value) -> Record {
@@ -202,16 +227,16 @@ mod tests {
         let error = json!({ "code": "gpu.lost", "message": "no answer" });
         let body = json!({ "phase": { "parked": { "since": 4_000, "errors": [error] } } });
         let parked = stuck_row(&record("parked", "outcome_unknown", &body), Timestamp(64_000));
-        assert_eq!((&parked["age_seconds"], &parked["owner"]), (&json!(60), &json!(["platform_ops"])));
+        assert_eq!((parked.age_seconds, parked.owner), (60, vec!["platform_ops".to_owned()]));
         assert_eq!(
-            (&parked["since"], &parked["message"]),
-            (&json!("1970-01-01T00:00:04.000Z"), &json!("no answer"))
+            (parked.since.as_str(), parked.message.as_deref()),
+            ("1970-01-01T00:00:04.000Z", Some("no answer"))
         );
-        assert!(parked["next"].as_str().unwrap().contains("retry or cancel"));
+        assert!(parked.next.contains("retry or cancel"));
 
         let mut late = record("forward", "overdue", &json!({ "promised": 5_000 }));
         late.attributes.insert("asked".into(), ["security".to_owned()].into());
         let late = stuck_row(&late, Timestamp(64_000));
-        assert_eq!((&late["age_seconds"], &late["owner"]), (&json!(59), &json!(["security"])));
+        assert_eq!((late.age_seconds, late.owner), (59, vec!["security".to_owned()]));
     }
 }

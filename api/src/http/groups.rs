@@ -1,10 +1,13 @@
 //! `/v1/groups`: groups of users, for whose members seats of approvals may be.
 
 use super::{
+    code::Code,
     page::{Listed, Page, document, documents},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -17,6 +20,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,16 +28,44 @@ use std::collections::BTreeSet;
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
     vec![
-        Route::get("/v1/groups", read, list),
-        Route::get("/v1/groups/{name}", read, show),
-        Route::post("/v1/groups", manage, add),
-        Route::post("/v1/groups/{name}:join", manage, join),
-        Route::post("/v1/groups/{name}:leave", manage, leave),
-        Route::delete("/v1/groups/{name}", manage, remove),
+        Route::get(
+            "/v1/groups",
+            read,
+            list,
+            told("listGroups", "Lists groups of users.").lists::<shown::people::Group>(),
+        ),
+        Route::get(
+            "/v1/groups/{name}",
+            read,
+            show,
+            told("showGroup", "A group.").says::<shown::people::Group>(200),
+        ),
+        Route::post(
+            "/v1/groups",
+            manage,
+            add,
+            told("makeGroup", "Makes a group.")
+                .says::<shown::people::Group>(201)
+                .located()
+                .may(&[Code::GroupExists]),
+        ),
+        Route::post(
+            "/v1/groups/{name}:join",
+            manage,
+            join,
+            told("joinGroup", "Adds a user to a group.").says::<shown::people::Group>(200),
+        ),
+        Route::post(
+            "/v1/groups/{name}:leave",
+            manage,
+            leave,
+            told("leaveGroup", "Takes a user out of a group.").says::<shown::people::Group>(200),
+        ),
+        Route::delete("/v1/groups/{name}", manage, remove, told("removeGroup", "Removes a group.").nothing()),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,
@@ -59,7 +91,7 @@ async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Jso
 }
 
 /// A group to be made.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct New {
     name: String,
@@ -79,7 +111,7 @@ async fn add(
 }
 
 /// Who comes or goes.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Who {
     #[serde(default)]

@@ -4,6 +4,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown::operating::{Check, Readiness, Version},
+    told::told,
 };
 use crate::app::{App, Shared};
 use axum::{
@@ -12,6 +14,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
@@ -19,9 +22,28 @@ use workflows::tenancy::Cluster;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/livez", Access::Open, alive),
-        Route::get("/readyz", Access::Open, ready),
-        Route::get("/version", Access::Open, version),
+        Route::get(
+            "/livez",
+            Access::Open,
+            alive,
+            told("live", "Whether the process answers.").file(200, "text/plain"),
+        ),
+        Route::get(
+            "/readyz",
+            Access::Open,
+            ready,
+            told("ready", "Whether the server works, by named checks; with `verbose`, all of them.")
+                .file(200, "text/plain")
+                .says::<Readiness>(200)
+                .file(503, "text/plain")
+                .says::<Readiness>(503),
+        ),
+        Route::get(
+            "/version",
+            Access::Open,
+            version,
+            told("version", "Which program answers.").says::<Version>(200),
+        ),
     ]
 }
 
@@ -29,11 +51,11 @@ async fn alive() -> &'static str {
     "ok\n"
 }
 
-async fn version() -> Json<Value> {
-    Json(json!({ "name": "tenure", "version": env!("CARGO_PKG_VERSION") }))
+async fn version() -> Json<Version> {
+    Json(Version { name: "tenure", version: env!("CARGO_PKG_VERSION") })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Detail {
     verbose: Option<String>,
 }
@@ -41,32 +63,22 @@ struct Detail {
 /// Whoever asks does not wait for long: how long a store is given to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One named check.
-struct Check {
-    name: &'static str,
-    fine: bool,
-    says: String,
-    facts: Value,
-}
-
 async fn ready(State(app): State<Shared>, Asked(detail): Asked<Detail>) -> Result<Response, Problem> {
     let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
     // What is behind the clusters stands in the store.
-    let platform = if store.fine { Some(platform_check(&app).await?) } else { None };
+    let platform = if store.ok { Some(platform_check(&app).await?) } else { None };
     let checks: Vec<Check> = [engine_check(&app), store].into_iter().chain(platform).collect();
-    let fine = checks.iter().all(|check| check.fine);
+    let fine = checks.iter().all(|check| check.ok);
     let status = if fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if detail.verbose.is_none() {
         let failing: String = checks
             .iter()
-            .filter(|check| !check.fine)
+            .filter(|check| !check.ok)
             .map(|check| format!("{}: {}\n", check.name, check.says))
             .collect();
         return Ok((status, if fine { "ok\n".into() } else { failing }).into_response());
     }
-    let check = |check: &Check| json!({ "name": check.name, "ok": check.fine, "says": check.says, "facts": check.facts });
-    let body = json!({ "ready": fine, "checks": checks.iter().map(check).collect::<Vec<_>>() });
-    Ok((status, Json(body)).into_response())
+    Ok((status, Json(Readiness { ready: fine, checks })).into_response())
 }
 
 fn engine_check(app: &App) -> Check {
@@ -79,7 +91,7 @@ fn engine_check(app: &App) -> Check {
     };
     Check {
         name: "engine",
-        fine: working && !stopping,
+        ok: working && !stopping,
         says: says.into(),
         facts: json!({ "workflows": workflows }),
     }
@@ -94,7 +106,7 @@ async fn store_check(app: &App) -> Check {
         .map(|hold| format!("held since {}: {}; see `tenure store held`", super::time(hold.since), hold.why));
     Check {
         name: "store",
-        fine: health.writable,
+        ok: health.writable,
         says: health.problem.clone().or(held).unwrap_or_else(|| "writable".into()),
         facts: json!({
             "sequence": health.sequence.0,
@@ -109,7 +121,7 @@ async fn store_check(app: &App) -> Check {
 /// The store has not answered in time.
 fn unheard() -> Check {
     let says = format!("it does not answer within {PATIENCE:?}");
-    Check { name: "store", fine: false, says, facts: Value::Null }
+    Check { name: "store", ok: false, says, facts: Value::Null }
 }
 
 /// What is behind the clusters. That one is simulated does not make the server less ready, but is said.
@@ -127,7 +139,7 @@ async fn platform_check(app: &App) -> Result<Check, Problem> {
     };
     Ok(Check {
         name: "platform",
-        fine: true,
+        ok: true,
         says,
         facts: json!({
             "backends": app.engine.platform().backends(),

@@ -7,6 +7,8 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown,
+    told::told,
 };
 use crate::{
     app::{App, Shared},
@@ -19,6 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Entity as _, View};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflows::{
@@ -33,23 +36,52 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let (read, hold) = (Access::Tenant(Verb::ReadHolds), Access::Staff(Verb::Hold));
     vec![
-        Route::get("/v1/holds", read, list),
-        Route::get("/v1/holds/{tenant}/{hold}", read, show),
-        Route::post("/v1/holds", hold, place),
-        Route::post("/v1/holds/{tenant}/{hold}:release", hold, release),
+        Route::get(
+            "/v1/holds",
+            read,
+            list,
+            told("listHolds", "Lists what may not be destroyed: in force, or released.")
+                .lists::<shown::books::Hold>(),
+        ),
+        Route::get(
+            "/v1/holds/{tenant}/{hold}",
+            read,
+            show,
+            told("showHold", "A hold.").says::<shown::books::Hold>(200),
+        ),
+        Route::post(
+            "/v1/holds",
+            hold,
+            place,
+            told("placeHold", "Places a hold on a tenant, a workspace or an asset.")
+                .says::<shown::books::Hold>(201)
+                .located()
+                .may(&[Code::HoldPastPivot, Code::HoldRefused]),
+        ),
+        Route::post(
+            "/v1/holds/{tenant}/{hold}:release",
+            hold,
+            release,
+            told("releaseHold", "Releases a hold of somebody else.").says::<shown::books::Hold>(200).may(&[
+                Code::HoldPastPivot,
+                Code::OwnHold,
+                Code::HoldRefused,
+            ]),
+        ),
     ]
 }
 
 /// Whether holds in force are listed, or those that were released.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "HoldState")]
 enum Which {
     #[default]
     Open,
     Released,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     tenant: Option<String>,
@@ -161,15 +193,21 @@ async fn show(
 }
 
 /// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewHold {
+    #[schemars(with = "String")]
     tenant: TenantId,
     id: String,
+    /// `legal`, `incident` or `billing`.
+    #[schemars(with = "String")]
     kind: HoldKind,
+    #[schemars(with = "Option<String>")]
     workspace: Option<WorkspaceName>,
+    #[schemars(with = "Option<String>")]
     asset: Option<AssetId>,
     reason: String,
+    #[schemars(with = "Option<shown::Time>")]
     review_at: Option<String>,
 }
 
@@ -216,7 +254,7 @@ async fn place(
     Ok((StatusCode::CREATED, location, Json(body)).into_response())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Why {
     #[serde(default)]

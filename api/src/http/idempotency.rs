@@ -50,6 +50,8 @@ pub(crate) struct Kept {
     pub(crate) at: Timestamp,
     status: u16,
     location: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
     media: String,
     body: String,
 }
@@ -138,6 +140,7 @@ async fn keep(app: &App, id: String, fingerprint: String, answer: Response) -> R
             at: app.engine.clock().now(),
             status: parts.status.as_u16(),
             location: text(header::LOCATION),
+            tag: text(header::ETAG),
             media: text(header::CONTENT_TYPE).unwrap_or_default(),
             body: said,
             id,
@@ -161,7 +164,9 @@ impl Kept {
         let headers = answer.headers_mut();
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
         let media = Some(self.media).filter(|media| !media.is_empty());
-        for (name, text) in [(header::LOCATION, self.location), (header::CONTENT_TYPE, media)] {
+        for (name, text) in
+            [(header::LOCATION, self.location), (header::ETAG, self.tag), (header::CONTENT_TYPE, media)]
+        {
             if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
                 headers.insert(name, value);
             }

@@ -5,13 +5,16 @@ use super::{
     problem::Problem,
     read::Text,
     route::{Access, Route},
+    shown,
     starts::{Parameters, Wish, document, only, planned, starts},
+    told::told,
 };
 use crate::{
     app::App,
     auth::{Caller, Verb},
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
@@ -25,22 +28,40 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let (report, capacity) = (Access::Staff(Verb::ReportIncident), Access::Staff(Verb::ManageCapacity));
-    let mut routes = starts::<Report>("/v1/incidents", "/v1/incidents:plan", report);
-    routes.extend(starts::<Shortage>("/v1/capacity-exhaustions", "/v1/capacity-exhaustions:plan", capacity));
+    let mut routes = starts::<Report>(
+        ("/v1/incidents", told("reportIncident", "Asks for an answer to an incident.")),
+        ("/v1/incidents:plan", told("planIncident", "What an answer to it would come to. Changes nothing.")),
+        report,
+    );
+    routes.extend(starts::<Shortage>(
+        (
+            "/v1/capacity-exhaustions",
+            told("reportExhaustion", "Asks for an answer to a model that runs short."),
+        ),
+        (
+            "/v1/capacity-exhaustions:plan",
+            told("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
+        ),
+        capacity,
+    ));
     routes
 }
 
 /// An incident as it is reported. Whom it concerns follows from what it is about.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "IncidentReport")]
 pub(super) struct Report {
     kind: Kind,
     /// The node, of a `gpu_fault`.
+    #[schemars(with = "Option<String>")]
     node: Option<NodeId>,
     /// The cluster, of a `key_leak`.
+    #[schemars(with = "Option<String>")]
     cluster: Option<ClusterId>,
     /// Whom it concerns, of the others.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     tenants: Vec<TenantId>,
     /// What kind of thing it is, of an `other`.
     what: Option<String>,
@@ -51,8 +72,9 @@ pub(super) struct Report {
     evidence: String,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "IncidentKind")]
 enum Kind {
     GpuFault,
     KeyLeak,
@@ -108,6 +130,9 @@ impl Report {
 }
 
 impl Wish for Report {
+    type Document = Self;
+    type Planned = shown::documents::IncidentPlan;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)
@@ -140,10 +165,13 @@ impl Wish for Report {
 }
 
 /// A model that runs short in a region.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ExhaustionReport")]
 pub(super) struct Shortage {
+    #[schemars(with = "String")]
     region: RegionId,
+    #[schemars(with = "String")]
     model: GpuModel,
     /// GPUs that are waited for beside those on waitlists.
     #[serde(default)]
@@ -152,6 +180,7 @@ pub(super) struct Shortage {
     #[serde(default)]
     reason: String,
     /// Whose loans are looked at; all in the region if absent.
+    #[schemars(with = "Option<Vec<String>>")]
     tenants: Option<Vec<TenantId>>,
 }
 
@@ -184,6 +213,9 @@ impl Shortage {
 }
 
 impl Wish for Shortage {
+    type Document = Self;
+    type Planned = shown::documents::PlanOnly;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)

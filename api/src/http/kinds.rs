@@ -9,6 +9,7 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    told::Told,
     view,
 };
 use crate::{
@@ -50,9 +51,26 @@ pub(super) trait Kind: Entity + Send + Sync + 'static {
     }
 }
 
-/// The two routes of a kind.
-pub(super) fn reads<T: Kind>(list_at: &'static str, show_at: &'static str, access: Access) -> Vec<Route> {
-    vec![Route::get(list_at, access, list::<T>), Route::get(show_at, access, show::<T>)]
+/// The two routes of a kind, with what they say of themselves.
+pub(super) fn reads<T: Kind>(
+    (list_at, listed): (&'static str, Told),
+    (show_at, shown): (&'static str, Told),
+    access: Access,
+) -> Vec<Route> {
+    vec![
+        Route::get(list_at, access, list::<T>, listed.filters::<T>()),
+        Route::get(show_at, access, show::<T>, shown),
+    ]
+}
+
+impl Told {
+    /// Takes the parameters that a list of this kind is filtered by.
+    pub(super) fn filters<T: Kind>(self) -> Self {
+        let names = ALWAYS.iter().chain(T::FILTERS.iter().map(|(name, _)| name));
+        names
+            .fold(self, |told, name| told.asks(name, "Those alone of which this is so."))
+            .may(&[Code::QueryInvalid])
+    }
 }
 
 /// The parameters that every list takes.

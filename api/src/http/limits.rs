@@ -6,6 +6,8 @@ use super::{
     problem::{Fault, Problem},
     read::Sent,
     route::{Access, Route},
+    shown::operating::{self as shown, Key, Opened},
+    told::told,
     view::time,
 };
 use crate::{
@@ -18,8 +20,8 @@ use axum::{
     http::StatusCode,
 };
 use engine::{BreakerRule, BreakerState, Closed, KeyStatus, Limit, LimitError, Place, Rate};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use std::time::Duration;
 use store::Timestamp;
 use workflows::{
@@ -30,23 +32,56 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadLimits), Access::Staff(Verb::ManageLimits));
     vec![
-        Route::get("/v1/limits", read, list),
-        Route::get("/v1/limits/{key}", read, show),
-        Route::post("/v1/limits", manage, set),
-        Route::delete("/v1/limits/{key}", manage, remove),
-        Route::post("/v1/limits/{key}:close", manage, close),
-        Route::post("/v1/limits/{key}:open", manage, open),
+        Route::get(
+            "/v1/limits",
+            read,
+            list,
+            told("listLimits", "Lists every limit, and every key at which somebody is inside or waits.")
+                .lists::<Key>(),
+        ),
+        Route::get(
+            "/v1/limits/{key}",
+            read,
+            show,
+            told("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200),
+        ),
+        Route::post(
+            "/v1/limits",
+            manage,
+            set,
+            told("setLimit", "Sets a limit in place of the one for the same key.").says::<Key>(200),
+        ),
+        Route::delete(
+            "/v1/limits/{key}",
+            manage,
+            remove,
+            told("removeLimit", "Takes a limit back.").nothing(),
+        ),
+        Route::post(
+            "/v1/limits/{key}:close",
+            manage,
+            close,
+            told("closeKey", "Lets nobody in at a key.").says::<Key>(200).may(&[Code::ReasonMissing]),
+        ),
+        Route::post(
+            "/v1/limits/{key}:open",
+            manage,
+            open,
+            told("openKey", "Lifts the closing of a key, and mends its breaker.")
+                .says::<Opened>(200)
+                .may(&[Code::Already]),
+        ),
     ]
 }
 
-fn place(place: &Place) -> Value {
-    json!({
-        "execution": place.task.execution.to_string(),
-        "slot": place.task.slot,
-        "since": time(place.since),
-        "until": time(place.until),
-        "pending": place.pending,
-    })
+fn place(place: &Place) -> shown::Place {
+    shown::Place {
+        execution: place.task.execution.to_string(),
+        slot: place.task.slot,
+        since: time(place.since),
+        until: time(place.until),
+        pending: place.pending,
+    }
 }
 
 /// What is let in, in one word, and until when that is so.
@@ -65,47 +100,53 @@ fn state(row: &KeyStatus, now: Timestamp) -> (&'static str, Option<Timestamp>) {
     }
 }
 
-fn seen(row: &KeyStatus, now: Timestamp) -> Value {
+fn seen(row: &KeyStatus, now: Timestamp) -> Key {
     let (state, until) = state(row, now);
     let limit = row.limit.as_ref();
     let rate = limit.and_then(|limit| limit.rate);
     let rule = limit.and_then(|limit| limit.breaker);
-    json!({
-        "key": row.key,
-        "limit": limit.map(|limit| &limit.key),
-        "concurrency": limit.and_then(|limit| limit.concurrency),
-        "rate": rate.map(|rate| format!("{}/{}", rate.times, duration::show(rate.per))),
-        "burst": rate.map(|rate| rate.burst),
-        "breaker": rule.map(|rule| json!({
-            "after": rule.after, "span": duration::show(rule.span), "cap": duration::show(rule.cap),
-        })),
-        "set_by": limit.map(|limit| &limit.set_by),
-        "set_at": limit.map(|limit| time(limit.set_at)),
-        "in_use": row.places.len(),
-        "places": row.places.iter().map(place).collect::<Vec<_>>(),
-        "queued": row.queued,
-        "oldest": row.oldest.map(time),
-        "state": state,
-        "until": until.map(time),
-        "closed": row.closed.as_ref().map(|closed| json!({ "by": closed.by, "why": closed.why })),
-        "failures": row.breaker.failures,
-    })
+    Key {
+        key: row.key.clone(),
+        limit: limit.map(|limit| limit.key.clone()),
+        concurrency: limit.and_then(|limit| limit.concurrency),
+        rate: rate.map(|rate| format!("{}/{}", rate.times, duration::show(rate.per))),
+        burst: rate.map(|rate| rate.burst),
+        breaker: rule.map(|rule| shown::Breaker {
+            after: rule.after,
+            span: duration::show(rule.span),
+            cap: duration::show(rule.cap),
+        }),
+        set_by: limit.map(|limit| limit.set_by.clone()),
+        set_at: limit.map(|limit| time(limit.set_at)),
+        in_use: row.places.len(),
+        places: row.places.iter().map(place).collect(),
+        queued: row.queued,
+        oldest: row.oldest.map(time),
+        state,
+        until: until.map(time),
+        closed: row
+            .closed
+            .as_ref()
+            .map(|closed| shown::Closed { by: closed.by.clone(), why: closed.why.clone() }),
+        failures: row.breaker.failures,
+        warning: None,
+    }
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<Key>>, Problem> {
     let now = app.engine.clock().now();
     let rows = app.engine.limits().await?;
     Ok(Json(Listed::new(rows.iter().map(|row| seen(row, now)).collect(), None)))
 }
 
-async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Json<Value>, Problem> {
+async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Json<Key>, Problem> {
     let now = app.engine.clock().now();
     let row = app.engine.limit_at(&key).await?;
     row.map(|row| Json(seen(&row, now))).ok_or_else(|| Problem::not_found("limit", &key))
 }
 
 /// A limit to be set. What is left out is not limited.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewLimit {
     key: String,
@@ -115,7 +156,7 @@ struct NewLimit {
     breaker: Option<NewBreaker>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewBreaker {
     after: Option<u32>,
@@ -162,7 +203,7 @@ async fn set(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Sent(new): Sent<NewLimit>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Key>, Problem> {
     if new.burst.is_some() && new.rate.is_none() {
         return Err(wrong("burst", "it says nothing without a rate"));
     }
@@ -190,7 +231,7 @@ async fn remove(
     Err(Problem::not_found("limit", &key))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Closing {
     #[serde(default)]
@@ -203,7 +244,7 @@ async fn close(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
     Sent(closing): Sent<Closing>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Key>, Problem> {
     if closing.reason.trim().is_empty() {
         return Err(Problem::new(
             Code::ReasonMissing,
@@ -216,11 +257,8 @@ async fn close(
     app.engine.close_key(&key, closed).await?.map_err(refused)?;
     tracing::warn!(key, by = caller.name, "key closed");
     let warning = unknown(&app, &key).await?;
-    let Json(mut closed) = show(State(app), Path(key)).await?;
-    if let (Some(warning), Some(fields)) = (warning, closed.as_object_mut()) {
-        fields.insert("warning".into(), warning.into());
-    }
-    Ok(Json(closed))
+    let Json(closed) = show(State(app), Path(key)).await?;
+    Ok(Json(Key { warning, ..closed }))
 }
 
 /// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
@@ -245,11 +283,11 @@ async fn open(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Opened>, Problem> {
     if !app.engine.open_key(&key).await? {
         let detail = format!("{key} is neither closed nor left alone, and has no failures to forget");
         return Err(Problem::new(Code::Already, detail));
     }
     tracing::info!(key, by = caller.name, "key opened");
-    Ok(Json(json!({ "key": key, "state": "open" })))
+    Ok(Json(Opened { key, state: "open" }))
 }

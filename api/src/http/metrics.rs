@@ -4,6 +4,7 @@ use super::{
     code::Code,
     problem::Problem,
     route::{Access, Route},
+    told::told,
 };
 use crate::app::Shared;
 use axum::{
@@ -14,7 +15,13 @@ use axum::{
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/metrics", Access::Open, show)]
+    vec![Route::get(
+        "/metrics",
+        Access::Open,
+        show,
+        told("metrics", "Everything counted, as Prometheus reads it.")
+            .file(200, "application/openmetrics-text"),
+    )]
 }
 
 async fn show(State(app): State<Shared>) -> Result<Response, Problem> {

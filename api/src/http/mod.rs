@@ -1,7 +1,7 @@
 //! HTTP `/v1`: one file per resource, one table of routes, one table of codes.
 //!
-//! Every route says what it takes to be let in ([`Access`]); the table cannot hold one that does not. Described in
-//! `docs/http-api.md`.
+//! Every route says what it takes to be let in ([`Access`]), what it does and what it answers; the table cannot hold one that
+//! does not. Described in `docs/http-api.md`, and by the server itself at `/openapi.json`.
 
 mod account;
 mod agents;
@@ -31,7 +31,9 @@ mod metrics;
 mod nodes;
 mod observe;
 mod offboardings;
+mod openapi;
 mod page;
+mod parts;
 mod policies;
 mod problem;
 mod read;
@@ -41,14 +43,17 @@ mod reservations;
 mod retention;
 mod reviews;
 mod route;
+mod schedule_definition;
 mod schedules;
 mod sessions;
+mod shown;
 mod startable;
 mod starts;
 mod store;
 mod streams;
 mod sweeps;
 mod tenants;
+mod told;
 mod users;
 mod versions;
 mod view;
@@ -56,6 +61,7 @@ mod workflows;
 mod workloads;
 
 pub(crate) use idempotency::{KEPT_FOR, Kept as KeptAnswer};
+pub use openapi::document as openapi;
 pub(crate) use route::router;
 pub use route::{Access, Rule, codes, rules};
 pub(crate) use startable::InName;

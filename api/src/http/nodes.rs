@@ -5,6 +5,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -15,16 +17,26 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use workflows::tenancy::Node;
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadNodes);
-    vec![Route::get("/v1/nodes", read, list), Route::get("/v1/nodes/{id}", read, show)]
+    vec![
+        Route::get(
+            "/v1/nodes",
+            read,
+            list,
+            told("listNodes", "Lists nodes, by cluster, region, model, owner and state.")
+                .lists::<shown::fleet::Node>(),
+        ),
+        Route::get("/v1/nodes/{id}", read, show, told("showNode", "A node.").says::<shown::fleet::Node>(200)),
+    ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     cluster: Option<String>,

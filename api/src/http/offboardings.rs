@@ -4,7 +4,9 @@ use super::{
     problem::Problem,
     read::{Sent, Text},
     route::{Access, Route},
+    shown,
     starts::{Parameters, Wish, document, only, starts},
+    told::told,
 };
 use crate::{
     app::{App, Shared},
@@ -12,6 +14,7 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Started, Undecided, View};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::ExecutionId;
@@ -26,16 +29,33 @@ use workflows::{
 
 pub(super) fn routes() -> Vec<Route> {
     let leave = Access::Tenant(Verb::Offboard);
-    let mut routes = starts::<Leave>("/v1/offboardings", "/v1/offboardings:plan", leave);
-    routes.push(Route::post("/v1/classifications", Access::Staff(Verb::Classify), say));
+    let mut routes = starts::<Leave>(
+        ("/v1/offboardings", told("offboard", "Lets a tenant leave, and its data be destroyed.")),
+        (
+            "/v1/offboardings:plan",
+            told("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
+        ),
+        leave,
+    );
+    routes.push(Route::post(
+        "/v1/classifications",
+        Access::Staff(Verb::Classify),
+        say,
+        told("classifyAsset", "Says what the data of an open asset is.")
+            .says::<shown::books::Classification>(200),
+    ));
     routes
 }
 
 /// A tenant that is to leave.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "OffboardingRequest")]
 pub(super) struct Leave {
+    #[schemars(with = "String")]
     tenant: TenantId,
+    /// `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+    #[schemars(with = "String")]
     basis: Basis,
     /// The contract line, the order's number.
     #[serde(default)]
@@ -51,6 +71,9 @@ impl Leave {
 }
 
 impl Wish for Leave {
+    type Document = Self;
+    type Planned = shown::documents::OffboardingPlan;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)
@@ -78,11 +101,15 @@ pub(super) async fn changing(app: &App, tenant: &str) -> Result<Option<Execution
 }
 
 /// What people say that an asset's data is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Said {
+    #[schemars(with = "String")]
     tenant: TenantId,
+    #[schemars(with = "String")]
     asset: AssetId,
+    /// Such as `workload`, `model`, `secret`, `backup`, `accounting`.
+    #[schemars(with = "String")]
     class: DataClass,
     reason: String,
 }

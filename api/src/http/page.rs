@@ -3,6 +3,7 @@
 use super::{code::Code, problem::Problem};
 use crate::{app::App, hex};
 use engine::Entity;
+use schemars::JsonSchema;
 use serde::Serialize;
 use store::{Document, Key};
 
@@ -21,7 +22,8 @@ pub(super) struct Page {
 }
 
 /// A part of a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
 pub(super) struct Listed<T> {
     /// The items.
     pub(super) items: Vec<T>,

@@ -5,6 +5,8 @@ use super::{
     problem::Problem,
     read::{Asked, Text},
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -15,6 +17,7 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Filter;
@@ -26,15 +29,47 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let (read, put) = (Access::Staff(Verb::ReadPolicies), Access::Staff(Verb::PublishPolicy));
     vec![
-        Route::get("/v1/policies", read, list),
-        Route::get("/v1/policies/{id}", read, show),
-        Route::post("/v1/policies", put, submit),
-        Route::post("/v1/policies:plan", put, plan),
-        Route::get("/v1/tenants/{id}/policy", Access::Tenant(Verb::ReadTenants), of_tenant),
+        Route::get(
+            "/v1/policies",
+            read,
+            list,
+            told("listPolicies", "Lists every time that a policy came into force.")
+                .lists::<shown::books::PolicyRow>(),
+        ),
+        Route::get(
+            "/v1/policies/{id}",
+            read,
+            show,
+            told("showPolicy", "A version of the policy by its number, or `current`, with its text.")
+                .says::<shown::books::Policy>(200),
+        ),
+        Route::post(
+            "/v1/policies",
+            put,
+            submit,
+            told("publishPolicy", "Brings another policy into force.")
+                .takes::<shown::documents::PolicyDocument>()
+                .says::<shown::documents::PolicyPublished>(200),
+        ),
+        Route::post(
+            "/v1/policies:plan",
+            put,
+            plan,
+            told("planPolicy", "What publishing would change, and what it would leave as it is.")
+                .takes::<shown::documents::PolicyDocument>()
+                .says::<shown::documents::PolicyPublished>(200),
+        ),
+        Route::get(
+            "/v1/tenants/{id}/policy",
+            Access::Tenant(Verb::ReadTenants),
+            of_tenant,
+            told("showTenantPolicy", "Every rule that holds for a tenant, with the place that says so.")
+                .says::<shown::documents::TenantRules>(200),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,

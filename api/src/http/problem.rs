@@ -6,12 +6,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{ActionError, Class, Error, Refusal};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use workflows::policy::{Finding, Invalid};
 
 /// One place where a request is wrong.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Fault {
     /// The field, as a JSON pointer; empty for the whole.
     pub(crate) pointer: String,
@@ -117,7 +118,7 @@ impl Problem {
         let (code, status, title, remedy) = self.code.facts();
         let name = self.name.as_deref().unwrap_or(code);
         let mut body = json!({
-            "type": format!("urn:tenure:problem:{name}"),
+            "type": address(name),
             "title": title,
             "status": status,
             "detail": self.detail,
@@ -132,6 +133,11 @@ impl Problem {
         }
         body
     }
+}
+
+/// The type of the problem of this code: where it is explained.
+pub(super) fn address(code: &str) -> String {
+    format!("/problems/{code}")
 }
 
 impl IntoResponse for Problem {

@@ -102,6 +102,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     }
 }
 
+/// A JSON body whose type belongs to a crate below, which writes no schemas: its route describes it.
+pub(super) struct Undescribed<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Undescribed<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        Sent::from_request(request, state).await.map(|Sent(sent)| Self(sent))
+    }
+}
+
 /// The value that JSON `text` says.
 pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {

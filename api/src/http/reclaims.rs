@@ -6,13 +6,16 @@ use super::{
     problem::Problem,
     read::Text,
     route::{Access, Route},
+    shown,
     starts::{Parameters, Wish, document, only, planned, starts},
+    told::told,
 };
 use crate::{
     app::App,
     auth::{Caller, Verb},
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
@@ -22,8 +25,22 @@ use workflows::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let mut routes = starts::<Recall>("/v1/reclaims", "/v1/reclaims:plan", Access::Tenant(Verb::Reclaim));
-    routes.push(Route::get("/v1/reclaims-missed", Access::Tenant(Verb::ReadAccounts), list::<Missed>));
+    let mut routes = starts::<Recall>(
+        ("/v1/reclaims", told("reclaim", "Asks for a reclaim of lent GPUs.")),
+        (
+            "/v1/reclaims:plan",
+            told("planReclaim", "What a reclaim of lent GPUs would come to. Changes nothing."),
+        ),
+        Access::Tenant(Verb::Reclaim),
+    );
+    routes.push(Route::get(
+        "/v1/reclaims-missed",
+        Access::Tenant(Verb::ReadAccounts),
+        list::<Missed>,
+        told("listMissedReclaims", "Lists promises of GPUs that were broken.")
+            .lists::<shown::account::Missed>()
+            .filters::<Missed>(),
+    ));
     routes
 }
 
@@ -40,12 +57,17 @@ impl Kind for Missed {
 
 /// What is to be called back, and why: for a workload that waits, what a workspace uses beyond its quota, or loans that
 /// have lasted too long.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ReclaimRequest")]
 pub(super) struct Recall {
+    #[schemars(with = "String")]
     tenant: TenantId,
+    /// Such as `gpu/H100`.
+    #[schemars(with = "Option<String>")]
     resource: Option<Resource>,
     workload: Option<String>,
+    #[schemars(with = "Option<String>")]
     workspace: Option<WorkspaceName>,
     amount: Option<u64>,
     #[serde(default)]
@@ -80,6 +102,9 @@ impl Recall {
 }
 
 impl Wish for Recall {
+    type Document = Self;
+    type Planned = shown::documents::ReclaimPlan;
+
     fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         let recall: Self = document(body)?;

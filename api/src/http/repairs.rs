@@ -6,8 +6,10 @@ use super::{
     executions::{full, if_match, resolve},
     page::{Listed, Page},
     problem::Problem,
-    read::{Asked, Sent},
+    read::{Asked, Undescribed},
     route::{Access, Route},
+    shown,
+    told::{ORDERED, told},
     view,
 };
 use crate::{
@@ -21,6 +23,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Event, Order, Proposal, Repair, Taken};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{ExecutionId, Revision};
@@ -28,15 +31,48 @@ use store::{ExecutionId, Revision};
 pub(super) fn routes() -> Vec<Route> {
     let (read, repair) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::Repair));
     vec![
-        Route::post("/v1/executions/{id}:repair", repair, mend),
-        Route::get("/v1/proposals", read, list),
-        Route::get("/v1/proposals/{id}", read, show),
-        Route::post("/v1/proposals/{id}:second", repair, second),
-        Route::post("/v1/proposals/{id}:withdraw", repair, withdraw),
+        Route::post(
+            "/v1/executions/{id}:repair",
+            repair,
+            mend,
+            told("repairExecution", "Mends an execution that cannot go on by itself.")
+                .takes_json::<shown::documents::Repair>()
+                .ordered()
+                .says::<shown::executions::RepairPreview>(200),
+        ),
+        Route::get(
+            "/v1/proposals",
+            read,
+            list,
+            told("listProposals", "Lists commands that wait for a second person.")
+                .lists::<shown::executions::Proposal>(),
+        ),
+        Route::get(
+            "/v1/proposals/{id}",
+            read,
+            show,
+            told("showProposal", "A command that waits for a second person.")
+                .says::<shown::executions::Proposal>(200),
+        ),
+        Route::post(
+            "/v1/proposals/{id}:second",
+            repair,
+            second,
+            told("secondProposal", "Lets a command of somebody else take effect.")
+                .says::<shown::executions::Execution>(200)
+                .tagged()
+                .may(ORDERED),
+        ),
+        Route::post(
+            "/v1/proposals/{id}:withdraw",
+            repair,
+            withdraw,
+            told("withdrawProposal", "Takes a proposal back.").nothing(),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct How {
     #[serde(default)]
@@ -49,7 +85,7 @@ async fn mend(
     Path(id): Path<String>,
     headers: HeaderMap,
     Asked(how): Asked<How>,
-    Sent(mut sent): Sent<Value>,
+    Undescribed(mut sent): Undescribed<Value>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     let reason = sent.as_object_mut().and_then(|fields| fields.remove("reason"));
@@ -127,7 +163,7 @@ async fn shown(app: &App, proposal: &Proposal) -> Result<Value, Problem> {
     Ok(value)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
     limit: Option<usize>,

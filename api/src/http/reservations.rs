@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::Sent,
     route::{Access, Route},
+    shown::{Span, Time, account},
+    told::told,
 };
 use crate::{
     app::Shared,
@@ -19,6 +21,7 @@ use axum::{
 };
 use chrono::DateTime;
 use engine::{ActionError, Entity as _, Undecided, View};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 use store::Timestamp;
@@ -31,23 +34,46 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let reserve = Access::Tenant(Verb::Reserve);
     vec![
-        Route::post("/v1/reservations", reserve, add),
-        Route::delete("/v1/reservations/{tenant}/{workspace}/{reservation}", reserve, remove),
+        Route::post(
+            "/v1/reservations",
+            reserve,
+            add,
+            told("reserve", "Promises GPUs to a workspace. The same again is the one that stands (200).")
+                .says::<account::Reservation>(201)
+                .located()
+                .says::<account::Reservation>(200)
+                .located()
+                .may(&[Code::BeyondNominal, Code::ReservationDiffers]),
+        ),
+        Route::delete(
+            "/v1/reservations/{tenant}/{workspace}/{reservation}",
+            reserve,
+            remove,
+            told("removeReservation", "Takes a reservation back.").nothing(),
+        ),
     ]
 }
 
 /// A reservation that is asked for. What is absent follows policy, and begins at once.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewReservation {
+    #[schemars(with = "String")]
     tenant: TenantId,
+    #[schemars(with = "String")]
     workspace: WorkspaceName,
     name: String,
+    /// A model, or a slice as `MODEL/PROFILE`.
+    #[schemars(with = "String")]
     kind: GpuKind,
     count: u64,
+    #[schemars(with = "Option<Time>")]
     from: Option<String>,
+    #[schemars(with = "Option<Time>")]
     to: Option<String>,
+    #[schemars(with = "Option<Span>")]
     reclaim_deadline: Option<String>,
+    #[schemars(with = "Option<Span>")]
     grace: Option<String>,
 }
 

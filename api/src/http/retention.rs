@@ -5,6 +5,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown::operating::{self, Forgotten},
+    told::told,
     view,
 };
 use crate::{
@@ -14,40 +16,40 @@ use crate::{
 };
 use axum::{Json, extract::State};
 use engine::Expiring;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show),
-        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run),
+        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, told("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operating::Expiring>()),
+        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, told("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-fn seen(one: &Expiring) -> Value {
-    json!({
-        "id": one.record.id.to_string(),
-        "workflow": one.record.workflow,
-        "tenant": one.record.tenant,
-        "subject": one.record.subject,
-        "outcome": one.record.reason,
-        "ended_at": view::time(one.record.updated_at),
-        "stays": one.stays,
-    })
+fn seen(one: &Expiring) -> operating::Expiring {
+    operating::Expiring {
+        id: one.record.id.to_string(),
+        workflow: one.record.workflow.clone(),
+        tenant: one.record.tenant.clone(),
+        subject: one.record.subject.clone(),
+        outcome: one.record.reason.clone(),
+        ended_at: view::time(one.record.updated_at),
+        stays: one.stays,
+    }
 }
 
 /// What would be forgotten now, and what stays although it is old enough, with the reason. Changes nothing.
 async fn show(
     State(app): State<Shared>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<operating::Expiring>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
     let mut items = Vec::new();
@@ -62,11 +64,11 @@ async fn show(
 }
 
 /// Forgets what is kept no longer, all of it, and says how many went and what stays.
-async fn run(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
+async fn run(State(app): State<Shared>) -> Result<Json<Forgotten>, Problem> {
     forget(&app).await.map(Json)
 }
 
-async fn forget(app: &App) -> Result<Value, Problem> {
+async fn forget(app: &App) -> Result<Forgotten, Problem> {
     let (mut went, mut stays, mut after) = (0_u64, Vec::new(), None);
     loop {
         let (found, next) = batch(app, after, true).await?;
@@ -79,7 +81,7 @@ async fn forget(app: &App) -> Result<Value, Problem> {
         }
         after = next;
         if after.is_none() {
-            return Ok(json!({ "forgotten": went, "stays": stays }));
+            return Ok(Forgotten { forgotten: went, stays });
         }
     }
 }

@@ -17,19 +17,21 @@ use axum::{
     extract::{Path, State},
 };
 use engine::{Entity as _, Review, ReviewDone};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Whether those are listed that wait, or those that are done.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ReviewState")]
 enum Which {
     #[default]
     Open,
     Done,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     tenant: Option<String>,
@@ -71,7 +73,7 @@ pub(super) async fn list(
 }
 
 /// What was found.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Found {
     #[serde(default)]

@@ -1,10 +1,16 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, agents, approvals, audit, batches, certificates, changes, code::Code, console, delegations,
-    engines, events, executions, facts, fleet, found, groups, guard, health, holds, incidents, limits,
-    metrics, nodes, observe, offboardings, policies, problem::Problem, reclaims, repairs, reservations,
-    retention, schedules, sessions, store, streams, sweeps, tenants, users, versions, workflows, workloads,
+    account, agents, approvals, audit, batches, certificates, changes,
+    code::Code,
+    console, delegations, engines, events, executions, facts, fleet, found, groups, guard, health, holds,
+    incidents, limits, metrics, nodes, observe, offboardings, openapi,
+    parts::{Inputs, Parts},
+    policies,
+    problem::Problem,
+    reclaims, repairs, reservations, retention, schedules, sessions, store, streams, sweeps, tenants,
+    told::Told,
+    users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -13,8 +19,8 @@ use axum::{
     extract::{DefaultBodyLimit, Request},
     handler::Handler,
     http::{Method, Uri},
-    middleware,
-    response::IntoResponse,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
 use strum::VariantArray as _;
@@ -56,53 +62,63 @@ pub struct Rule {
     pub access: Access,
 }
 
-/// One route: where, for whom, and what answers.
+/// One route: where, for whom, what answers, and what it says of itself.
 pub(crate) struct Route {
-    method: Method,
-    path: &'static str,
-    access: Access,
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) access: Access,
     answer: MethodRouter<Shared>,
+    pub(super) told: Told,
+    pub(super) reads: Inputs,
 }
 
 impl Route {
     /// A route that reads.
-    pub(crate) fn get<H: Handler<T, Shared>, T: 'static>(
+    pub(crate) fn get<H: Handler<T, Shared>, T: Parts + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
+        told: Told,
     ) -> Self {
-        Self { method: Method::GET, path, access, answer: on(MethodFilter::GET, handler) }
+        let answer = on(MethodFilter::GET, handler);
+        Self { method: Method::GET, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that changes something.
-    pub(crate) fn post<H: Handler<T, Shared>, T: 'static>(
+    pub(crate) fn post<H: Handler<T, Shared>, T: Parts + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
+        told: Told,
     ) -> Self {
-        Self { method: Method::POST, path, access, answer: on(MethodFilter::POST, handler) }
+        let answer = on(MethodFilter::POST, handler);
+        Self { method: Method::POST, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that puts something in its place.
-    pub(crate) fn put<H: Handler<T, Shared>, T: 'static>(
+    pub(crate) fn put<H: Handler<T, Shared>, T: Parts + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
+        told: Told,
     ) -> Self {
-        Self { method: Method::PUT, path, access, answer: on(MethodFilter::PUT, handler) }
+        let answer = on(MethodFilter::PUT, handler);
+        Self { method: Method::PUT, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that removes something.
-    pub(crate) fn delete<H: Handler<T, Shared>, T: 'static>(
+    pub(crate) fn delete<H: Handler<T, Shared>, T: Parts + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
+        told: Told,
     ) -> Self {
-        Self { method: Method::DELETE, path, access, answer: on(MethodFilter::DELETE, handler) }
+        let answer = on(MethodFilter::DELETE, handler);
+        Self { method: Method::DELETE, path, access, answer, told, reads: T::told() }
     }
 }
 
-fn table() -> Vec<Route> {
+pub(super) fn table() -> Vec<Route> {
     [
         tenants::routes(),
         fleet::routes(),
@@ -140,6 +156,7 @@ fn table() -> Vec<Route> {
         workflows::routes(),
         versions::routes(),
         console::routes(),
+        openapi::routes(),
         health::routes(),
         metrics::routes(),
     ]
@@ -183,6 +200,7 @@ pub(crate) fn router(app: &Shared) -> Router {
             Problem::new(Code::Internal, "the request ended in a panic").into_response()
         }))
         .layer(limit)
+        .layer(middleware::from_fn(readable))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone());
     Router::new().fallback_service(inner).layer(middleware::map_request(verb_as_segment))
@@ -202,6 +220,31 @@ fn inner_path(path: &str) -> String {
 /// A matched path as people write it.
 pub(super) fn outer_path(path: &str) -> String {
     path.replace("/~", ":")
+}
+
+/// Refuses an address whose parts are no text: what is in a path is a name of something.
+async fn readable(request: Request, next: Next) -> Response {
+    if is_text(request.uri().path()) {
+        return next.run(request).await;
+    }
+    Problem::new(Code::Malformed, "the address is not UTF-8 when its %XX are read").into_response()
+}
+
+/// Whether the bytes that a path says are UTF-8.
+fn is_text(path: &str) -> bool {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut parts = path.split('%');
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let (said, rest) = part.split_at_checked(2).unwrap_or(("", part));
+        match u8::from_str_radix(said, 16) {
+            Ok(byte) => bytes.push(byte),
+            // As it stands: no byte is said.
+            Err(_) => bytes.extend_from_slice(said.as_bytes()),
+        }
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    std::str::from_utf8(&bytes).is_ok()
 }
 
 async fn verb_as_segment(mut request: Request) -> Request {
@@ -225,6 +268,14 @@ mod tests {
         for path in ["/v1/executions/{id}:cancel", "/v1/tenants:plan", "/v1/tenants"] {
             assert_eq!(outer_path(&inner_path(path)), path);
         }
+    }
+
+    #[test]
+    fn a_path_is_text_or_is_refused() {
+        for text in ["/v1/limits/cluster%2Feu-1", "/v1/%C3%A9", "/v1/100%", "/v1/%zz"] {
+            assert!(is_text(text), "{text}");
+        }
+        assert!(!is_text("/v1/tenants/%FF") && !is_text("/v1/%C3x"));
     }
 
     #[test]

@@ -6,14 +6,19 @@ use super::{
     problem::Problem,
     read::{Asked, Sent, Text},
     route::{Access, Route},
+    schedule_definition::Wanted,
+    shown::{
+        self,
+        scheduling::{self, Firing, Row},
+    },
     startable::{InName, Startable},
     starts::document as read,
+    told::told,
     view,
 };
 use crate::{
     app::{App, Shared},
     auth::{Caller, Verb},
-    config::Span,
     housekeeping,
 };
 use axum::{
@@ -22,10 +27,11 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use chrono::{DateTime, NaiveDate};
-use engine::{CatchUp, Exclusion, Fold, Gap, Occurrence, Origin, Overlap, Schedule, Standing, Target};
+use chrono::DateTime;
+use engine::{Occurrence, Origin, Schedule, Standing, Target};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::Timestamp;
 use workflows::{policy::duration, sweeps};
 
@@ -37,91 +43,103 @@ const TIMES: [&str; 8] = ["nominal", "at", "due", "from", "to", "done", "set_at"
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadSchedules), Access::Staff(Verb::ManageSchedules));
     vec![
-        Route::get("/v1/schedules", read, list),
-        Route::get("/v1/schedules/{name}", read, show),
-        Route::get("/v1/schedules/{name}/occurrences", read, occurrences),
-        Route::put("/v1/schedules/{name}", manage, set),
-        Route::delete("/v1/schedules/{name}", manage, delete),
-        Route::post("/v1/schedules/{name}:pause", manage, pause),
-        Route::post("/v1/schedules/{name}:resume", manage, resume),
-        Route::post("/v1/schedules/{name}:trigger", manage, trigger),
-        Route::post("/v1/schedules/{name}:backfill", manage, backfill),
-        Route::post("/v1/schedules/{name}:skip", manage, skip),
+        Route::get(
+            "/v1/schedules",
+            read,
+            list,
+            told("listSchedules", "Lists every schedule, also those that are built in.").lists::<Row>(),
+        ),
+        Route::get(
+            "/v1/schedules/{name}",
+            read,
+            show,
+            told("showSchedule", "A schedule, when it fires next, what runs and what waits.")
+                .says::<scheduling::Schedule>(200)
+                .tagged(),
+        ),
+        Route::get(
+            "/v1/schedules/{name}/occurrences",
+            read,
+            occurrences,
+            told("listOccurrences", "Lists what became of every moment of a schedule.")
+                .lists::<scheduling::Occurrence>()
+                .may(&[Code::DocumentInvalid]),
+        ),
+        Route::put(
+            "/v1/schedules/{name}",
+            manage,
+            set,
+            told("setSchedule", "Sets a schedule; 201 if it is the first of its name.")
+                .takes::<Wanted>()
+                .says::<scheduling::Schedule>(201)
+                .tagged()
+                .says::<scheduling::Schedule>(200)
+                .tagged()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+        ),
+        Route::delete(
+            "/v1/schedules/{name}",
+            manage,
+            delete,
+            told("deleteSchedule", "Deletes a schedule. What it did stays on record.")
+                .nothing()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+        ),
     ]
+    .into_iter()
+    .chain(commands(manage))
+    .collect()
 }
 
-/// A schedule as people define it.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    cron: String,
-    zone: String,
-    skipped_hour: Option<Gap>,
-    repeated_hour: Option<Fold>,
-    overlap: Option<Overlap>,
-    buffer: Option<u32>,
-    catch_up: Option<CatchUp>,
-    window: Option<Span>,
-    jitter: Option<Span>,
-    #[serde(default)]
-    exclude: Vec<Days>,
-    #[serde(default)]
-    pause_on_failure: bool,
-    start: Start,
-    #[serde(default)]
-    note: String,
-}
-
-/// Days on which nothing is started.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Days {
-    from: String,
-    to: Option<String>,
-    #[serde(default)]
-    why: String,
-}
-
-impl Days {
-    fn read(self) -> Result<Exclusion, Problem> {
-        let day = |field: &str, text: String| {
-            text.parse::<NaiveDate>().map_err(|_| {
-                let detail = format!("exclude: {field}: {text:?} is no day: write it like 2026-12-24");
-                Problem::new(Code::DocumentInvalid, detail)
-            })
-        };
-        let to = self.to.map(|to| day("to", to)).transpose()?;
-        Ok(Exclusion { from: day("from", self.from)?, to, why: self.why })
-    }
-}
-
-/// What is started.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Start {
-    workflow: String,
-    #[serde(default)]
-    data: Value,
-}
-
-impl Wanted {
-    fn named(self, name: &str) -> Result<Schedule, Problem> {
-        let target = Target::Start { workflow: self.start.workflow, data: self.start.data };
-        let usual = Schedule::new(name, &self.cron, &self.zone, target);
-        Ok(Schedule {
-            skipped_hour: self.skipped_hour,
-            repeated_hour: self.repeated_hour,
-            overlap: self.overlap.unwrap_or(usual.overlap),
-            buffer: self.buffer.unwrap_or(usual.buffer),
-            catch_up: self.catch_up.unwrap_or(usual.catch_up),
-            window: self.window.map(|window| window.0),
-            jitter: self.jitter.map_or(usual.jitter, |jitter| jitter.0),
-            exclude: self.exclude.into_iter().map(Days::read).collect::<Result<_, _>>()?,
-            pause_on_failure: self.pause_on_failure,
-            note: self.note,
-            ..usual
-        })
-    }
+/// What is asked of a schedule that there is.
+fn commands(manage: Access) -> Vec<Route> {
+    vec![
+        Route::post(
+            "/v1/schedules/{name}:pause",
+            manage,
+            pause,
+            told("pauseSchedule", "Lets a schedule start nothing.")
+                .says::<scheduling::Schedule>(200)
+                .tagged()
+                .may(&[Code::ReasonMissing, Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:resume",
+            manage,
+            resume,
+            told("resumeSchedule", "Lets a schedule start things again.")
+                .says::<scheduling::Schedule>(200)
+                .tagged()
+                .may(&[Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:trigger",
+            manage,
+            trigger,
+            told("triggerSchedule", "One occurrence at once; answered with what became of it.")
+                .says::<scheduling::Occurrence>(202)
+                .may(&[Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:backfill",
+            manage,
+            backfill,
+            told("backfillSchedule", "Makes up for the moments of a span.")
+                .says::<scheduling::Schedule>(202)
+                .tagged()
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:skip",
+            manage,
+            skip,
+            told("skipOccurrence", "Drops an occurrence that waits.")
+                .says::<scheduling::Occurrence>(200)
+                .may(&[Code::ScheduleRefused]),
+        ),
+    ]
 }
 
 /// The schedules of the program itself. They are listed without what marks their names in the store.
@@ -157,84 +175,79 @@ async fn own(app: &App, name: &str) -> Result<(), Problem> {
 }
 
 /// A schedule in lists.
-fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Value {
-    let kind = match &schedule.target {
-        Target::BuiltIn => "built_in",
-        Target::Start { .. } => "set",
-    };
-    let start = match &schedule.target {
-        Target::BuiltIn => Value::Null,
-        Target::Start { workflow, data } => json!({ "workflow": workflow, "data": data }),
+fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
+    let (kind, start) = match &schedule.target {
+        Target::BuiltIn => ("built_in", None),
+        Target::Start { workflow, data } => {
+            ("set", Some(scheduling::Start { workflow: workflow.clone(), data: data.clone() }))
+        }
     };
     let next = schedule.upcoming(app.engine.clock().now(), 1).unwrap_or_default();
     let next = next.first().filter(|_| standing.paused.is_none()).map(|next| next.due);
-    json!({
-        "name": label(&schedule.name),
-        "kind": kind,
-        "version": schedule.version,
-        "cron": schedule.cron,
-        "zone": schedule.zone,
-        "skipped_hour": schedule.skipped_hour,
-        "repeated_hour": schedule.repeated_hour,
-        "overlap": schedule.overlap,
-        "buffer": schedule.buffer,
-        "catch_up": schedule.catch_up,
-        "window": schedule.window.map(duration::show),
-        "jitter": duration::show(schedule.jitter),
-        "exclude": schedule.exclude,
-        "pause_on_failure": schedule.pause_on_failure,
-        "start": start,
-        "note": schedule.note,
-        "set_by": (kind == "set").then_some(&schedule.set_by),
-        "set_at": (kind == "set").then(|| view::time(schedule.set_at)),
-        "paused": standing.paused.as_ref().map(|paused| view::readable(paused, &TIMES)),
-        "next": next.map(view::time),
-    })
+    Row {
+        name: label(&schedule.name).to_owned(),
+        kind,
+        version: schedule.version,
+        cron: schedule.cron.clone(),
+        zone: schedule.zone.clone(),
+        skipped_hour: json!(schedule.skipped_hour),
+        repeated_hour: json!(schedule.repeated_hour),
+        overlap: json!(schedule.overlap),
+        buffer: schedule.buffer,
+        catch_up: json!(schedule.catch_up),
+        window: schedule.window.map(duration::show),
+        jitter: duration::show(schedule.jitter),
+        exclude: json!(schedule.exclude),
+        pause_on_failure: schedule.pause_on_failure,
+        set_by: start.is_some().then(|| schedule.set_by.clone()),
+        set_at: start.is_some().then(|| view::time(schedule.set_at)),
+        start,
+        note: schedule.note.clone(),
+        paused: standing.paused.as_ref().map(|paused| view::readable(paused, &TIMES)),
+        next: next.map(view::time),
+    }
 }
 
 /// A schedule in full: also when it fires next, what runs, and what waits.
 async fn full(app: &App, schedule: &Schedule, status: StatusCode) -> Result<Response, Problem> {
     let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
-    let mut body = row(app, schedule, &standing);
     let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
     let times = schedule.times().map_err(wrong)?;
     let firing = schedule.upcoming(app.engine.clock().now(), SHOWN).map_err(wrong)?;
-    let firing = firing.iter().map(|one| {
-        json!({
-            "local": times.local(one.nominal),
-            "utc": view::time(one.nominal),
-            "due": view::time(one.due),
-        })
+    let firing = firing.iter().map(|one| Firing {
+        local: times.local(one.nominal),
+        utc: view::time(one.nominal),
+        due: view::time(one.due),
     });
-    if let Some(fields) = body.as_object_mut() {
-        fields.insert("firing".into(), firing.collect());
-        fields.insert("running".into(), standing.running.iter().map(seen).collect());
-        fields.insert("waiting".into(), standing.waiting.iter().map(seen).collect());
-        let backfills = standing.backfills.iter().map(|span| view::readable(span, &TIMES));
-        fields.insert("backfills".into(), backfills.collect());
-    }
+    let body = scheduling::Schedule {
+        row: row(app, schedule, &standing),
+        firing: firing.collect(),
+        running: standing.running.iter().map(seen).collect(),
+        waiting: standing.waiting.iter().map(seen).collect(),
+        backfills: standing.backfills.iter().map(|span| view::readable(span, &TIMES)).collect(),
+    };
     let tag = [(header::ETAG, format!("\"{}\"", schedule.version))];
     Ok((status, tag, Json(body)).into_response())
 }
 
 /// An occurrence for reading, every field of it.
-fn seen(occurrence: &Occurrence) -> Value {
-    json!({
-        "schedule": label(&occurrence.schedule),
-        "nominal": view::time(occurrence.nominal),
-        "due": view::time(occurrence.due()),
-        "fate": occurrence.fate,
-        "at": view::time(occurrence.at),
-        "reason": (!occurrence.reason.is_empty()).then_some(&occurrence.reason),
-        "origin": occurrence.origin,
-        "by": occurrence.by,
-        "version": occurrence.version,
-        "execution": occurrence.execution.map(|id| id.to_string()),
-        "outcome": occurrence.outcome,
-    })
+fn seen(occurrence: &Occurrence) -> scheduling::Occurrence {
+    scheduling::Occurrence {
+        schedule: label(&occurrence.schedule).to_owned(),
+        nominal: view::time(occurrence.nominal),
+        due: view::time(occurrence.due()),
+        fate: json!(occurrence.fate),
+        at: view::time(occurrence.at),
+        reason: (!occurrence.reason.is_empty()).then(|| occurrence.reason.clone()),
+        origin: json!(occurrence.origin),
+        by: occurrence.by.clone(),
+        version: occurrence.version,
+        execution: occurrence.execution.map(|id| id.to_string()),
+        outcome: occurrence.outcome.clone(),
+    }
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<Row>>, Problem> {
     let mut all = built_in(&app).await?;
     let mut after = None;
     loop {
@@ -298,7 +311,7 @@ async fn delete(
 }
 
 /// Why somebody acts.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Why {
     #[serde(default)]
@@ -362,7 +375,7 @@ async fn trigger(
 }
 
 /// A span of moments.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Of {
     from: String,
@@ -388,7 +401,7 @@ async fn backfill(
 }
 
 /// An occurrence that is not to be started.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Leave {
     nominal: String,
@@ -401,7 +414,7 @@ async fn skip(
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Sent(leave): Sent<Leave>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<scheduling::Occurrence>, Problem> {
     let schedule = find(&app, &name).await?;
     let nominal = moment("nominal", &leave.nominal)?;
     let skipped = app.engine.skip_occurrence(&schedule, nominal, &caller.name, &leave.reason).await?;
@@ -419,12 +432,18 @@ fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
 }
 
 /// Which occurrences are listed.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
+    /// Such as `fired`, `missed`, `skipped`.
+    #[schemars(with = "Option<String>")]
     fate: Option<engine::OccurrenceFate>,
+    /// `clock`, `trigger` or `backfill`.
+    #[schemars(with = "Option<String>")]
     origin: Option<Origin>,
+    #[schemars(with = "Option<shown::Time>")]
     from: Option<String>,
+    #[schemars(with = "Option<shown::Time>")]
     to: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
@@ -434,7 +453,7 @@ async fn occurrences(
     State(app): State<Shared>,
     Path(name): Path<String>,
     Asked(which): Asked<Which>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<scheduling::Occurrence>>, Problem> {
     // What a deleted schedule did stays on record.
     let stored = match find(&app, &name).await {
         Ok(schedule) => schedule.name,

@@ -9,6 +9,8 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown::people::{self, LoginOffered, SessionBegun},
+    told::told,
     view,
 };
 use crate::{
@@ -23,22 +25,60 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use engine::{Behalf, Entity, on_behalf};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
     vec![
-        Route::get("/v1/login", Access::Open, offered),
-        Route::get("/login", Access::Open, leave),
-        Route::get("/login/callback", Access::Open, come_back),
-        Route::post("/v1/sessions", Access::Open, sign_in),
-        Route::get("/v1/sessions", read, list),
+        Route::get(
+            "/v1/login",
+            Access::Open,
+            offered,
+            told("showLogin", "How people sign in here.").says::<LoginOffered>(200),
+        ),
+        Route::get(
+            "/login",
+            Access::Open,
+            leave,
+            told("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
+        ),
+        Route::get(
+            "/login/callback",
+            Access::Open,
+            come_back,
+            told("returnSignedIn", "Where the provider leads a browser back; goes on to the console.")
+                .moves(),
+        ),
+        Route::post(
+            "/v1/sessions",
+            Access::Open,
+            sign_in,
+            told("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
+                .says::<SessionBegun>(201)
+                .may(LOGIN),
+        ),
+        Route::get(
+            "/v1/sessions",
+            read,
+            list,
+            told("listSessions", "Lists who is signed in.").lists::<people::Session>(),
+        ),
         // What everybody may, whoever may do anything at all.
-        Route::delete("/v1/sessions/mine", Access::Tenant(Verb::ReadWorkflows), sign_out),
-        Route::delete("/v1/sessions/{id}", manage, end),
+        Route::delete(
+            "/v1/sessions/mine",
+            Access::Tenant(Verb::ReadWorkflows),
+            sign_out,
+            told("signOut", "Ends the caller's own session.").nothing().may(&[Code::NotFound]),
+        ),
+        Route::delete("/v1/sessions/{id}", manage, end, told("endSession", "Ends a session.").nothing()),
     ]
 }
+
+/// With what signing in may be refused.
+const LOGIN: &[Code] =
+    &[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable, Code::StoreUnavailable];
 
 /// Where the console goes on with what came back. What follows `#` is never sent to a server.
 const CONSOLE: &str = "/#/signed-in";
@@ -61,17 +101,17 @@ fn provider(app: &App) -> Result<&Provider, Unopened> {
 }
 
 /// How people sign in here, for those who have not.
-async fn offered(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
-    let Some(provider) = &app.provider else { return Ok(Json(json!({ "token": true, "oidc": null }))) };
+async fn offered(State(app): State<Shared>) -> Json<LoginOffered> {
+    let Some(provider) = &app.provider else { return Json(LoginOffered { token: true, oidc: None }) };
     let settings = provider.settings();
-    let oidc = json!({
-        "issuer": settings.issuer,
-        "client_id": settings.client_id,
-        "device_client_id": settings.device_client(),
-        "scopes": settings.scopes,
-        "browser": !settings.url.is_empty(),
-    });
-    Ok(Json(json!({ "token": true, "oidc": oidc })))
+    let oidc = people::Provider {
+        issuer: json!(settings.issuer),
+        client_id: json!(settings.client_id),
+        device_client_id: json!(settings.device_client()),
+        scopes: json!(settings.scopes),
+        browser: !settings.url.is_empty(),
+    };
+    Json(LoginOffered { token: true, oidc: Some(oidc) })
 }
 
 /// The key of attempts: one a store, so that another server of it can end what this one began.
@@ -104,7 +144,7 @@ fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Leaving {
     /// SHA-256 of what the tab keeps, as base64url without padding: 43 characters.
@@ -132,7 +172,7 @@ fn unkept(mut answer: Response) -> Response {
     answer
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Coming {
     state: Option<String>,
     code: Option<String>,
@@ -177,7 +217,7 @@ fn on(name: &str, asked: &str) -> Behalf {
 }
 
 /// What proves who somebody is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     /// An ID token of the provider, made for this service's client.
@@ -231,7 +271,7 @@ fn seen(session: &Session) -> Value {
     value
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,

@@ -10,6 +10,8 @@ use super::{
     problem::Problem,
     read::{Asked, Text, json},
     route::{Access, Route},
+    shown::executions::Execution,
+    told::{BEGUN, Told},
 };
 use crate::{
     app::{App, Shared},
@@ -22,6 +24,7 @@ use axum::{
     response::Response,
 };
 use engine::{Plan, Started, Undecided, View, Workflow};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, future::Future};
@@ -32,6 +35,11 @@ pub(super) type Parameters = BTreeMap<String, String>;
 
 /// A request that becomes an execution.
 pub(super) trait Wish: Sized + Send + Sync + 'static {
+    /// What its documents look like.
+    type Document: JsonSchema;
+    /// What `:plan` answers.
+    type Planned: JsonSchema;
+
     /// The request that a document says. `asked` are the parameters of the address.
     fn read(document: &Text, asked: &Parameters) -> Result<Self, Problem>;
 
@@ -55,9 +63,16 @@ pub(super) trait Wish: Sized + Send + Sync + 'static {
     fn plan(&self, view: &mut View) -> Result<Value, Undecided>;
 }
 
-/// The two routes of a request.
-pub(super) fn starts<W: Wish>(start_at: &'static str, plan_at: &'static str, access: Access) -> Vec<Route> {
-    vec![Route::post(start_at, access, start::<W>), Route::post(plan_at, access, plan::<W>)]
+/// The two routes of a request, with what they say of themselves.
+pub(super) fn starts<W: Wish>(
+    (start_at, started): (&'static str, Told),
+    (plan_at, planned): (&'static str, Told),
+    access: Access,
+) -> Vec<Route> {
+    let started = started.takes::<W::Document>().labelled();
+    let started = started.says::<Execution>(202).located().tagged().may(BEGUN).may(&[Code::QueryInvalid]);
+    let planned = planned.takes::<W::Document>().says::<W::Planned>(200).may(&[Code::QueryInvalid]);
+    vec![Route::post(start_at, access, start::<W>, started), Route::post(plan_at, access, plan::<W>, planned)]
 }
 
 async fn start<W: Wish>(

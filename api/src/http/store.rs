@@ -6,6 +6,11 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown::{
+        Time,
+        operating::{PendingWork, Store, StoreHeld},
+    },
+    told::told,
     view,
 };
 use crate::{
@@ -14,16 +19,42 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Entity, Pending};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Hold, Timestamp};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/store", Access::Staff(Verb::ReadFleet), show),
-        Route::get("/v1/store/pending", Access::Staff(Verb::ReadFleet), pending),
-        Route::post("/v1/store:hold", Access::Staff(Verb::HoldStore), hold),
-        Route::post("/v1/store:release", Access::Staff(Verb::HoldStore), release),
+        Route::get(
+            "/v1/store",
+            Access::Staff(Verb::ReadFleet),
+            show,
+            told("showStore", "How the store is, and whether it is held.").says::<Store>(200),
+        ),
+        Route::get(
+            "/v1/store/pending",
+            Access::Staff(Verb::ReadFleet),
+            pending,
+            told("listPending", "Lists what waits in the store and would be performed.")
+                .lists::<PendingWork>(),
+        ),
+        Route::post(
+            "/v1/store:hold",
+            Access::Staff(Verb::HoldStore),
+            hold,
+            told("holdStore", "Lets the store perform nothing.")
+                .says::<Store>(200)
+                .may(&[Code::ReasonMissing]),
+        ),
+        Route::post(
+            "/v1/store:release",
+            Access::Staff(Verb::HoldStore),
+            release,
+            told("releaseStore", "Lets the store go, from the hold that was looked at.")
+                .says::<Store>(200)
+                .may(&[Code::ReasonMissing, Code::StoreFree]),
+        ),
     ]
 }
 
@@ -50,40 +81,41 @@ impl Entity for Held {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Begin {
     reason: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct End {
     /// The moment the hold began, as `GET /v1/store` shows it: so that only a hold that was looked at is ended.
+    #[schemars(with = "Time")]
     since: String,
     reason: String,
 }
 
-fn seen(hold: &Hold) -> Value {
-    json!({ "since": view::time(hold.since), "why": hold.why })
+fn seen(hold: &Hold) -> StoreHeld {
+    StoreHeld { since: view::time(hold.since), why: hold.why.clone() }
 }
 
-async fn show(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
+async fn show(State(app): State<Shared>) -> Result<Json<Store>, Problem> {
     let health = app.engine.store().health().await;
-    Ok(Json(json!({
-        "kind": if app.storage.is_shared() { "postgres" } else { "embedded" },
-        "sequence": health.sequence.0,
-        "tasks": health.tasks,
-        "disk_bytes": health.disk_bytes,
-        "held": app.engine.store().held().await?.as_ref().map(seen),
-    })))
+    Ok(Json(Store {
+        kind: if app.storage.is_shared() { "postgres" } else { "embedded" },
+        sequence: health.sequence.0,
+        tasks: health.tasks,
+        disk_bytes: health.disk_bytes,
+        held: app.engine.store().held().await?.as_ref().map(seen),
+    }))
 }
 
 fn awaited(one: &Pending) -> Value {
@@ -127,7 +159,7 @@ async fn hold(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Sent(begin): Sent<Begin>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Store>, Problem> {
     reason(&begin.reason)?;
     let store = app.engine.store();
     if store.held().await?.is_none() {
@@ -151,7 +183,7 @@ async fn release(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Sent(end): Sent<End>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Store>, Problem> {
     reason(&end.reason)?;
     if chrono::DateTime::parse_from_rfc3339(&end.since).is_err() {
         let detail = format!("since: {:?} is no moment; send the one that GET /v1/store shows", end.since);

@@ -4,6 +4,8 @@ use super::{
     kinds::{Kind, list},
     problem::Problem,
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -26,8 +28,20 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Staff(Verb::ReadSweeps);
     vec![
-        Route::get("/v1/sweeps", read, list::<Swept>),
-        Route::post("/v1/sweeps/{name}:run", Access::Staff(Verb::RunSweeps), run),
+        Route::get(
+            "/v1/sweeps",
+            read,
+            list::<Swept>,
+            told("listSweeps", "Lists what sweeps found.")
+                .lists::<shown::scheduling::Swept>()
+                .filters::<Swept>(),
+        ),
+        Route::post(
+            "/v1/sweeps/{name}:run",
+            Access::Staff(Verb::RunSweeps),
+            run,
+            told("runSweep", "Runs a sweep at once.").says::<shown::scheduling::Swept>(200),
+        ),
     ]
 }
 

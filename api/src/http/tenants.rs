@@ -8,7 +8,9 @@ use super::{
     problem::{Fault, Problem},
     read::{Asked, Text},
     route::{Access, Route},
+    shown,
     starts::{by_place, own},
+    told::{BEGUN, told},
     view,
 };
 use crate::{
@@ -22,6 +24,7 @@ use axum::{
     response::Response,
 };
 use engine::ActionError;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Filter;
@@ -34,14 +37,46 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let (read, ask) = (Access::Tenant(Verb::ReadTenants), Access::Tenant(Verb::Onboard));
     vec![
-        Route::get("/v1/tenants", read, list),
-        Route::get("/v1/tenants/{id}", read, show),
-        Route::post("/v1/tenants", ask, onboard),
-        Route::post("/v1/tenants:plan", ask, plan),
+        Route::get(
+            "/v1/tenants",
+            read,
+            list,
+            told("listTenants", "Lists tenants, by state and tier.").lists::<shown::fleet::Tenant>(),
+        ),
+        Route::get(
+            "/v1/tenants/{id}",
+            read,
+            show,
+            told("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
+                .says::<shown::fleet::TenantInFull>(200),
+        ),
+        Route::post(
+            "/v1/tenants",
+            ask,
+            onboard,
+            told(
+                "askForTenant",
+                "Asks for a tenant; of one with its own cluster, Tenure-Cluster-Key is the key.",
+            )
+            .takes::<shown::documents::TenantRequest>()
+            .labelled()
+            .says::<shown::executions::Execution>(202)
+            .located()
+            .tagged()
+            .may(BEGUN),
+        ),
+        Route::post(
+            "/v1/tenants:plan",
+            ask,
+            plan,
+            told("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
+                .takes::<shown::documents::TenantRequest>()
+                .says::<shown::documents::OnboardingPlan>(200),
+        ),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     state: Option<String>,

@@ -1,11 +1,14 @@
 //! `/v1/users`: who may use the service. Tokens are shown once, when they are drawn.
 
 use super::{
+    code::Code,
     idempotency::Secret,
     page::{Listed, Page, document, documents},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown,
+    told::told,
     view,
 };
 use crate::{
@@ -18,6 +21,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use workflows::tenancy::Tenant;
@@ -25,14 +29,27 @@ use workflows::tenancy::Tenant;
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
     vec![
-        Route::get("/v1/users", read, list),
-        Route::get("/v1/users/{name}", read, show),
-        Route::post("/v1/users", manage, add),
-        Route::delete("/v1/users/{name}", manage, remove),
+        Route::get("/v1/users", read, list, told("listUsers", "Lists users.").lists::<shown::people::User>()),
+        Route::get(
+            "/v1/users/{name}",
+            read,
+            show,
+            told("showUser", "A user.").says::<shown::people::User>(200),
+        ),
+        Route::post(
+            "/v1/users",
+            manage,
+            add,
+            told("addUser", "Adds a user, and shows their token, once.")
+                .says::<shown::people::UserMade>(201)
+                .located()
+                .may(&[Code::UserExists]),
+        ),
+        Route::delete("/v1/users/{name}", manage, remove, told("removeUser", "Removes a user.").nothing()),
     ]
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     limit: Option<usize>,

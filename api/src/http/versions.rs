@@ -2,10 +2,13 @@
 //! bringing them up to date.
 
 use super::{
+    code::Code,
     page::Listed,
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
+    shown::operating::{self, Migrated},
+    told::told,
     view,
 };
 use crate::{
@@ -14,33 +17,51 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Generation, Migration, MigrationAnswer};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Staff(Verb::ReadWorkflows);
     vec![
-        Route::get("/v1/workflow-versions", read, list),
-        Route::get("/v1/workflow-versions/blockers", read, blockers),
-        Route::post("/v1/workflow-versions:migrate", Access::Staff(Verb::Migrate), migrate),
+        Route::get(
+            "/v1/workflow-versions",
+            read,
+            list,
+            told("listVersions", "Counts the open executions by workflow and schema.")
+                .lists::<operating::Generation>(),
+        ),
+        Route::get(
+            "/v1/workflow-versions/blockers",
+            read,
+            blockers,
+            told("listBlockers", "Lists open executions of other versions, and whom each waits for.")
+                .lists::<operating::Migrated>()
+                .may(&[Code::NotFound]),
+        ),
+        Route::post(
+            "/v1/workflow-versions:migrate",
+            Access::Staff(Verb::Migrate),
+            migrate,
+            told("migrate", "Brings executions of older versions up to date.")
+                .lists::<operating::Migrated>()
+                .may(&[Code::NotFound]),
+        ),
     ]
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
-    let row = |one: &Generation| {
-        json!({
-            "workflow": one.workflow,
-            "schema": one.schema,
-            "open": one.open,
-            "here": one.here,
-            "standing": one.standing(),
-        })
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<operating::Generation>>, Problem> {
+    let row = |one: &Generation| operating::Generation {
+        workflow: one.workflow.clone(),
+        schema: one.schema,
+        open: one.open,
+        here: one.here,
+        standing: one.standing(),
     };
     Ok(Json(Listed::new(app.engine.generations().await?.iter().map(row).collect(), None)))
 }
 
 /// Of which workflow.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     workflow: Option<String>,
@@ -58,14 +79,14 @@ async fn known(app: &App, workflow: Option<&str>) -> Result<(), Problem> {
 async fn blockers(
     State(app): State<Shared>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<Migrated>>, Problem> {
     known(&app, wanted.workflow.as_deref()).await?;
     let found = app.engine.outdated(wanted.workflow.as_deref()).await?;
     seen(&app, &found).await
 }
 
 /// What is to be brought up to date.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Order {
     workflow: Option<String>,
@@ -77,7 +98,7 @@ async fn migrate(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Sent(order): Sent<Order>,
-) -> Result<Json<Listed<Value>>, Problem> {
+) -> Result<Json<Listed<Migrated>>, Problem> {
     let workflow = order.workflow.as_deref();
     known(&app, workflow).await?;
     let found = if order.dry_run {
@@ -89,7 +110,7 @@ async fn migrate(
     seen(&app, &found).await
 }
 
-async fn seen(app: &App, found: &[Migration]) -> Result<Json<Listed<Value>>, Problem> {
+async fn seen(app: &App, found: &[Migration]) -> Result<Json<Listed<Migrated>>, Problem> {
     let mut rows = Vec::new();
     for one in found {
         rows.push(row(app, one).await?);
@@ -98,7 +119,7 @@ async fn seen(app: &App, found: &[Migration]) -> Result<Json<Listed<Value>>, Pro
 }
 
 /// An execution of another version: what can be done about it, and whom it waits for.
-async fn row(app: &App, one: &Migration) -> Result<Value, Problem> {
+async fn row(app: &App, one: &Migration) -> Result<Migrated, Problem> {
     let record = &one.record;
     let (answer, to, why) = match &one.answer {
         MigrationAnswer::Would(to) => ("migratable", Some(*to), None),
@@ -113,17 +134,17 @@ async fn row(app: &App, one: &Migration) -> Result<Value, Problem> {
             None => format!("the end of {}", record.state),
         },
     };
-    Ok(json!({
-        "id": record.id.to_string(),
-        "workflow": record.workflow,
-        "subject": record.subject,
-        "schema": record.schema,
-        "state": record.state,
-        "phase": record.phase,
-        "answer": answer,
-        "to": to,
-        "why": why,
-        "waits_for": waits_for,
-        "updated_at": view::time(record.updated_at),
-    }))
+    Ok(Migrated {
+        id: record.id.to_string(),
+        workflow: record.workflow.clone(),
+        subject: record.subject.clone(),
+        schema: record.schema,
+        state: record.state.clone(),
+        phase: record.phase.clone(),
+        answer,
+        to,
+        why: why.cloned(),
+        waits_for,
+        updated_at: view::time(record.updated_at),
+    })
 }

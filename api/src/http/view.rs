@@ -1,7 +1,11 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
+use super::shown::{
+    approvals::{Approval, Cast},
+    executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
+};
 use chrono::{DateTime, SecondsFormat};
-use engine::{ApprovalCase, Ballot, Child, Engine, Happening, Seat, Shown, Waiting, What};
+use engine::{ApprovalCase, Ballot, Engine, Happening, Seat, Shown, Waiting, What};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -60,27 +64,24 @@ fn span(fields: &Map<String, Value>) -> Option<Duration> {
 }
 
 /// An execution in lists.
-pub(super) fn row(record: &Record) -> Map<String, Value> {
-    let value = json!({
-        "id": record.id.to_string(),
-        "revision": record.revision.0,
-        "workflow": record.workflow,
-        "schema": record.schema,
-        "tenant": record.tenant,
-        "subject": record.subject,
-        "state": record.state,
-        "phase": record.phase,
-        "reason": record.reason,
-        "open": record.open,
-        "requested_by": record.requested_by,
-        "parent": record.attributes.get("parent").and_then(|parents| parents.first()),
-        "labels": record.attributes.get("label").into_iter().flatten().collect::<Vec<_>>(),
-        "created_at": time(record.created_at),
-        "updated_at": time(record.updated_at),
-    });
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
+pub(super) fn row(record: &Record) -> Row {
+    let parents = record.attributes.get("parent");
+    Row {
+        id: record.id.to_string(),
+        revision: record.revision.0,
+        workflow: record.workflow.clone(),
+        schema: record.schema,
+        tenant: record.tenant.clone(),
+        subject: record.subject.clone(),
+        state: record.state.clone(),
+        phase: record.phase.clone(),
+        reason: record.reason.clone(),
+        open: record.open,
+        requested_by: record.requested_by.clone(),
+        parent: parents.and_then(|parents| parents.first()).cloned(),
+        labels: record.attributes.get("label").into_iter().flatten().cloned().collect(),
+        created_at: time(record.created_at),
+        updated_at: time(record.updated_at),
     }
 }
 
@@ -89,8 +90,7 @@ pub(super) async fn execution(
     engine: &Engine<Platform>,
     record: &Record,
     shown: &Shown,
-) -> Result<Value, engine::Error> {
-    let mut fields = row(record);
+) -> Result<Execution, engine::Error> {
     let body = &shown.body;
     let part = |path: &str| body.pointer(path).cloned().unwrap_or(Value::Null);
     let parked = part("/phase/parked");
@@ -98,24 +98,26 @@ pub(super) async fn execution(
         [part("/phase/compensating"), part("/phase/parked/unwinding")].into_iter().find(|u| !u.is_null());
     let finished = part("/phase/finished");
     let cause = unwinding.as_ref().and_then(|u| u.get("cause")).or_else(|| finished.get("cause"));
-    fields.insert("since".into(), json!(time(Timestamp(part("/since").as_u64().unwrap_or(0)))));
-    fields.insert("plan".into(), json!(shown.plan));
-    fields.insert("digest".into(), json!(shown.digest));
-    fields.insert("cause".into(), cause.cloned().unwrap_or(Value::Null));
-    fields.insert("errors".into(), parked.get("errors").cloned().unwrap_or(json!([])));
-    fields.insert("last_failure".into(), last_failure(body.get("last_failure")));
-    fields.insert("attempts".into(), attempts(body));
-    fields.insert("trail".into(), trail(body.get("trail")));
-    fields.insert("left_behind".into(), trail(finished.get("leaks")));
-    fields.insert("pivot".into(), part("/pivot"));
-    fields.insert("authorisation".into(), part("/authorisation"));
-    fields.insert("paused_by".into(), part("/paused"));
-    fields.insert("cancelled_by".into(), part("/cancelled"));
-    fields.insert("parent".into(), part("/parent/execution"));
-    fields.insert("children".into(), shown.children.iter().map(child).collect());
-    fields.insert("waiting_for".into(), waiting(engine, record).await?);
-    fields.insert("data".into(), part("/data"));
-    Ok(Value::Object(fields))
+    let parent = part("/parent/execution").as_str().map(ToOwned::to_owned);
+    Ok(Execution {
+        row: Row { parent, ..row(record) },
+        since: time(Timestamp(part("/since").as_u64().unwrap_or(0))),
+        plan: json!(shown.plan),
+        digest: json!(shown.digest),
+        cause: cause.cloned().unwrap_or(Value::Null),
+        errors: parked.get("errors").cloned().unwrap_or(json!([])),
+        last_failure: last_failure(body.get("last_failure")),
+        attempts: attempts(body),
+        trail: trail(body.get("trail")),
+        left_behind: trail(finished.get("leaks")),
+        pivot: part("/pivot"),
+        authorisation: part("/authorisation"),
+        paused_by: part("/paused"),
+        cancelled_by: part("/cancelled"),
+        children: shown.children.iter().map(child).collect(),
+        waiting_for: waiting(engine, record).await?,
+        data: part("/data"),
+    })
 }
 
 /// What last went wrong and was led elsewhere, with its time as people read it.
@@ -129,87 +131,91 @@ fn last_failure(kept: Option<&Value>) -> Value {
 }
 
 /// An execution that another one has started.
-fn child(child: &Child) -> Value {
-    json!({
-        "execution": child.execution.to_string(),
-        "workflow": child.workflow,
-        "subject": child.subject,
-        "state": child.parent.state,
-        "slot": child.parent.slot,
-        "attempt": child.parent.attempt,
-        "started_at": time(child.started_at),
-        "outcome": child.outcome,
-    })
+fn child(child: &engine::Child) -> Child {
+    Child {
+        execution: child.execution.to_string(),
+        workflow: child.workflow.clone(),
+        subject: child.subject.clone(),
+        state: child.parent.state.clone(),
+        slot: child.parent.slot,
+        attempt: child.parent.attempt,
+        started_at: time(child.started_at),
+        outcome: json!(child.outcome),
+    }
 }
 
 /// What the current slots have been through, those alone that have something to tell.
-fn attempts(body: &Value) -> Value {
+fn attempts(body: &Value) -> Vec<Attempt> {
     let slots = body.get("slots").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let told = slots.iter().enumerate().filter(|(_, slot)| {
         let told = |name: &str| slot.get(name).is_some_and(|told| !told.is_null());
         told("last") || told("doubt") || told("edition") || slot.pointer("/settled/Err").is_some()
     });
     let one = |(i, slot): (usize, &Value)| {
-        json!({
-            "slot": i,
-            "failed": slot.get("failed").cloned().unwrap_or(json!(0)),
-            "doubt": slot.get("doubt").cloned().unwrap_or(json!(false)),
-            "edition": slot.get("edition").cloned().unwrap_or(json!(0)),
-            "last": slot.get("last").filter(|last| !last.is_null()).or_else(|| slot.pointer("/settled/Err")),
-            "beat": slot.get("beat"),
-        })
+        let last = slot.get("last").filter(|last| !last.is_null()).or_else(|| slot.pointer("/settled/Err"));
+        Attempt {
+            slot: i,
+            failed: slot.get("failed").cloned().unwrap_or(json!(0)),
+            doubt: slot.get("doubt").cloned().unwrap_or(json!(false)),
+            edition: slot.get("edition").cloned().unwrap_or(json!(0)),
+            last: last.cloned().unwrap_or_default(),
+            beat: slot.get("beat").cloned().unwrap_or_default(),
+        }
     };
     told.map(one).collect()
 }
 
-fn trail(marks: Option<&Value>) -> Value {
+fn trail(marks: Option<&Value>) -> Vec<Mark> {
     let marks = marks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let one = |mark: &Value| {
         let part = |name: &str| mark.get(name).cloned().unwrap_or(Value::Null);
-        json!({
-            "state": part("state"),
-            "action": part("action"),
-            "undo": part("undo"),
-            "arguments": part("arguments"),
-            "fate": part("fate"),
-        })
+        Mark {
+            state: part("state"),
+            action: part("action"),
+            undo: part("undo"),
+            arguments: part("arguments"),
+            fate: part("fate"),
+        }
     };
     marks.iter().map(one).collect()
 }
 
-async fn waiting(engine: &Engine<Platform>, record: &Record) -> Result<Value, engine::Error> {
+async fn waiting(
+    engine: &Engine<Platform>,
+    record: &Record,
+) -> Result<Option<executions::Waiting>, engine::Error> {
     if !record.open {
-        return Ok(Value::Null);
+        return Ok(None);
     }
     let asked = engine.approval(record.id).await?;
     let tasks = engine.store().tasks(record.id).await?;
     // One that is parked does nothing by itself: what is still due, such as an alarm, finds it as it stands.
     let next = tasks.iter().map(|task| task.due).min().filter(|_| record.phase != "parked");
-    Ok(json!({
-        "approval": asked.as_ref().map(|case| json!({
-            "id": case.id,
-            "digest": case.digest,
-            "wanted": wanted(&case.seats),
-            "deadline": case.deadline.map(time),
-            "ruling": case.ruling,
-            "takes_effect": takes_effect(case),
-        })),
-        "next_action_at": next.map(time),
-        "tasks": tasks.len(),
-        "limits": engine.waits_at(record.id).iter().map(limited).collect::<Vec<_>>(),
+    Ok(Some(executions::Waiting {
+        approval: asked.map(|case| Asked {
+            wanted: wanted(&case.seats),
+            deadline: case.deadline.map(time),
+            takes_effect: takes_effect(&case),
+            id: case.id,
+            digest: case.digest.0,
+            ruling: case.ruling,
+        }),
+        next_action_at: next.map(time),
+        tasks: tasks.len(),
+        limits: engine.waits_at(record.id).iter().map(limited).collect(),
     }))
 }
 
 /// What an attempt waits for at a key. Of others it says how many they are, and nothing else.
-fn limited(waiting: &Waiting) -> Value {
-    json!({
-        "key": waiting.key,
-        "slot": waiting.task.slot,
-        "code": waiting.why.code(),
-        "why": format!("waits for a place at {}: {}", waiting.key, waiting.why),
-        "since": time(waiting.since),
-        "looks_again_at": time(waiting.due),
-    })
+fn limited(waiting: &Waiting) -> Limited {
+    Limited {
+        key: waiting.key.clone(),
+        slot: waiting.task.slot,
+        code: waiting.why.code(),
+        why: format!("waits for a place at {}: {}", waiting.key, waiting.why),
+        since: time(waiting.since),
+        looks_again_at: time(waiting.due),
+    }
 }
 
 /// Seats for people: `1 of platform_ops and 1 of finance`.
@@ -218,40 +224,38 @@ pub(super) fn wanted(seats: &[Seat]) -> String {
 }
 
 /// An approval.
-pub(super) fn approval(case: &ApprovalCase) -> Value {
-    let votes = case.votes.iter().map(|vote| {
-        json!({
-            "person": vote.person.name,
-            "verdict": vote.verdict,
-            "on_behalf_of": vote.on_behalf_of.as_ref().map(|person| &person.name),
-            "break_glass": vote.break_glass,
-            "reason": vote.reason,
-            "at": time(vote.at),
-        })
+pub(super) fn approval(case: &ApprovalCase) -> Approval {
+    let votes = case.votes.iter().map(|vote| Cast {
+        person: vote.person.name.clone(),
+        verdict: json!(vote.verdict),
+        on_behalf_of: vote.on_behalf_of.as_ref().map(|person| person.name.clone()),
+        break_glass: vote.break_glass,
+        reason: vote.reason.clone(),
+        at: time(vote.at),
     });
-    json!({
-        "id": case.id,
-        "execution": case.execution.to_string(),
-        "workflow": case.workflow,
-        "tenant": case.tenant,
-        "subject": case.subject,
-        "state": case.state,
-        "title": case.plan.title,
-        "plan": case.plan,
-        "digest": case.digest,
-        "seats": case.seats,
-        "wanted": wanted(&case.seats),
-        "votes": votes.collect::<Vec<_>>(),
-        "requested_by": case.requested_by,
-        "opened_at": time(case.opened_at),
-        "deadline": case.deadline.map(time),
-        "ruling": case.ruling,
-        "takes_effect": takes_effect(case),
-        "closed_at": case.closed_at.map(time),
-        "broken_by": case.broken_by().map(|vote| &vote.person.name),
-        "procedure": readable(&case.procedure, &[]),
-        "history": case.history.iter().map(happened).collect::<Vec<_>>(),
-    })
+    Approval {
+        id: case.id.clone(),
+        execution: case.execution.to_string(),
+        workflow: case.workflow.clone(),
+        tenant: case.tenant.clone(),
+        subject: case.subject.clone(),
+        state: case.state.clone(),
+        title: case.plan.title.clone(),
+        plan: json!(case.plan),
+        digest: case.digest.0.clone(),
+        seats: json!(case.seats),
+        wanted: wanted(&case.seats),
+        votes: votes.collect(),
+        requested_by: case.requested_by.clone(),
+        opened_at: time(case.opened_at),
+        deadline: case.deadline.map(time),
+        ruling: case.ruling.clone(),
+        takes_effect: takes_effect(case),
+        closed_at: case.closed_at.map(time),
+        broken_by: case.broken_by().map(|vote| vote.person.name.clone()),
+        procedure: readable(&case.procedure, &[]),
+        history: case.history.iter().map(happened).collect(),
+    }
 }
 
 /// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.
@@ -288,14 +292,14 @@ fn happened(happened: &Happening) -> Value {
 }
 
 /// One line of history.
-pub(super) fn entry(entry: &Entry) -> Value {
-    json!({
-        "sequence": entry.sequence.0,
-        "at": time(entry.at),
-        "actor": entry.actor,
-        "event": entry.event,
-        "from": entry.from,
-        "to": entry.to,
-        "detail": serde_json::from_slice::<Value>(&entry.detail).unwrap_or(Value::Null),
-    })
+pub(super) fn entry(entry: &Entry) -> Line {
+    Line {
+        sequence: entry.sequence.0,
+        at: time(entry.at),
+        actor: entry.actor.clone(),
+        event: entry.event.clone(),
+        from: entry.from.clone(),
+        to: entry.to.clone(),
+        detail: serde_json::from_slice(&entry.detail).unwrap_or(Value::Null),
+    }
 }

@@ -6,6 +6,8 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown::{executions::Drawn, operating::Workflow},
+    told::told,
 };
 use crate::{
     app::{App, Shared},
@@ -17,27 +19,41 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadWorkflows);
-    vec![Route::get("/v1/workflows", read, list), Route::get("/v1/workflows/{name}/diagram", read, diagram)]
+    vec![
+        Route::get(
+            "/v1/workflows",
+            read,
+            list,
+            told("listWorkflows", "Lists what can run.").lists::<Workflow>(),
+        ),
+        Route::get(
+            "/v1/workflows/{name}/diagram",
+            read,
+            diagram,
+            told("drawWorkflow", "The picture of a workflow, as Mermaid or JSON.")
+                .file(200, "text/plain")
+                .says::<Drawn>(200),
+        ),
+    ]
 }
 
-async fn list(State(app): State<Shared>) -> Json<Listed<Value>> {
-    let row = |drawn: engine::Diagram| {
-        json!({
-            "name": drawn.workflow,
-            "schema": drawn.schema,
-            "initial": drawn.initial,
-            "states": drawn.states.len(),
-        })
+async fn list(State(app): State<Shared>) -> Json<Listed<Workflow>> {
+    let row = |drawn: engine::Diagram| Workflow {
+        name: drawn.workflow,
+        schema: drawn.schema,
+        initial: drawn.initial,
+        states: drawn.states.len(),
     };
     Json(Listed::new(app.engine.diagrams().into_iter().map(row).collect(), None))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Drawing {
     format: Option<String>,

@@ -6,7 +6,9 @@ use super::{
     problem::Problem,
     read::Text,
     route::{Access, Route},
+    shown,
     starts::{document, own},
+    told::told,
     view,
 };
 use crate::{
@@ -20,6 +22,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{Undecided, View, Workflow as _};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -36,28 +39,54 @@ use workflows::{
 pub(super) fn routes() -> Vec<Route> {
     let submit_access = Access::Tenant(Verb::Submit);
     vec![
-        Route::post("/v1/workloads", submit_access, submit),
-        Route::post("/v1/workloads/{tenant}/{workload}:finish", submit_access, finish),
+        Route::post(
+            "/v1/workloads",
+            submit_access,
+            submit,
+            told("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
+                .takes::<NewWorkload>()
+                .says::<shown::account::Submitted>(200)
+                .located()
+                .says::<shown::account::Submitted>(202)
+                .located()
+                .may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+        ),
+        Route::post(
+            "/v1/workloads/{tenant}/{workload}:finish",
+            submit_access,
+            finish,
+            told("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
+                .says::<shown::account::Finished>(200),
+        ),
     ]
 }
 
 /// A workload that is asked for.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewWorkload {
+    #[schemars(with = "String")]
     tenant: TenantId,
+    #[schemars(with = "String")]
     workspace: WorkspaceName,
+    #[schemars(length(min = 1, max = 64))]
     name: String,
+    /// `batch`, `service` or `interactive`.
     #[serde(default = "batch")]
+    #[schemars(with = "String")]
     class: WorkloadClass,
     #[serde(default)]
     priority: i32,
     /// Whether it may be evicted for others; one that may not never borrows.
     #[serde(default = "yes")]
     preemptible: bool,
+    /// `none`, `signal` or `api`.
     #[serde(default)]
+    #[schemars(with = "String")]
     checkpoint: Checkpoint,
+    /// Whole numbers by resource, such as `gpu/H100`.
     #[serde(deserialize_with = "admission::whole")]
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     requests: Amounts,
     #[serde(default)]
     together: u64,

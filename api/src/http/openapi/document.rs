@@ -1,0 +1,75 @@
+//! The whole document.
+
+use super::operation::Writer;
+use crate::http::{code::Code, problem::address, route::table, shown::operating::Problem, told::of};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use strum::VariantArray as _;
+
+/// The API as OpenAPI 3.1, made from the table of routes.
+#[must_use]
+pub fn document() -> Value {
+    let mut writer = Writer::default();
+    let (mut paths, mut tags) = (Map::new(), BTreeSet::new());
+    for route in table() {
+        tags.insert(super::operation::tag(route.path));
+        let operation = writer.operation(&route);
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        if let Some(methods) = path.as_object_mut() {
+            methods.insert(route.method.as_str().to_ascii_lowercase(), operation);
+        }
+    }
+    of::<Problem>()(&mut writer.writes);
+    let mut schemas = Value::Object(writer.schemas());
+    let mut paths = Value::Object(paths);
+    [&mut schemas, &mut paths].into_iter().for_each(known_formats);
+    let tags: Vec<_> = tags.into_iter().map(|name| json!({ "name": name })).collect();
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "Tenure",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "The control plane's engine for GPU platforms.",
+            "description": "Tokens are sent as `Authorization: Bearer tn_…`. A token that is bound to a tenant meets that \
+                tenant's things alone. Problems are application/problem+json (RFC 9457), and their `type` leads to what to do.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": super::parameters::shared(),
+            "headers": super::responses::headers(),
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer", "description": "A token of a user, a cluster or its agents." },
+            },
+        },
+        "x-tenure-problems": problems(),
+    })
+}
+
+/// Leaves out the formats of integers that OpenAPI has no name for: their bounds say it.
+fn known_formats(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let of = fields.get("format").and_then(Value::as_str);
+            if of.is_some_and(|of| of.starts_with("uint") || matches!(of, "int" | "int8" | "int16")) {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(known_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(known_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Every problem of the table.
+fn problems() -> Vec<Value> {
+    let one = |code: &Code| {
+        let (name, status, title, remedy) = code.facts();
+        json!({ "type": address(name), "code": name, "status": status, "title": title, "remedy": remedy })
+    };
+    Code::VARIANTS.iter().map(one).collect()
+}

@@ -1,0 +1,91 @@
+//! `/openapi.json`: the API described by itself, from the table of routes and the types that are read and written; `/reference`,
+//! the same for people; and `/problems/{code}`, where the `type` of every problem leads.
+
+mod document;
+mod operation;
+mod parameters;
+mod problems;
+mod responses;
+
+pub use document::document;
+
+use super::{
+    code::Code,
+    console::reference,
+    problem::Problem,
+    route::{Access, Route},
+    shown::{Object, operating::ProblemType},
+    told::told,
+};
+use crate::hex;
+use axum::{
+    Json,
+    extract::Path,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use sha2::{Digest as _, Sha256};
+use std::sync::LazyLock;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/openapi.json",
+            Access::Open,
+            described,
+            told("describe", "This description, as OpenAPI 3.1.").says::<Object>(200).tagged(),
+        ),
+        Route::get(
+            "/reference",
+            Access::Open,
+            reference,
+            told("openReference", "This description as a page.").file(200, "text/html").tagged(),
+        ),
+        Route::get(
+            "/problems/{code}",
+            Access::Open,
+            explained,
+            told(
+                "explainProblem",
+                "What a problem is, and what to do; a page for people with `Accept: text/html`.",
+            )
+            .says::<ProblemType>(200)
+            .moves()
+            .may(&[Code::NotFound]),
+        ),
+    ]
+}
+
+/// The description as it is sent, and its `ETag`.
+static TEXT: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
+    let text = document().to_string();
+    let digest = hex::encode(&Sha256::digest(&text));
+    let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
+    (text, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\"")))
+});
+
+async fn described(headers: HeaderMap) -> Response {
+    let (text, tag) = &*TEXT;
+    let headed = [
+        (header::ETAG, tag.clone()),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+    ];
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag) {
+        return (StatusCode::NOT_MODIFIED, headed).into_response();
+    }
+    (headed, text.as_str()).into_response()
+}
+
+async fn explained(Path(code): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
+    let found = problems::explain(&code).ok_or_else(|| Problem::not_found("problem", &code))?;
+    let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if wants.contains("text/html") {
+        let page = [(header::LOCATION, format!("/reference#problems/{code}"))];
+        return Ok((StatusCode::SEE_OTHER, page).into_response());
+    }
+    Ok(Json(found).into_response())
+}
+
+#[cfg(test)]
+mod tests;

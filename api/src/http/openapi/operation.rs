@@ -1,0 +1,134 @@
+//! One operation: what a route takes and answers.
+
+use super::{parameters, responses};
+use crate::{
+    auth::Verb,
+    http::{
+        route::{Access, Route},
+        told::Writes,
+    },
+};
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+/// Writes operations, and gathers the schemas that they name: what is read may be looser than what is written, so each has a
+/// generator of its own.
+pub(super) struct Writer {
+    pub(super) reads: SchemaGenerator,
+    pub(super) writes: SchemaGenerator,
+    bodies: Map<String, Value>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self {
+            reads: settings.clone().for_deserialize().into_generator(),
+            writes: settings.for_serialize().into_generator(),
+            bodies: Map::new(),
+        }
+    }
+}
+
+/// What a path is about: its first word.
+pub(super) fn tag(path: &str) -> &str {
+    match path.strip_prefix("/v1/") {
+        Some(rest) => rest.split(['/', ':']).next().unwrap_or_default(),
+        None => "server",
+    }
+}
+
+impl Writer {
+    /// Every schema that was named.
+    pub(super) fn schemas(mut self) -> Map<String, Value> {
+        let mut all = self.writes.take_definitions(true);
+        all.extend(self.reads.take_definitions(true));
+        all.extend(self.bodies);
+        all
+    }
+
+    /// The operation of a route.
+    pub(super) fn operation(&mut self, route: &Route) -> Value {
+        let mut operation = json!({
+            "operationId": route.told.id,
+            "summary": route.told.summary,
+            "tags": [tag(route.path)],
+            "description": who(route.access),
+            "parameters": parameters::of(route, &mut self.reads),
+            "responses": responses::of(route, &mut self.writes),
+            "security": if route.access == Access::Open { json!([]) } else { json!([{ "bearer": [] }]) },
+            "x-tenure-access": access(route.access),
+            "x-tenure-roles": roles(route.access),
+        });
+        if let (Some(body), Some(fields)) = (self.body(route), operation.as_object_mut()) {
+            fields.insert("requestBody".into(), body);
+        }
+        operation
+    }
+
+    fn body(&mut self, route: &Route) -> Option<Value> {
+        if let Some(writes) = route.reads.body {
+            let (schema, required) = self.named(route.told.id, writes);
+            // An empty body is an empty object.
+            return Some(
+                json!({ "required": required, "content": { "application/json": { "schema": schema } } }),
+            );
+        }
+        let mut content = Map::new();
+        for body in &route.told.bodies {
+            let schema =
+                body.schema.map_or(json!({ "type": "string" }), |writes| writes(&mut self.reads).to_value());
+            for media in body.media {
+                content.insert((*media).into(), json!({ "schema": schema }));
+            }
+        }
+        (!content.is_empty()).then(|| json!({ "required": true, "content": content }))
+    }
+
+    /// The schema of a body under the operation's name, and whether the body may not be left out.
+    fn named(&mut self, id: &str, writes: Writes) -> (Value, bool) {
+        let schema = writes(&mut self.reads).to_value();
+        let required =
+            schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty());
+        let (first, rest) = id.split_at_checked(1).unwrap_or((id, ""));
+        let name = format!("{}{rest}Body", first.to_ascii_uppercase());
+        let named = json!({ "$ref": format!("#/components/schemas/{name}") });
+        self.bodies.insert(name, schema);
+        (named, required)
+    }
+}
+
+/// Who is let in, in a word.
+fn access(access: Access) -> &'static str {
+    match access {
+        Access::Open => "open",
+        Access::Agent => "agent",
+        Access::Cluster(..) => "cluster",
+        Access::Staff(_) => "platform",
+        Access::Tenant(_) => "tenant",
+    }
+}
+
+fn roles(access: Access) -> Vec<&'static str> {
+    let verb = access.verb();
+    verb.map(Verb::roles).unwrap_or_default().iter().map(|role| role.name()).collect()
+}
+
+/// Who may, for people.
+fn who(access: Access) -> String {
+    let may = roles(access).join(", ");
+    match access {
+        Access::Open => "Open to everybody.".to_owned(),
+        Access::Agent => "For agents, by a key of the cluster that the address names.".to_owned(),
+        Access::Cluster(..) => {
+            format!("For the cluster that the address names, by its own key, and for the platform's {may}.")
+        }
+        Access::Staff(_) => format!("For those who work for the platform, with one of the roles {may}."),
+        Access::Tenant(_) => {
+            format!("For the roles {may}; a token bound to a tenant meets that tenant's things alone.")
+        }
+    }
+}

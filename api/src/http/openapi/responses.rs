@@ -1,0 +1,160 @@
+//! What a route answers: what was asked for, and every problem that may come in its place.
+
+use super::parameters::{keyed, parts};
+use crate::{
+    auth::Verb,
+    http::{
+        code::Code,
+        route::{Access, Route},
+        told::Answer,
+    },
+};
+use axum::http::Method;
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The headers of answers, by the name of their component.
+pub(super) fn headers() -> Value {
+    let header = |says: &str| json!({ "description": says, "schema": { "type": "string" } });
+    json!({
+        "requestId": header("Names the request in the log; the caller's own, if it is short and plain."),
+        "location": header("Where what was begun or made is found."),
+        "etag": header("Its version, for If-Match."),
+        "replayed": header("`true`: the answer repeats that to an earlier request."),
+        "retryAfter": header("Seconds after which to ask again."),
+        "authenticate": header("`Bearer`."),
+    })
+}
+
+fn header(component: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{component}") })
+}
+
+/// Every answer of a route, by status.
+pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Map<String, Value> {
+    let mut all: BTreeMap<u16, Value> = BTreeMap::new();
+    for answer in &route.told.answers {
+        let response =
+            all.entry(answer.status).or_insert_with(|| json!({ "description": says(answer.status) }));
+        add(response, route, answer, generator);
+    }
+    let mut codes: BTreeMap<u16, Vec<&'static str>> = BTreeMap::new();
+    for code in codes_of(route) {
+        let (name, status, ..) = code.facts();
+        let names = codes.entry(status).or_default();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for (status, names) in codes {
+        refuse(all.entry(status).or_insert_with(|| json!({})), status, &names);
+    }
+    all.into_iter().map(|(status, response)| (status.to_string(), response)).collect()
+}
+
+fn says(status: u16) -> &'static str {
+    match status {
+        200 => "As asked for.",
+        201 => "Made.",
+        202 => "Taken; it goes on by itself.",
+        204 => "Done; there is nothing to say of it.",
+        303 => "It is there.",
+        304 => "It is as it was read.",
+        _ => "Not as asked for.",
+    }
+}
+
+fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut SchemaGenerator) {
+    let Some(fields) = response.as_object_mut() else { return };
+    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header("requestId"))]);
+    if answer.located {
+        headers.insert("Location".into(), header("location"));
+    }
+    if answer.tagged {
+        headers.insert("ETag".into(), header("etag"));
+    }
+    if keyed(route) {
+        headers.insert("Idempotency-Replayed".into(), header("replayed"));
+    }
+    let said = fields.entry("headers").or_insert_with(|| json!({}));
+    if let Some(said) = said.as_object_mut() {
+        said.extend(headers);
+    }
+    let Some((media, schema)) = answer.body else { return };
+    let schema = schema.map_or(json!({ "type": "string" }), |writes| writes(generator).to_value());
+    let content = fields.entry("content").or_insert_with(|| json!({}));
+    let Some(content) = content.as_object_mut() else { return };
+    let before = content.get(media).and_then(|there| there.get("schema")).cloned();
+    let either = match before {
+        Some(before) => json!({ "anyOf": [before, schema] }),
+        None => schema,
+    };
+    content.insert(media.into(), json!({ "schema": either }));
+}
+
+/// Adds the problems of a status.
+fn refuse(response: &mut Value, status: u16, names: &[&str]) {
+    let Some(fields) = response.as_object_mut() else { return };
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let before = fields.get("description").and_then(Value::as_str).map(|before| format!("{before} Or: "));
+    fields
+        .insert("description".into(), format!("{}{}.", before.unwrap_or_default(), quoted.join(", ")).into());
+    fields.insert("x-tenure-codes".into(), json!(names));
+    let headers = fields.entry("headers").or_insert_with(|| json!({}));
+    if let Some(headers) = headers.as_object_mut() {
+        headers.insert("X-Request-Id".into(), header("requestId"));
+        if status == 401 {
+            headers.insert("WWW-Authenticate".into(), header("authenticate"));
+        }
+        if matches!(status, 429 | 503) {
+            headers.insert("Retry-After".into(), header("retryAfter"));
+        }
+    }
+    let content = fields.entry("content").or_insert_with(|| json!({}));
+    if let Some(content) = content.as_object_mut() {
+        let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+        content.insert("application/problem+json".into(), problem);
+    }
+}
+
+/// With which problems a route may answer: what follows from who is let in and what is read, and what it says itself.
+fn codes_of(route: &Route) -> Vec<Code> {
+    let mut codes = vec![Code::Malformed, Code::Internal];
+    let named = parts(route.path).next().is_some();
+    if named && (route.access != Access::Open || route.path.starts_with("/console/")) {
+        codes.push(if route.access == Access::Open { Code::NoRoute } else { Code::NotFound });
+    }
+    if route.reads.query.is_some() {
+        codes.push(Code::QueryInvalid);
+    }
+    match route.access {
+        Access::Open => {}
+        Access::Agent => codes.extend([Code::CrossCluster, Code::Stopping]),
+        Access::Cluster(..) => codes.extend([Code::CrossCluster, Code::ForeignTenant]),
+        Access::Staff(_) => codes.push(Code::ForeignTenant),
+        Access::Tenant(_) if route.method != Method::GET => codes.push(Code::ForeignTenant),
+        Access::Tenant(_) => {}
+    }
+    if route.access != Access::Open {
+        codes.extend([
+            Code::NoToken,
+            Code::BadToken,
+            Code::Forbidden,
+            Code::Unreadable,
+            Code::StoreUnavailable,
+        ]);
+    }
+    if route.method != Method::GET {
+        codes.extend([Code::Unknown, Code::Conflict, Code::Contended, Code::TooLarge, Code::DocumentInvalid]);
+        codes.extend([Code::Stopping, Code::StoreFull]);
+    }
+    if route.access.verb().is_some_and(Verb::waits_for_release) && !route.path.ends_with(":plan") {
+        codes.push(Code::StoreHeld);
+    }
+    if keyed(route) {
+        codes.extend([Code::KeyReused, Code::KeyInUse]);
+    }
+    codes.extend_from_slice(&route.told.may);
+    codes
+}

@@ -1,0 +1,127 @@
+//! Holds, certificates, the audit, and the policies there were.
+#![expect(dead_code, reason = "these describe what is kept in the books")]
+
+use super::{Object, Time};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+/// What may not be destroyed, and who said so.
+#[derive(JsonSchema)]
+pub(crate) struct Hold {
+    /// `TENANT/NAME`.
+    id: String,
+    tenant: String,
+    /// `legal`, `incident` or `billing`.
+    kind: String,
+    /// `tenant`, or the workspace or asset that it is on.
+    scope: Value,
+    reason: String,
+    placed_by: String,
+    placed_at: Time,
+    review_at: Option<Time>,
+    /// `open` or `released`.
+    state: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    released_by: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    released_at: Option<Time>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    released_because: Option<String>,
+}
+
+/// A certificate of destruction in lists.
+#[derive(JsonSchema)]
+pub(crate) struct CertificateRow {
+    id: String,
+    tenant: String,
+    /// `complete` or `with_exceptions`.
+    kind: String,
+    title: String,
+    exceptions: u64,
+    issued_at: Time,
+    signed: bool,
+}
+
+/// What people say that an asset's data is.
+#[derive(JsonSchema)]
+pub(crate) struct Classification {
+    tenant: String,
+    asset: String,
+    class: String,
+    by: String,
+    reason: String,
+    at: Time,
+}
+
+/// A sealed entry of the audit.
+#[derive(JsonSchema)]
+pub(crate) struct AuditEntry {
+    /// `TENANT/NUMBER`; `-/NUMBER` for the platform's own.
+    id: String,
+    /// Over the entry; the next one names it.
+    digest: String,
+    tenant: String,
+    number: u64,
+    previous: Option<String>,
+    at: Time,
+    actor: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    roles: Option<Vec<String>>,
+    event: String,
+    says: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    execution: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    workflow: Option<String>,
+    subject: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    plan: Option<Object>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    policy: Option<Object>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    wrote: Option<Vec<String>>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    removed: Option<Vec<String>>,
+    journal: Object,
+}
+
+/// The signed heads of the audit.
+#[derive(JsonSchema)]
+pub(crate) struct SignedCheckpoint {
+    checkpoint: Object,
+    /// The signature.
+    by: Object,
+    digest: String,
+}
+
+/// A time that a policy came into force.
+#[derive(JsonSchema)]
+pub(crate) struct PolicyRow {
+    id: u64,
+    version: u32,
+    digest: String,
+    before: u32,
+    author: String,
+    effective_from: Time,
+}
+
+/// A version of the policy, with its text.
+#[derive(JsonSchema)]
+pub(crate) struct Policy {
+    id: u32,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    author: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    published_at: Option<Time>,
+    in_force: bool,
+    text: String,
+}

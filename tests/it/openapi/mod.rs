@@ -1,0 +1,7 @@
+//! The API as it describes itself: whether the description is sound, and whether the server does what it says.
+
+mod lint;
+mod requests;
+mod said;
+mod tester;
+mod world;

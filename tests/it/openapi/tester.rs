@@ -1,0 +1,277 @@
+//! The server, held to its description: requests made of it, such as it describes and such as it does not, by people of
+//! several roles. The numbers behind them are the same in every run.
+
+use super::{
+    lint::operations,
+    requests::{body, closed, described, garbage, part, with_less, with_more},
+    said::Said,
+    world::World,
+};
+use api::openapi;
+use proptest::{
+    strategy::{BoxedStrategy, Strategy as _, ValueTree as _},
+    test_runner::TestRunner,
+};
+use reqwest::{Client, Method, RequestBuilder, header, redirect::Policy};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+/// What is sent as a body.
+enum Sent {
+    Nothing,
+    /// With its media type; and whether it may not be taken, whoever sends it.
+    Text(String, String, bool),
+}
+
+struct Tester {
+    runner: TestRunner,
+    /// Follows nothing: where it leads is a part of what is answered.
+    http: Client,
+    said: Said,
+    world: World,
+    wrong: BTreeMap<String, Vec<String>>,
+    codes: BTreeSet<String>,
+    answered: BTreeMap<String, BTreeSet<u16>>,
+    asked: usize,
+}
+
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+impl Tester {
+    fn draw<T: std::fmt::Debug>(&mut self, from: &BoxedStrategy<T>) -> T {
+        from.new_tree(&mut self.runner).unwrap().current()
+    }
+
+    fn chance(&mut self, of: u32) -> bool {
+        self.draw(&(0..of).boxed()) == 0
+    }
+
+    /// The address, of things that there are or of others.
+    async fn address(&mut self, path: &str) -> String {
+        let mut ids = self.world.ids(path).await;
+        // The world's first things are the oldest, and of most of them there is something to tell.
+        ids.truncate(6);
+        let known = if ids.is_empty() || self.chance(4) {
+            None
+        } else {
+            let place = self.draw(&(0..ids.len()).boxed());
+            Some(ids.swap_remove(place))
+        };
+        let mut filled = String::new();
+        let mut rest = path;
+        let mut parts = known.into_iter().flatten();
+        while let Some((before, after)) = rest.split_once('{') {
+            let (_, after) = after.split_once('}').unwrap();
+            let value = parts.next().unwrap_or_else(|| self.draw(&part()));
+            filled += &format!("{before}{}", escaped(&value));
+            rest = after;
+        }
+        filled + rest
+    }
+
+    /// The parameters; some are left out, some are wrong.
+    fn query(&mut self, operation: &Value) -> String {
+        let parameters: Vec<Value> =
+            self.said.parameters(operation).filter(|one| one["in"] == "query").cloned().collect();
+        let mut all = Vec::new();
+        for parameter in parameters {
+            let name = parameter["name"].as_str().unwrap();
+            if !self.chance(3) {
+                continue;
+            }
+            let from = described(&Rc::clone(&self.said.api), &parameter["schema"], name, 2);
+            let value = match self.draw(&from) {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            let value = if self.chance(4) { self.draw(&part()) } else { value };
+            all.push(format!("{name}={}", escaped(&value)));
+        }
+        if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
+    }
+
+    fn sent(&mut self, operation: &Value) -> Sent {
+        let api = Rc::clone(&self.said.api);
+        let Some((media, schema)) = Said::body(operation) else {
+            return if self.chance(4) {
+                Sent::Text("application/json".into(), "{}".into(), false)
+            } else {
+                Sent::Nothing
+            };
+        };
+        let (media, schema) = (media.to_owned(), schema.clone());
+        if schema["type"] == "string" {
+            let lines = "(sn,cpu_milli,memory_mib,gpu,model\nn-[0-9],1,1,8,H100\n)|([ -~\n]{0,40})";
+            let text = self.draw(&lines.prop_map(|text| text).boxed());
+            return Sent::Text(media, text, false);
+        }
+        if self.chance(6) {
+            let text = self.draw(&garbage());
+            return Sent::Text(media, text, false);
+        }
+        let value = self.draw(&body(&api, &schema));
+        let must = operation["requestBody"]["required"] == true;
+        match self.draw(&(0..5_u32).boxed()) {
+            0 if closed(&api, &schema) => Sent::Text(media, with_more(value).to_string(), true),
+            1 if must => match with_less(&api, &schema, value.clone()) {
+                Some(less) => Sent::Text(media, less.to_string(), true),
+                None => Sent::Text(media, value.to_string(), false),
+            },
+            _ => Sent::Text(media, value.to_string(), false),
+        }
+    }
+
+    fn request(&self, method: &Method, address: &str, token: &str, key: &str, sent: &Sent) -> RequestBuilder {
+        let mut request = self.http.request(method.clone(), format!("{}{address}", self.world.served.url));
+        if !token.is_empty() {
+            request = request.bearer_auth(token);
+        }
+        if *method == Method::POST {
+            request = request.header("Idempotency-Key", key);
+        }
+        match sent {
+            Sent::Nothing => request,
+            Sent::Text(media, text, _) => request.header(header::CONTENT_TYPE, media).body(text.clone()),
+        }
+    }
+
+    fn note(&mut self, operation: &Value, what: String) {
+        let name = operation["operationId"].as_str().unwrap().to_owned();
+        let short = what.chars().take(600).collect();
+        self.wrong.entry(name).or_default().push(short);
+    }
+
+    /// One request, and the same again.
+    async fn ask(&mut self, path: &str, method: &Method, operation: &Value, (who, token): (&str, &str)) {
+        let address = format!("{}{}", self.address(path).await, self.query(operation));
+        let sent = self.sent(operation);
+        self.asked += 1;
+        let key = format!("key-{}", self.asked);
+        let answer = self.world.served.send(self.request(method, &address, token, &key, &sent)).await;
+        let status = answer.status.as_u16();
+        self.answered.entry(operation["operationId"].to_string()).or_default().insert(status);
+        let shown = match &sent {
+            Sent::Text(_, text, _) => format!("{who}: {method} {address} {text}"),
+            Sent::Nothing => format!("{who}: {method} {address}"),
+        };
+        let media =
+            answer.headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap()).unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default();
+        if let Err(why) = self.said.check(operation, status, media, &answer.body) {
+            self.note(operation, format!("{why}\n    to {shown}"));
+        }
+        // What the store cannot do is told so; nothing else is the server's own fault.
+        if status >= 500 && answer.code() != "store.held" {
+            self.note(operation, format!("{status} {}\n    to {shown}", answer.body));
+        }
+        if !answer.headers.contains_key("x-request-id") {
+            self.note(operation, format!("no request id\n    to {shown}"));
+        }
+        if answer.status.is_success() && matches!(sent, Sent::Text(_, _, true)) {
+            self.note(operation, format!("{status} though the body is not as described\n    to {shown}"));
+        }
+        if status >= 400 {
+            self.codes.insert(answer.code().to_owned());
+        }
+        let takes_key = self.said.parameters(operation).any(|one| one["name"] == "Idempotency-Key");
+        let is_secret = ["addUser", "askForTenant"].contains(&operation["operationId"].as_str().unwrap());
+        if *method == Method::POST
+            && !["agent", "open"].contains(&operation["x-tenure-access"].as_str().unwrap())
+        {
+            if !takes_key {
+                self.note(operation, "it takes no Idempotency-Key".into());
+            }
+            if is_secret || answer.body.to_string().len() > 60_000 {
+                return;
+            }
+            let again = self.world.served.send(self.request(method, &address, token, &key, &sent)).await;
+            if (again.status, &again.body) != (answer.status, &answer.body) {
+                let detail =
+                    format!("{status} {} at first, then {} {}", answer.body, again.status, again.body);
+                self.note(operation, format!("{detail}\n    to {shown}"));
+            }
+            if again.headers.get(header::ETAG) != answer.headers.get(header::ETAG) {
+                self.note(operation, format!("the second answer has another ETag\n    to {shown}"));
+            }
+            if answer.status.is_success() && !again.headers.contains_key("idempotency-replayed") {
+                self.note(operation, format!("the second answer is not marked\n    to {shown}"));
+            }
+        }
+    }
+}
+
+/// What takes from others what they are asked about comes after them.
+fn rank(method: &str, name: &str) -> u32 {
+    match name {
+        "removeUser" => 4,
+        "holdStore" | "releaseStore" => 3,
+        "terminateExecution" | "publishPolicy" | "forget" => 2,
+        _ => u32::from(method == "delete"),
+    }
+}
+
+/// As often as each is asked by each of them.
+const TIMES: [usize; 4] = [7, 2, 4, 1];
+
+#[tokio::test]
+async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
+    let api = openapi();
+    let world = World::new().await;
+    let mut tester = Tester {
+        runner: TestRunner::deterministic(),
+        http: Client::builder().redirect(Policy::none()).build().unwrap(),
+        said: Said::new(api.clone()),
+        world,
+        wrong: BTreeMap::new(),
+        codes: BTreeSet::new(),
+        answered: BTreeMap::new(),
+        asked: 0,
+    };
+    // Streams do not end; what they tell is tried where they are.
+    let ends =
+        |operation: &Value| operation["responses"]["200"]["content"].get("text/event-stream").is_none();
+    let mut all: Vec<_> = operations(&api).filter(|(.., operation)| ends(operation)).collect();
+    all.sort_by_key(|(path, method, operation)| {
+        (rank(method, operation["operationId"].as_str().unwrap()), *path, *method)
+    });
+    for (path, method, operation) in all {
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let people = tester.world.people.clone();
+        for ((who, token), times) in people.iter().zip(TIMES) {
+            for _ in 0..times {
+                tester.ask(path, &method, operation, (*who, token.as_str())).await;
+            }
+        }
+    }
+    let codes: Vec<_> = tester.codes.iter().filter(|code| !code.is_empty()).cloned().collect();
+    for code in &codes {
+        let explained = tester.world.served.get(&format!("/problems/{code}")).await;
+        assert_eq!(explained.status, 200, "nothing explains {code}");
+    }
+    let wrong: Vec<_> =
+        tester.wrong.iter().map(|(name, all)| format!("{name} ({}): {}", all.len(), all[0])).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} operations of {} requests:\n{}",
+        wrong.len(),
+        tester.asked,
+        wrong.join("\n")
+    );
+    // It got further than to the door: most of what can be asked for was answered.
+    let reached = tester.answered.values().filter(|all| all.iter().any(|status| *status < 400)).count();
+    assert!(
+        reached * 10 > tester.answered.len() * 6,
+        "{reached} of {}: {:?}",
+        tester.answered.len(),
+        tester.answered
+    );
+    assert!(codes.len() > 15, "{codes:?}");
+}
