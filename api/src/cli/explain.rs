@@ -56,7 +56,7 @@ pub(super) fn run(common: &Common, code: Option<&str>) -> Result<Exit, Failure> 
         output::list(common.output, all.iter().map(Explained::shown).collect(), &columns)?;
         return Ok(Exit::Done);
     };
-    let wanted = code.trim().trim_start_matches("urn:tenure:problem:");
+    let wanted = code.trim().trim_start_matches("urn:tenure:problem:").trim_start_matches("/problems/");
     let found: Vec<&Explained> = all.iter().filter(|one| one.code == wanted).collect();
     if found.is_empty() {
         let near = engine::nearest(wanted, all.iter().map(|one| one.code.as_str()));
