@@ -11,7 +11,8 @@ async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_again_and
     let size = Size {
         tenants: 40,
         nodes: 100,
-        killing: Duration::from_secs(14),
+        // As many kills also where a server takes two seconds to start.
+        killing: Duration::from_secs(22),
         every: Duration::from_secs(2),
         rest: Duration::from_secs(40),
     };
@@ -26,7 +27,6 @@ async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_again_and
 
     println!("{outcome}");
     assert!(outcome.wrong.is_empty(), "{outcome}");
-    // A machine that is busy with other tests takes a while to start a server.
-    assert!(outcome.kills >= 3, "{outcome}");
+    assert!(outcome.kills >= 5, "{outcome}");
     assert!(outcome.ends.get("completed").is_some_and(|done| *done >= 15), "{outcome}");
 }

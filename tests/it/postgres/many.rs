@@ -4,7 +4,7 @@ use super::{opened, options};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -71,9 +71,10 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     let url = options.url.replace(&port.to_string(), &wire.port().to_string());
     let store = opened(&PostgresOptions { url, ..options }).await;
     let stop = Arc::new(AtomicBool::new(false));
+    let all = Arc::new(AtomicUsize::new(0));
     let writers: Vec<_> = (0..8_u64)
         .map(|writer| {
-            let (store, stop) = (store.clone(), stop.clone());
+            let (store, stop, all) = (store.clone(), stop.clone(), all.clone());
             tokio::spawn(async move {
                 let mut made = Vec::new();
                 while !stop.load(Ordering::Acquire) {
@@ -81,12 +82,17 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
                     let journal = vec![entry(writer, &word)];
                     store.commit(Commit { journal, ..Commit::default() }).await.unwrap();
                     made.push(word);
+                    all.fetch_add(1, Ordering::Relaxed);
                 }
                 made
             })
         })
         .collect();
-    for cut in 0..60_u64 {
+    // Longer where the machine is busy, until enough were made between the cuts.
+    for cut in 0..600_u64 {
+        if cut >= 60 && all.load(Ordering::Relaxed) > 120 {
+            break;
+        }
         tokio::time::sleep(Duration::from_millis(15 + cut * 7 % 40)).await;
         wire.cut(true);
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -101,7 +107,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     assert!(store.health().await.retries > 10);
     let history = store.history(None, 1_000_000).await.unwrap().items;
     let mut found: Vec<String> = history.into_iter().map(|(_, entry)| entry.event).collect();
-    assert!(found.len() > 20, "{}", found.len());
+    assert!(found.len() > 100, "{}", found.len());
     made.sort();
     found.sort();
     assert_eq!(found, made);
