@@ -3,7 +3,14 @@
 use super::house::House;
 use crate::kubernetes::server::World;
 use simulation::dice::Dice;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+/// For how long the API server is up at least between two deaths: a call that finds it dead at each of its attempts is an operator's,
+/// and that is another test's.
+const UP: Duration = Duration::from_secs(6);
 
 /// Who is killed, and when.
 pub struct Unrest<'a> {
@@ -32,14 +39,14 @@ impl<'a> Unrest<'a> {
             self.world.kill().await;
             self.house.dies(self.dice.span(0, 500)).await;
             self.world.start().await;
-            let (mut ours, mut theirs) = (1, 1);
+            let (mut ours, mut theirs, mut since) = (1, 1, Instant::now());
             while !over.load(Ordering::SeqCst) {
                 tokio::time::sleep(self.dice.span(200, 2_500)).await;
-                if self.dice.one_in_thousand(250) {
+                if self.dice.one_in_thousand(250) && since.elapsed() > UP {
                     self.world.kill().await;
                     tokio::time::sleep(self.dice.span(100, 2_000)).await;
                     self.world.start().await;
-                    theirs += 1;
+                    (theirs, since) = (theirs + 1, Instant::now());
                 } else {
                     self.house.dies(self.dice.span(0, 500)).await;
                     ours += 1;

@@ -6,6 +6,7 @@
 use super::{
     answers::Fault,
     cluster::KubernetesCluster,
+    marks::{at, terminating, text},
     wire::{Ask, escaped},
 };
 use crate::actuators::{Kind, Place, codes};
@@ -53,6 +54,9 @@ pub(super) const ROUTE: Resource = Resource {
     kind: "HTTPRoute",
     remedy: "install the Gateway API",
 };
+
+/// Where kinds are defined that are not of Kubernetes itself.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The subresource by which pods are evicted.
 const EVICTION: &str = "pods/eviction";
@@ -192,7 +196,7 @@ impl KubernetesCluster {
         let group = match self.send(&Ask::get(&format!("/apis/{}", resource.group)), until).await {
             Ok(group) => group,
             Err(Fault::Refused(refusal)) if refusal.is_unserved() || refusal.is_missing() => {
-                return Err(unserved(resource, "no version of its group"));
+                return Err(self.unserved(resource, "no version of its group", until).await);
             }
             Err(fault) => return Err(fault.into()),
         };
@@ -210,8 +214,36 @@ impl KubernetesCluster {
                 return Ok(version.clone());
             }
         }
-        Err(unserved(resource, &versions.join(", ")))
+        Err(self.unserved(resource, &versions.join(", "), until).await)
     }
+
+    /// The error of a kind that is not among those that the server lists. One that somebody has defined comes to be: a server leaves it
+    /// out for a moment after its start. Who may not read definitions takes the list as it is.
+    async fn unserved(&self, resource: Resource, seen: &str, until: Instant) -> ActionError {
+        let Resource { group, plural, remedy, .. } = resource;
+        let name = format!("{plural}.{group}");
+        let ask = Ask::get(DEFINITIONS).with("fieldSelector", &format!("metadata.name={name}"));
+        let listed = self.send(&ask, until).await.unwrap_or_default();
+        let mut defined = listed.get("items").and_then(Value::as_array).into_iter().flatten();
+        if defined.any(|one| text(one, &["metadata", "name"]) == name && is_served(one)) {
+            let why = format!("{name} are defined and not served yet (the group has {seen})");
+            return ActionError::transient(codes::UNAVAILABLE, why);
+        }
+        let why = format!("not supported: the cluster does not serve {name} (it has {seen}); {remedy}");
+        ActionError::permanent(codes::UNSUPPORTED, why)
+    }
+}
+
+/// Whether a definition is one that the server has taken on and is to serve.
+pub(super) fn is_served(definition: &Value) -> bool {
+    let all = |path: &[&str]| at(definition, path).and_then(Value::as_array).cloned().unwrap_or_default();
+    let established = all(&["status", "conditions"])
+        .iter()
+        .any(|one| text(one, &["type"]) == "Established" && text(one, &["status"]) == "True");
+    let versions = all(&["spec", "versions"]);
+    let served =
+        versions.iter().any(|version| at(version, &["served"]).and_then(Value::as_bool) == Some(true));
+    established && served && !terminating(definition)
 }
 
 /// The versions of a group, the preferred one first.
@@ -226,10 +258,4 @@ pub(super) fn versions(group: &Value) -> Vec<String> {
 fn names(listed: &Value) -> impl Iterator<Item = &str> {
     let all = listed.get("resources").and_then(Value::as_array);
     all.into_iter().flatten().filter_map(|one| one.get("name")?.as_str())
-}
-
-fn unserved(resource: Resource, seen: &str) -> ActionError {
-    let Resource { group, plural, remedy, .. } = resource;
-    let why = format!("not supported: the cluster does not serve {plural}.{group} (it has {seen}); {remedy}");
-    ActionError::permanent(codes::UNSUPPORTED, why)
 }

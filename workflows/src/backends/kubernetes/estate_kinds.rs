@@ -5,8 +5,9 @@
 
 use super::{
     answers::Fault,
-    discovery::versions,
-    estate_reader::Reader,
+    discovery::{is_served, versions},
+    estate_reader::{Reader, Which},
+    marks::text,
     wire::{Ask, escaped},
 };
 use crate::actuators::{Kind, codes};
@@ -114,7 +115,36 @@ impl Reader {
         for (name, versions) in self.groups().await? {
             all.extend(self.kinds_of(&name, &versions).await?);
         }
+        self.none_is_hidden(None, &all).await?;
         Ok(all)
+    }
+
+    /// That no kind is defined and not served, in one group or in any. A server that says it is ready may still leave out kinds that
+    /// it serves a moment later; what defines them is always told.
+    async fn none_is_hidden(&self, group: Option<&str>, known: &[Listed]) -> Result<(), ActionError> {
+        let definitions = Listed {
+            group: "apiextensions.k8s.io".into(),
+            version: "v1".into(),
+            plural: "customresourcedefinitions".into(),
+            word: word("CustomResourceDefinition", "apiextensions.k8s.io"),
+            namespaced: false,
+        };
+        let known: BTreeSet<String> = known.iter().map(Listed::name).collect();
+        for one in self.list(&definitions, None, &Which::Named).await? {
+            let name = text(&one, &["metadata", "name"]);
+            let of = name.split_once('.').map_or("", |(_, group)| group);
+            if known.contains(name) || group.is_some_and(|group| group != of) {
+                continue;
+            }
+            let Some(definition) = self.named(&definitions, None, name).await? else { continue };
+            if is_served(&definition) {
+                let why = format!(
+                    "{name} are defined and not listed among what the server has: what there is of them is not known yet"
+                );
+                return Err(ActionError::transient(codes::UNAVAILABLE, why));
+            }
+        }
+        Ok(())
     }
 
     /// Every group with its versions, the preferred one first. A server that has just started leaves out what others have defined, and
@@ -139,12 +169,17 @@ impl Reader {
             vec!["v1".to_owned()]
         } else {
             // Asked of all groups: that one path is not there may have many causes.
-            match self.groups().await?.into_iter().find(|(name, _)| name == group) {
-                Some((_, versions)) => versions,
-                None => return Ok(None),
-            }
+            let found = self.groups().await?.into_iter().find(|(name, _)| name == group);
+            found.map(|(_, versions)| versions).unwrap_or_default()
         };
-        Ok(self.kinds_of(group, &of).await?.into_iter().find(|one| one.word == word))
+        let all = self.kinds_of(group, &of).await?;
+        if let Some(kind) = all.iter().find(|one| one.word == word) {
+            return Ok(Some(kind.clone()));
+        }
+        if !group.is_empty() {
+            self.none_is_hidden(Some(group), &all).await?;
+        }
+        Ok(None)
     }
 
     /// The kinds of one group, from these versions; each by the first that has it.
@@ -170,7 +205,7 @@ impl Reader {
             let listed = self.send(&Ask::get(&path)).await.map_err(unknown)?;
             let resources = listed.get("resources").and_then(Value::as_array).cloned().unwrap_or_default();
             for resource in resources {
-                let text = |field: &str| resource.get(field).and_then(Value::as_str).unwrap_or_default();
+                let text = |field: &str| text(&resource, &[field]);
                 let verbs = resource.get("verbs").and_then(Value::as_array);
                 let lists = verbs.into_iter().flatten().any(|verb| verb == "list");
                 let plural = text("name");

@@ -31,6 +31,8 @@ pub(super) struct Reader {
 pub(super) enum Which {
     /// All.
     All,
+    /// All, and of them nothing but the metadata.
+    Named,
     /// Those with this label, and of them nothing but the metadata.
     Marked(String),
     /// Those with this label, whole.
@@ -106,6 +108,7 @@ impl Reader {
         let ask = Ask::get(&of.collection(namespace));
         let ask = match which {
             Which::All => ask,
+            Which::Named => ask.described(),
             Which::Marked(label) => ask.with("labelSelector", label).described(),
             Which::Whole(label) => ask.with("labelSelector", label),
             Which::Fields(fields) => ask.with("fieldSelector", fields),
@@ -243,6 +246,34 @@ mod tests {
         let error = reader.kind("Widget.example.org").await.unwrap_err();
 
         assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, engine::Class::Transient));
+    }
+
+    /// A server that is ready may not list yet what others have defined: no such kind is said to be none, and one that nobody has
+    /// defined, or whose definition was not taken on, is.
+    #[tokio::test]
+    async fn a_kind_that_is_defined_and_not_listed_is_not_absent() {
+        const NAMES: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"}},{"metadata":{"name":"gears.example.com"}}]}"#;
+        const NONE: &str = r#"{"kind":"List","metadata":{},"items":[]}"#;
+        const TAKEN: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"},
+            "spec":{"versions":[{"served":true}]},"status":{"conditions":[{"type":"Established","status":"True"}]}}]}"#;
+        const REFUSED: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"},
+            "spec":{"versions":[{"served":true}]},"status":{"conditions":[{"type":"Established","status":"False"}]}}]}"#;
+        let groups = (200, r#"{"kind":"APIGroupList","groups":[]}"#);
+        let kind = async |definitions: &[&'static str]| {
+            let answers: Vec<_> = definitions.iter().map(|body| (200, *body)).collect();
+            let (reader, asked) = serving([vec![(200, "ok"), groups], answers].concat()).await;
+            let kind = reader.kind("Widget.example.org").await;
+            let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
+            asked.expect("not all was asked for").unwrap();
+            kind
+        };
+
+        let error = kind(&[NAMES, TAKEN]).await.unwrap_err();
+        assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, engine::Class::Transient));
+        assert!(error.message.starts_with("widgets.example.org are defined"), "{error}");
+        assert_eq!(kind(&[NAMES, REFUSED]).await.unwrap(), None);
+        assert_eq!(kind(&[NAMES, NONE]).await.unwrap(), None, "removed meanwhile");
+        assert_eq!(kind(&[NONE]).await.unwrap(), None);
     }
 
     const DENIED: (u16, &str) = (403, r#"{"kind":"Status","code":403}"#);

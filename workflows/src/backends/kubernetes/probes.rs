@@ -13,7 +13,8 @@ use super::{
 use crate::actuators::{Finding, IsolationKind, Kind, Place, Stamp, codes, workspace_name};
 use engine::ActionError;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// What somebody who is not of the tenant tries, as verb and resource.
 const TRIED: [(&str, &str); 5] = [
@@ -29,6 +30,10 @@ const STRANGER: (&str, [&str; 2]) = ("tenure-probe", ["tenure-probe", "system:au
 const FOREIGN_IMAGE: &str = "registry.invalid/tenure-probe:1";
 /// What a new namespace answers before its controllers have been there.
 const NOT_YET: [&str; 2] = ["status unknown for quota", "error looking up service account"];
+/// Within this time every API server's admission has heard of a quota that is in force: until then, that a pod is not refused says
+/// nothing.
+const HEARD: Duration = Duration::from_secs(10);
+const BETWEEN: Duration = Duration::from_millis(500);
 
 impl KubernetesCluster {
     pub(super) async fn probe(
@@ -121,6 +126,13 @@ impl KubernetesCluster {
             let why = format!("{} limits no requests.{gpus}", at.name());
             return Err(unsupported(IsolationKind::OverQuota, &why));
         };
+        // Admission goes by the status, which a controller writes some time after the quota was made.
+        let in_force = value_at(&quota, &["status", "hard", &format!("requests.{gpus}")]);
+        if in_force.and_then(Value::as_str).and_then(quantity) != Some(hard) {
+            let why =
+                format!("{} is not in force yet: its status does not say what its spec does", at.name());
+            return Err(ActionError::transient(codes::UNAVAILABLE, why));
+        }
         let mut pod = pod("tenure-probe-quota", FOREIGN_IMAGE);
         if let Some(Value::Object(limits)) = pod.pointer_mut("/spec/containers/0/resources/limits") {
             limits.insert(gpus.clone(), (hard + 1).to_string().into());
@@ -137,8 +149,15 @@ impl KubernetesCluster {
             *image = allowed.into();
         }
         let tried = format!("a pod with {} {gpus} where {hard} are allowed", hard + 1);
-        self.rehearsed(namespace, pod, &tried, |message| message.contains("exceeded quota: tenure"), until)
-            .await
+        let by_quota = |message: &str| message.contains("exceeded quota: tenure");
+        let heard = until.min(Instant::now() + HEARD);
+        loop {
+            let finding = self.rehearsed(namespace, pod.clone(), &tried, by_quota, until).await?;
+            if finding.held || Instant::now() + BETWEEN >= heard {
+                return Ok(finding);
+            }
+            sleep(BETWEEN).await;
+        }
     }
 
     /// The first registry that the workspace's admission policy allows, if there is such a policy.

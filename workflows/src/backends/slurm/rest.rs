@@ -27,9 +27,9 @@ const ABSENT: [i64; 4] = [2017, 2018, 2053, 9003];
 const DENIED: [i64; 3] = [1007, 2002, 2010];
 /// A daemon behind `slurmrestd` was not reached, so nothing was sent to it. 111 is the system's own: connection refused.
 const NOT_REACHED: [i64; 3] = [111, 1800, 7000];
-/// It was reached, and what became of the call is not known. Those of the system itself: broken pipe, connection aborted or reset,
-/// not connected, timed out; so `slurmrestd` answers when the daemon behind it was started again.
-const NOT_ANSWERED: [i64; 10] = [32, 103, 104, 107, 110, 1801, 1802, 1803, 5004, 5005];
+/// It was reached, and what became of the call is not known. Those of the system itself: interrupted, try again, broken pipe, connection
+/// aborted or reset, not connected, timed out; so `slurmrestd` answers when the daemon behind it was started again, or is busy.
+const NOT_ANSWERED: [i64; 12] = [4, 11, 32, 103, 104, 107, 110, 1801, 1802, 1803, 5004, 5005];
 /// Slurm names no cause: a wrong token, or a controller that is away.
 const NO_CAUSE: i64 = -1;
 
