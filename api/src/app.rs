@@ -2,11 +2,13 @@
 
 use crate::{
     config::Config,
+    denials::Denials,
     http::Feed,
-    metrics::{Audited, Requests},
+    metrics::{Audited, Refusals, Requests},
     oidc::Provider,
     standing::Standing,
     storage::Storage,
+    tls::Tls,
 };
 use engine::Engine;
 use prometheus_client::registry::Registry;
@@ -37,6 +39,12 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// With which certificate TLS is spoken, if it is.
+    pub(crate) tls: Option<Tls>,
+    /// Requests that were refused, on their way to the audit.
+    pub(crate) denials: Denials,
+    /// Counts those.
+    pub(crate) refusals: Refusals,
     /// Shows how things stand.
     pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.

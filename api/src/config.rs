@@ -1,15 +1,19 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
+mod http;
 mod keep;
 mod near;
 mod oidc;
 mod span;
+mod tls;
 
+pub(crate) use http::Http;
 pub(crate) use keep::Keep;
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;
 pub(crate) use span::{Kept, Span};
+pub(crate) use tls::Tls;
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -39,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) engine: Work,
     /// What the HTTP server accepts.
     pub(crate) http: Http,
+    /// With which certificate it speaks TLS, if it does.
+    pub(crate) tls: Tls,
     /// How the simulated world behaves.
     pub(crate) simulated: Simulated,
     /// How those who wait for capacity are woken.
@@ -113,21 +119,6 @@ impl Work {
     pub(crate) fn second_person(&self) -> impl Iterator<Item = &str> {
         self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
     }
-}
-
-/// What the HTTP server accepts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Http {
-    /// The largest body, in bytes. Default 16 MiB.
-    pub(crate) body_limit_bytes: usize,
-    /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
-    /// balancer sends nobody here any more by the time that it ends. Default `0s`.
-    pub(crate) grace: Span,
-    /// Streams of events at once, of everybody together. Default 1000.
-    pub(crate) streams: usize,
-    /// The same under one token. Default 16.
-    pub(crate) streams_per_token: usize,
 }
 
 /// How the simulated world behaves.
@@ -213,12 +204,8 @@ impl Default for Config {
             targets: String::new(),
             log: Log::default(),
             engine: Work::default(),
-            http: Http {
-                body_limit_bytes: 16 << 20,
-                grace: Span(Duration::ZERO),
-                streams: 1_000,
-                streams_per_token: 16,
-            },
+            http: Http::default(),
+            tls: Tls::default(),
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
@@ -245,12 +232,6 @@ impl Default for Work {
             drain: Span(Duration::from_secs(10)),
             second_person: "mark_done,skip,undo_with".into(),
         }
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Config::default().http
     }
 }
 
@@ -283,6 +264,9 @@ const KEYS: &[&str] = &[
     "http.grace",
     "http.streams",
     "http.streams_per_token",
+    "http.guesses",
+    "tls.certificate_file",
+    "tls.key_file",
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",
@@ -350,6 +334,7 @@ impl Config {
             return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
         }
         self.store.checked()?;
+        self.tls.checked()?;
         self.oidc.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
@@ -388,8 +373,15 @@ impl Config {
 }
 
 /// Variables that other parts of the program read.
-const OTHERS: [&str; 6] =
-    ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONTEXT", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
+const OTHERS: [&str; 7] = [
+    "TENURE_TOKEN",
+    "TENURE_SERVER",
+    "TENURE_CONTEXT",
+    "TENURE_CA_FILE",
+    "TENURE_CONFIG",
+    "TENURE_LOG",
+    "TENURE_CASES",
+];
 /// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
 const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 

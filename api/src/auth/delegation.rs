@@ -224,7 +224,7 @@ pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec
 
 /// A user as approvals see them, with roles of their own and the groups they belong to.
 fn person_of(user: &User, groups: &[String]) -> Person {
-    let caller = Caller { name: user.name.clone(), roles: user.roles.clone(), tenant: user.tenant.clone() };
+    let caller = Caller::new(user.name.clone(), user.roles.clone(), user.tenant.clone());
     let mut person = caller.person();
     if user.tenant.is_none() {
         person.roles.extend(groups.iter().cloned());

@@ -13,6 +13,7 @@ mod changes;
 mod code;
 mod console;
 mod delegations;
+mod deny;
 mod engines;
 mod events;
 mod executions;
