@@ -80,7 +80,7 @@ async fn on_slurm_the_association_is_raised() {
 
     assert_eq!(stage.state(id).await, "Effective");
     let account = stage.spec("slurm/slurm-1/Account/t-acme");
-    assert_eq!(account["associations"]["research"], json!({ "gres/gpu:a100": 5, "jobs": 100 }));
+    assert_eq!(account["associations"]["research"], json!({ "gres/gpu:a100": 5, "jobs": 100, "mem": 65536 }));
 }
 
 #[tokio::test]

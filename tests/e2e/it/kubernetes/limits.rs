@@ -28,6 +28,7 @@ async fn admitted(world: &World, tenant: &str, resources: Value, class: Option<&
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "tried" },
         "spec": {
             "priorityClassName": class,
+            "automountServiceAccountToken": false,
             "containers": [{ "name": "one", "image": "registry.example/acme/one", "resources": resources }],
         },
     });
@@ -49,7 +50,7 @@ async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     let (status, pod) = admitted(&world, "ranged", json!({}), None).await;
     assert_eq!(status, 201, "{pod}");
     let given = &pod["spec"]["containers"][0]["resources"];
-    assert_eq!(given["requests"], json!({ "cpu": "1", "memory": "4Gi" }), "{given}");
+    assert_eq!(given["requests"], json!({ "cpu": "1", "memory": "4294967296" }), "{given}");
     assert_eq!(given["limits"], json!({ "cpu": "1" }), "the quota counts cores alone: {given}");
 
     let (status, refused) = admitted(&world, "ranged", json!({ "limits": { "cpu": "2001" } }), None).await;

@@ -74,7 +74,7 @@ fn asked() -> Vec<(Kind, Value)> {
             }),
         ),
         (Kind::LocalQueue, json!({ "clusterQueue": "t-acme--prod" })),
-        (Kind::LimitRange, json!({ "request": { "cpu": 1, "memory": 4 << 30 }, "max": { "cpu": 64 } })),
+        (Kind::LimitRange, json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 64 } })),
         (Kind::PriorityClass, json!({ "value": 100, "preemption": "Never" })),
     ]
 }
@@ -149,7 +149,7 @@ fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
 #[test]
 fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
     let range = |max: Value| {
-        let spec = json!({ "request": { "cpu": 4, "memory": 4 << 30 }, "max": max });
+        let spec = json!({ "request": { "cpu": 4, "memory": 4_u64 << 30 }, "max": max });
         object(Kind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
     };
 
@@ -172,7 +172,7 @@ fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
 
 #[test]
 fn a_limit_range_says_the_same_however_the_server_writes_it() {
-    let spec = json!({ "request": { "cpu": 1, "memory": 4 << 30 }, "max": { "cpu": 2000 } });
+    let spec = json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 2000 } });
     let mut written = object(Kind::LimitRange, &spec, "v1");
     *written.pointer_mut("/spec/limits/0/max/cpu").unwrap() = json!("2k");
     *written.pointer_mut("/spec/limits/0/defaultRequest/memory").unwrap() = json!("4Gi");
