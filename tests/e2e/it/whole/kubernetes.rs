@@ -71,7 +71,7 @@ async fn life(isolation: &str, tenancy: &str) {
     let before = world.snapshot().await;
 
     house.done("/v1/tenants", wish(isolation)).await;
-    golden(&format!("{isolation}.json"), &before, &world.snapshot().await);
+    golden(&format!("{isolation}.json"), &before, &with_class(&world).await);
 
     let more = json!({ "tenant": "acme", "workspace": "research", "resource": "gpu/H100", "by": 2, "reason": "grows" });
     house.done("/v1/quota-requests", more).await;
@@ -100,7 +100,7 @@ async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_a
 
     let unrest = Unrest::new(&house, &world, 1);
     unrest.about(house.done("/v1/tenants", wish("dedicated"))).await;
-    golden("dedicated.json", &before, &world.snapshot().await);
+    golden("dedicated.json", &before, &with_class(&world).await);
     let leave =
         json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
     unrest.about(house.leaves(leave)).await;
@@ -154,6 +154,13 @@ async fn nothing_is_left(before: &Snapshot, world: &World) {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// What there is, with the priority class of the tenant's service level.
+async fn with_class(world: &World) -> Snapshot {
+    let mut all = world.snapshot().await;
+    all.extend(world.class("tenure-research-100").await);
+    all
 }
 
 /// What the cluster makes by itself, in every namespace or as the API server starts.
