@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
-import { field, typed } from './ask.js';
+import { change, field, typed } from './ask.js';
 import { time } from './format.js';
 import { watch } from './live.js';
 import {
@@ -189,6 +189,20 @@ function compared({ shown, other }) {
   );
 }
 
+/** Puts the very text into force that was tried. */
+function publish(tried) {
+  change('Put this text into force', {
+    preview: 'What is decided from then on is decided by it. Executions that are open go on under the terms that they have.',
+    label: 'Put it into force',
+    danger: true,
+    confirm: 'publish',
+    cli: () => 'tenure policy publish my-policy.yaml',
+    does: (_, { key }) => post('/v1/policies', tried, { key, type: 'application/yaml' }),
+    done: ({ status, body }) =>
+      status === 202 ? `A second person has to agree: tenure proposals second ${body.proposal}` : 'It is in force.',
+  });
+}
+
 /** A text on trial: every mistake by line and column, or what it would change. */
 function attempt() {
   const answer = h('div.answer', { 'aria-live': 'polite' });
@@ -197,8 +211,9 @@ function attempt() {
     {
       onsubmit: async (event) => {
         event.preventDefault();
+        const { text: tried } = typed(form);
         try {
-          const { body } = await post('/v1/policies:plan', typed(form).text, { type: 'application/yaml' });
+          const { body } = await post('/v1/policies:plan', tried, { type: 'application/yaml' });
           show(
             answer,
             h(
@@ -210,6 +225,11 @@ function attempt() {
               ),
               more('What it would change', json(body)),
               command('tenure policy publish my-policy.yaml'),
+              h(
+                'button.danger',
+                { type: 'button', 'data-order': 'publish', onclick: () => publish(tried) },
+                'Put it into force…',
+              ),
             ),
           );
         } catch (problem) {

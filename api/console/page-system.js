@@ -25,6 +25,7 @@ import {
 } from './parts.js';
 import { batches } from './page-executions.js';
 import { told } from './plan.js';
+import { people } from './people.js';
 import { here, place } from './route.js';
 
 export const title = 'System';
@@ -434,71 +435,5 @@ function retention(root) {
         ),
       ),
     { every: 30_000, failed: failing(root) },
-  );
-}
-
-function people(root) {
-  return watch(
-    async (signal) => {
-      const none = { items: [] };
-      const [users, groups, delegations] = await Promise.all([
-        getOr(none, '/v1/users', { limit: 500 }, { signal }),
-        getOr(none, '/v1/groups', { limit: 200 }, { signal }),
-        getOr(none, '/v1/delegations', { limit: 200 }, { signal }),
-      ]);
-      return { users: users.items, groups: groups.items, delegations: delegations.items };
-    },
-    ({ users, groups, delegations }) =>
-      show(
-        root,
-        section(
-          'Users',
-          { note: 'Made and removed on the command line, where the token is shown once: tenure user add.' },
-          table(
-            [
-              { label: 'user', cell: (row) => h('b', row.name) },
-              { label: 'roles', cell: (row) => row.roles.map(words).join(', ') },
-              { label: 'bound to', cell: (row) => row.tenant ?? 'the platform' },
-              { label: 'since', cell: (row) => time(row.created_at) },
-              { label: 'made by', cell: (row) => row.created_by },
-            ],
-            users,
-            { key: (row) => row.name, caption: 'Users' },
-          ),
-        ),
-        section(
-          'Groups',
-          {},
-          groups.length
-            ? table(
-                [
-                  { label: 'group', cell: (row) => h('b', row.name) },
-                  { label: 'members', kind: 'wide', cell: (row) => (row.members ?? []).join(', ') },
-                ],
-                groups,
-                { key: (row) => row.name, caption: 'Groups' },
-              )
-            : h('p.faint', 'There are none.'),
-        ),
-        section(
-          'Delegations',
-          {},
-          delegations.length
-            ? table(
-                [
-                  { label: 'from', cell: (row) => row.from },
-                  { label: 'to', cell: (row) => row.to },
-                  { label: 'roles', cell: (row) => (row.roles.length ? row.roles.map(words).join(', ') : 'all') },
-                  { label: 'until', cell: (row) => time(row.until) },
-                  { label: 'stands', cell: (row) => state(row.state) },
-                  { label: 'why', kind: 'wide', cell: (row) => row.reason },
-                ],
-                delegations,
-                { caption: 'Delegations' },
-              )
-            : h('p.faint', 'There are none.'),
-        ),
-      ),
-    { every: 15_000, failed: failing(root) },
   );
 }

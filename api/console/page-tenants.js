@@ -3,6 +3,7 @@
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
 import { WHY, change, quoted } from './ask.js';
+import { leave, onboard, requota } from './asking.js';
 import { many, number, resource, span, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -37,7 +38,10 @@ export function render(root) {
   if (name) return one(root, name);
   show(
     root,
-    heading('Tenants', { about: 'The boundary of isolation, contract, keys and destruction.' }),
+    heading('Tenants', {
+      about: 'The boundary of isolation, contract, keys and destruction.',
+      aside: may('onboard') && h('button', { type: 'button', 'data-order': 'onboard', onclick: onboard }, 'Onboard a tenant…'),
+    }),
     filters([
       {
         name: 'state',
@@ -132,6 +136,10 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
         ' · ',
         h('a', { href: place('audit', { tenant: item.id }) }, 'its audit'),
       ],
+      aside:
+        item.state === 'active' &&
+        may('offboard') &&
+        h('button.danger', { type: 'button', 'data-order': 'leave', onclick: () => leave(item.id) }, 'Offboard…'),
     }),
     section(
       'What it has bought',
@@ -171,6 +179,11 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
       'Quotas and what is used',
       {
         key: 'quotas',
+        aside:
+          item.state === 'active' &&
+          spaces.length > 0 &&
+          may('change_quota') &&
+          h('button', { type: 'button', 'data-order': 'quota', onclick: () => requota(item.id, spaces) }, 'Ask for another…'),
         note: h(
           'span',
           h('i.key-bar'),

@@ -287,6 +287,50 @@ fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects()
     assert_eq!(objects(small.replace("H100", "T4")).0, "key identity bucket");
 }
 
+/// S-54, S-122: the plan names the class of the tier at the value of the policy in force, and how large a container may be.
+#[test]
+fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
+    let books = fleet();
+    let object = |tier: &str, policy: &PlatformPolicy, kind: &str| {
+        let text = ACME.replace("tier: standard", &format!("tier: {tier}")).replace("gpus: 16", "gpus: 8");
+        let text = format!(
+            "{text}workspaces: [{{name: prod, class: production, quotas: {{gpus: 8, cpu_milli: 64000}}}}]\n"
+        );
+        let (shown, _, _) = books.weigh(|view| preview(view, &request(&text), policy)).unwrap();
+        let objects = shown.plan.decides["objects"].as_array().unwrap().clone();
+        objects.iter().find_map(|object| object.get(kind).cloned()).unwrap()
+    };
+    let policy = PlatformPolicy::built_in().unwrap();
+    let classed = |tier, policy: &PlatformPolicy| object(tier, policy, "namespace")["priority_class"].clone();
+
+    assert_eq!(classed("standard", &policy), json!({ "name": "tenure-standard-200", "value": 200 }));
+    let other = PlatformPolicy::amended(&[("standard: 200", "standard: 250")]).unwrap();
+    let other = PlatformPolicy::from_yaml(&other).unwrap();
+    assert_eq!(classed("standard", &other), json!({ "name": "tenure-standard-250", "value": 250 }));
+    let containers = json!({ "request": { "cpu": 1, "memory": 4u64 << 30 }, "max": { "cpu": 64 } });
+    assert_eq!(object("research", &policy, "resource_quota")["containers"], containers);
+}
+
+/// An onboarding that was agreed to before there were limit ranges and classes keeps its plan to the letter, and makes neither.
+#[test]
+fn an_onboarding_from_before_makes_what_was_agreed_to_and_no_more() {
+    let books = fleet();
+    let small = request(&ACME.replace("gpus: 16", "gpus: 8"));
+    let policy = PlatformPolicy::built_in().unwrap();
+    let (shown, _, _) = books.weigh(|view| preview(view, &small, &policy)).unwrap();
+    let mut onboarding = Onboarding::new(small, None);
+    onboarding.terms = shown.decision.terms.clone();
+    let mut body = serde_json::to_value(&onboarding).unwrap();
+    let terms = body["terms"].as_object_mut().unwrap();
+    assert!(terms.remove("priority_class").is_some() && terms.remove("container_request").is_some());
+
+    let before: Onboarding = serde_json::from_value(body.clone()).unwrap();
+    let plan = before.plan().decides.to_string();
+
+    assert!(!plan.contains("priority_class") && !plan.contains("containers"), "{plan}");
+    assert_eq!(serde_json::to_value(&before).unwrap(), body);
+}
+
 /// Run with `BLESS=1` to write the diagram into the page.
 #[test]
 fn the_diagram_in_the_docs_is_the_one_that_runs() {

@@ -354,6 +354,38 @@ async fn a_command_line_signs_in_by_the_device_flow_and_out_again() {
     assert_eq!(house.me(token.trim()).await.1["name"], "oidc:robot");
 }
 
+/// The token of a sign-in is kept with the context, shown nowhere, and gone with the sign-out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
+    let house = House::start().await;
+    let file = house.dir.path().join("id-token");
+    fs::write(&file, house.identity.token(&json!({}))).unwrap();
+    let login = ["login", "--save", "--id-token-file", file.to_str().unwrap()];
+    let run = |args: &[&str]| {
+        let mut command = tenure(house.dir.path());
+        let ran =
+            command.env("XDG_CONFIG_HOME", house.dir.path().join("contexts")).args(args).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (ran.status.code(), text(ran.stdout), text(ran.stderr))
+    };
+    let kept = || fs::read_to_string(house.dir.path().join("contexts/tenure/contexts.toml")).unwrap();
+
+    let (code, _, said) = run(&[&["--server", &house.url], &login[..]].concat());
+    assert!(code == Some(2) && said.contains("context set"), "{said}");
+    run(&["--server", &house.url, "context", "set", "here"]);
+    let (code, out, said) = run(&login);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{said}");
+    assert!(said.contains("context here has the token"), "{said}");
+    let text = kept();
+    let token =
+        text.lines().find_map(|line| line.strip_prefix("token = \"")).unwrap_or_else(|| panic!("{text}"));
+    let token = token.trim_end_matches('"').to_owned();
+    assert_eq!(house.me(&token).await.1["name"], "oidc:alice");
+    assert_eq!(run(&["logout"]).0, Some(0));
+    assert!(!kept().contains("token = "), "{}", kept());
+    assert_eq!(house.me(&token).await.0, 401, "it is the session of the context that has ended");
+}
+
 fn command(house: &House, args: &[&str], token: Option<&str>) -> Result<(String, String), String> {
     assert!(Path::new(TENURE).exists());
     let mut command = tenure(house.dir.path());

@@ -66,6 +66,9 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
         let labels = &stage.spec(&format!("kubernetes/west-1/Namespace/t-acme--{workspace}"))["labels"];
         assert_eq!((&labels["preemption"], &labels["priority"]), (&json!("never"), &json!("300")));
     }
+    let classes: Vec<_> = stage.world().shared().into_keys().collect();
+    let class = |name: &str| format!("kubernetes/west-1/PriorityClass/tenure-{name}");
+    assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is taken away");
     let cohort: Cohort = stage.find("acme").await.unwrap();
     assert!(cohort.accounts.values().all(|account| account.admitting == Admitting::Open));
     assert_eq!(stage.world().violations(), Vec::<String>::new());

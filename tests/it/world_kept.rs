@@ -61,6 +61,7 @@ async fn a_key_takes_effect_once_over_restarts_too() {
         tenant: "acme".into(),
         workspace: "prod".into(),
         labels: [].into(),
+        priority_class: None,
     };
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
     let once = make.run(&Platform::simulated(world), &calls.next("step", false)).await.unwrap();
@@ -82,8 +83,13 @@ async fn what_only_time_finished_is_kept_as_well() {
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
     let platform = Platform::simulated(world.clone());
     let (cluster, tenant, workspace) = (|| "eu-1".to_owned(), || "acme".to_owned(), || "prod".to_owned());
-    let make =
-        CreateNamespace { cluster: cluster(), tenant: tenant(), workspace: workspace(), labels: [].into() };
+    let make = CreateNamespace {
+        cluster: cluster(),
+        tenant: tenant(),
+        workspace: workspace(),
+        labels: [].into(),
+        priority_class: None,
+    };
     let delete = DeleteNamespace { cluster: cluster(), tenant: tenant(), workspace: workspace() };
     make.run(&platform, &calls.next("first", false)).await.unwrap();
     while delete.run(&platform, &calls.next("first", true)).await.is_err() {}

@@ -3,7 +3,7 @@
 use engine::{Action, ActionError, Call, Probe};
 use serde_json::Value;
 use std::{collections::BTreeMap, future::Future, pin::Pin};
-use workflows::{actuators::*, platform::Platform};
+use workflows::{actuators::*, platform::Platform, tenancy::Tier};
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send + 'a>>;
 
@@ -146,9 +146,22 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let queue_change = ChangeQueueQuota { of, from: Some(share(8)), to: Some(share(12)) };
 
     let gpus = "requests.nvidia.com/gpu";
-    let quota = SetResourceQuota { cluster: c(), tenant: t(), workspace: w(), hard: one(gpus, 8) };
+    let quota =
+        SetResourceQuota { cluster: c(), tenant: t(), workspace: w(), hard: one(gpus, 8), containers: None };
     let of = LimitNames { hard: Some(gpus.into()), ..none() };
     let hard_change = ChangeResourceQuota { of, from: Some(8), to: Some(12) };
+
+    let cores = "requests.cpu";
+    let limited = || SetResourceQuota {
+        cluster: c(),
+        tenant: t(),
+        workspace: w(),
+        hard: one(cores, 8),
+        containers: Some(Containers::within(one("cpu", 1), &one(cores, 8))),
+    };
+    let of = || LimitNames { hard: Some(cores.into()), ..none() };
+    let raise = ChangeResourceQuota { of: of(), from: Some(8), to: Some(12) };
+    let lower = ChangeResourceQuota { of: of(), from: Some(8), to: Some(4) };
 
     let associations = BTreeMap::from([(w(), one("gres/gpu:a10", 8))]);
     let account = CreateAccount { cluster: c(), tenant: t(), associations };
@@ -156,9 +169,18 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let association_change = ChangeAssociationLimit { of, from: Some(8), to: Some(12) };
 
     let labels = |rank: &str| BTreeMap::from([("priority".to_owned(), rank.to_owned())]);
-    let namespace = CreateNamespace { cluster: c(), tenant: t(), workspace: w(), labels: labels("100") };
+    let class = || Some(PriorityClass::of(Tier::Research, 100));
+    let namespace = CreateNamespace {
+        cluster: c(),
+        tenant: t(),
+        workspace: w(),
+        labels: labels("100"),
+        priority_class: class(),
+    };
     let (from, to) = (labels("100"), labels("300"));
-    let relabelling = ChangeNamespaceLabels { cluster: c(), tenant: t(), workspace: w(), from, to };
+    let priority_class = Some(PriorityClass::of(Tier::Enterprise, 300));
+    let relabelling =
+        ChangeNamespaceLabels { cluster: c(), tenant: t(), workspace: w(), from, to, priority_class };
 
     vec![
         on(Box::new(cohort), pair(cohort_change.clone(), RestoreCohortQuota { change: cohort_change })),
@@ -167,6 +189,8 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
             pair(queue_change.clone(), RestoreQueueQuota { change: queue_change }),
         ),
         on(Box::new(quota), pair(hard_change.clone(), RestoreResourceQuota { change: hard_change })),
+        on(Box::new(limited()), pair(raise.clone(), RestoreResourceQuota { change: raise })),
+        on(Box::new(limited()), pair(lower.clone(), RestoreResourceQuota { change: lower })),
         on(
             Box::new(account),
             pair(association_change.clone(), RestoreAssociationLimit { change: association_change }),
@@ -219,7 +243,13 @@ fn once_per_workspace(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair>
         opened,
         pair(queue(tenant, cluster, workspace), DeleteQueue { cluster: c(), tenant: t(), workspace: w() }),
         pair(
-            CreateNamespace { cluster: c(), tenant: t(), workspace: w(), labels: [].into() },
+            CreateNamespace {
+                cluster: c(),
+                tenant: t(),
+                workspace: w(),
+                labels: [].into(),
+                priority_class: Some(PriorityClass::of(Tier::Standard, 200)),
+            },
             DeleteNamespace { cluster: c(), tenant: t(), workspace: w() },
         ),
         pair(
@@ -228,8 +258,9 @@ fn once_per_workspace(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair>
                 tenant: t(),
                 workspace: w(),
                 hard: [("requests.nvidia.com/gpu".to_owned(), 8)].into(),
+                containers: Some(Containers::within([("cpu".to_owned(), 1)].into(), &[].into())),
             },
-            ClearResourceQuota { cluster: c(), tenant: t(), workspace: w() },
+            ClearResourceQuota { cluster: c(), tenant: t(), workspace: w(), containers: true },
         ),
         pair(
             IsolateNetwork {

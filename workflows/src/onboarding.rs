@@ -267,6 +267,7 @@ impl Workflow for Onboarding {
                     cluster: quota.cluster.clone(),
                     tenant: quota.tenant.clone(),
                     workspace: quota.workspace.clone(),
+                    containers: quota.containers.is_some(),
                 })
                 .then(IsolatingNetwork),
             IsolatingNetwork => act_each(self.isolations())

@@ -3,6 +3,7 @@
 use super::{
     args::{Common, Format},
     client::{Body, Client},
+    contexts::{self, Contexts},
     output,
 };
 use crate::{
@@ -19,10 +20,15 @@ pub(crate) struct Login {
     /// Sign in with the ID token in this file, as machines do that are given one; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     id_token_file: Option<PathBuf>,
+    /// Keep the token with the context in force, and print none; `tenure logout` takes it away again.
+    #[arg(long)]
+    save: bool,
 }
 
 pub(super) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
+    // Known before anybody signs in for nothing.
+    let saved_to = if own.save { Some(context(common)?) } else { None };
     let offered = client.get("/v1/login").await?.value()?;
     let Some(settings) = settings(&offered) else {
         let why = "the server names no identity provider: use a token of `tenure user add`, with --token or TENURE_TOKEN";
@@ -35,6 +41,15 @@ pub(super) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     let body = Body::json(&json!({ "id_token": id_token.trim() }));
     let session = client.post("/v1/sessions", body).await?.value()?;
     let text = |name: &str| session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if let Some(name) = saved_to {
+        keep(&name, Some(text("token")))?;
+        output::note(&format!(
+            "signed in as {} until {}; context {name} has the token",
+            text("user"),
+            text("ends_at")
+        ));
+        return Ok(Exit::Done);
+    }
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &session)?,
         // The token alone on standard output, so that it can be taken into a variable.
@@ -48,8 +63,38 @@ pub(super) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
 
 pub(super) async fn logout(common: &Common) -> Result<Exit, Failure> {
     Client::of(common)?.delete("/v1/sessions/mine").await?;
+    let target = contexts::target(common)?;
+    // The token that has just ended was that of the context.
+    let of_context = target.context.filter(|context| {
+        target.token.as_ref().is_some_and(|token| token.by == format!("context {}", context.value))
+    });
+    if let Some(name) = of_context {
+        keep(&name.value, None)?;
+    }
     output::note("signed out");
     Ok(Exit::Done)
+}
+
+/// The context in force, with which a token can be kept: the server that is asked is its own.
+fn context(common: &Common) -> Result<String, Failure> {
+    let name = contexts::target(common)?.context.map(|found| found.value);
+    name.ok_or_else(|| {
+        let why = "--save: no context of this server is in force: `tenure context set NAME --server URL` makes one, and --context NAME names it";
+        Failure::new(Exit::Usage, why)
+    })
+}
+
+/// Keeps the token with a context in place of what it had, or takes away the one that is kept there.
+fn keep(name: &str, token: Option<String>) -> Result<(), Failure> {
+    let file = contexts::file().ok_or_else(|| Failure::other("there is no folder for contexts: set HOME"))?;
+    let mut all = Contexts::read(&file)?;
+    let missing = all.missing(name);
+    let context = all.contexts.get_mut(name).ok_or(missing)?;
+    if token.is_some() {
+        context.token_file = None;
+    }
+    context.token = token;
+    all.write(&file)
 }
 
 /// What the server says of its provider, as settings.

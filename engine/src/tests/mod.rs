@@ -7,6 +7,7 @@ mod crowd;
 mod gates;
 mod held;
 mod limits;
+mod limits_set;
 mod lines;
 mod notices;
 mod question;

@@ -54,6 +54,23 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     );
 }
 
+/// S-122: a container may always be as large as its workspace, and never larger.
+#[tokio::test]
+async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
+    let stage = Stage::with_tenant("H100").await;
+    let largest = || stage.spec("kubernetes/west-1/LimitRange/t-acme--research/tenure")["max"].clone();
+    assert_eq!(largest(), json!({ "memory": 64u64 << 30 }));
+
+    let id = stage.increase("resource: memory_mib\nby: 4096").await;
+    assert_eq!(stage.state(id).await, "Effective");
+    assert_eq!(largest(), json!({ "memory": 68u64 << 30 }));
+
+    let id = stage.decrease("resource: memory_mib\nby: 36864").await;
+    assert_eq!(stage.state(id).await, "Effective");
+    assert_eq!(largest(), json!({ "memory": 32u64 << 30 }));
+    assert_eq!(stage.world().violations(), Vec::<String>::new());
+}
+
 /// S-26: on Slurm the association says it.
 #[tokio::test]
 async fn on_slurm_the_association_is_raised() {
@@ -63,7 +80,7 @@ async fn on_slurm_the_association_is_raised() {
 
     assert_eq!(stage.state(id).await, "Effective");
     let account = stage.spec("slurm/slurm-1/Account/t-acme");
-    assert_eq!(account["associations"]["research"], json!({ "gres/gpu:a100": 5, "jobs": 100 }));
+    assert_eq!(account["associations"]["research"], json!({ "gres/gpu:a100": 5, "jobs": 100, "mem": 65536 }));
 }
 
 #[tokio::test]

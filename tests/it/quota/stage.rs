@@ -62,7 +62,7 @@ impl Stage {
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
              allow_preemption: true, allow_gpu_sharing: false}}\n\
              workspaces:\n\
-             - {{name: research, class: research, quotas: {{gpus: 2, borrowing_limit: 1, lending_limit: 1, pods: 100}}}}\n\
+             - {{name: research, class: research, quotas: {{gpus: 2, borrowing_limit: 1, lending_limit: 1, pods: 100, memory_mib: 65536}}}}\n\
              - {{name: production, class: production, quotas: {{gpus: 2}}}}\n\
              entitlement: {{gpu_model: {model}, gpus: 8}}\n"
         );

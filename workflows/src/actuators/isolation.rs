@@ -57,6 +57,8 @@ impl IsolateNetwork {
             }
             Kind::Namespace
             | Kind::ResourceQuota
+            | Kind::LimitRange
+            | Kind::PriorityClass
             | Kind::Cohort
             | Kind::ResourceFlavor
             | Kind::ClusterQueue

@@ -17,6 +17,10 @@ pub enum Kind {
     Namespace,
     /// `v1`.
     ResourceQuota,
+    /// `v1`.
+    LimitRange,
+    /// `scheduling.k8s.io/v1`. Of no tenant.
+    PriorityClass,
     /// `networking.k8s.io/v1`.
     NetworkPolicy,
     /// `rbac.authorization.k8s.io/v1`.
@@ -71,7 +75,7 @@ impl Place {
 pub struct Manifest {
     /// Where it is to stand.
     pub place: Place,
-    /// Whose it is to be.
+    /// Whose it is to be; empty for what all tenants share.
     pub tenant: String,
     /// What it asks for.
     pub spec: Value,

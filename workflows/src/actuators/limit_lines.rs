@@ -16,8 +16,9 @@ pub(super) async fn change(
     (from, to): (Value, Value),
     stamp: &Stamp,
 ) -> Result<Made, ActionError> {
-    let Some(line) = line else { return Ok(Made { name: String::new(), uid: String::new() }) };
-    let found = line.found(on, &of.tenant, stamp).await?;
+    let none = || Made { name: String::new(), uid: String::new() };
+    let Some(line) = line else { return Ok(none()) };
+    let Some(found) = line.standing(on, &of.tenant, stamp).await? else { return Ok(none()) };
     let made = Made { name: line.name(), uid: found.uid.clone() };
     let now = line.of(&found.spec);
     if now == to {
@@ -52,6 +53,9 @@ pub(super) async fn restore(
     Ok(Restored::Before)
 }
 
+/// The field of a limit range that follows the hard limits.
+const RANGE: &str = "max";
+
 /// One line of one object.
 pub(super) struct Line {
     pub(super) at: At,
@@ -77,7 +81,8 @@ pub(super) enum Path {
 impl Line {
     /// Every layer that counts the resource, parent before child.
     pub(super) fn all(of: &LimitNames) -> Result<Vec<Self>, ActionError> {
-        let lines = [Self::cohort(of)?, Self::queue(of)?, Self::hard(of)?, Self::association(of)?];
+        let lines =
+            [Self::cohort(of)?, Self::queue(of)?, Self::hard(of)?, Self::range(of)?, Self::association(of)?];
         Ok(lines.into_iter().flatten().collect())
     }
 
@@ -99,6 +104,14 @@ impl Line {
         let namespace = workspace_name(&of.tenant, &of.workspace)?;
         let place = Place::within(&of.cluster, Kind::ResourceQuota, &namespace, super::quota::NAME);
         Ok(Some(Self { at: At::Object(place), field: "hard", path: Path::Key(key.clone()) }))
+    }
+
+    /// How large a container may be: as large as the hard limit of the same resource, where it is one that containers ask for.
+    pub(super) fn range(of: &LimitNames) -> Result<Option<Self>, ActionError> {
+        let Some(key) = of.hard.as_deref().and_then(super::quota::of_containers) else { return Ok(None) };
+        let namespace = workspace_name(&of.tenant, &of.workspace)?;
+        let place = Place::within(&of.cluster, Kind::LimitRange, &namespace, super::quota::NAME);
+        Ok(Some(Self { at: At::Object(place), field: RANGE, path: Path::Key(key.to_owned()) }))
     }
 
     pub(super) fn association(of: &LimitNames) -> Result<Option<Self>, ActionError> {
@@ -126,13 +139,21 @@ impl Line {
         }
     }
 
-    /// The tenant's object.
-    pub(super) async fn found(
+    /// The tenant's object; nothing where there is none and there need not be: workspaces may have no limit range.
+    pub(super) async fn standing(
         &self,
         on: &Platform,
         tenant: &str,
         stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+    ) -> Result<Option<Found>, ActionError> {
+        if self.field == RANGE && self.look(on, stamp).await?.is_none() {
+            return Ok(None);
+        }
+        self.found(on, tenant, stamp).await.map(Some)
+    }
+
+    /// The tenant's object.
+    async fn found(&self, on: &Platform, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
         let Some(found) = self.look(on, stamp).await? else {
             return Err(ActionError::permanent(
                 codes::OBJECT_MISSING,
@@ -165,7 +186,7 @@ impl Line {
             }
             (Path::Inner(..), _) => json!(limits.association),
             (Path::Whole, _) => Value::Null,
-            (Path::Key(_), "hard") => json!(limits.hard),
+            (Path::Key(_), "hard" | RANGE) => json!(limits.hard),
             (Path::Key(_), _) => json!(limits.cohort),
         }
     }
@@ -225,7 +246,7 @@ impl Limits {
                     lending_limit: said.lending_limit,
                 });
             }
-            (Path::Whole, _) => {}
+            (Path::Whole, _) | (Path::Key(_), RANGE) => {}
             (Path::Inner(..), _) => self.association = number()?,
             (Path::Key(_), "hard") => self.hard = number()?,
             (Path::Key(_), _) => self.cohort = number()?,

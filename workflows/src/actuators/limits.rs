@@ -6,7 +6,7 @@
 //! record: Kueue adds up the queues of a cohort by itself, and a nominal quota there would come on top of theirs.
 
 use super::{
-    FlavorQuota, Kind, Made, Place, Stamp, at_cluster, codes,
+    FlavorQuota, Kind, Made, Place, PriorityClass, Stamp, at_cluster, codes,
     limit_lines::{At, Line, Path, change, entry, restore},
     workspace_name,
 };
@@ -77,7 +77,7 @@ impl Action for ReadLimits {
 pub async fn read_limits(on: &Platform, of: &LimitNames, stamp: &Stamp) -> Result<Limits, ActionError> {
     let mut limits = Limits::default();
     for line in Line::all(of)? {
-        let found = line.found(on, &of.tenant, stamp).await?;
+        let Some(found) = line.standing(on, &of.tenant, stamp).await? else { continue };
         limits.note(&line, of, line.of(&found.spec))?;
     }
     Ok(limits)
@@ -115,7 +115,7 @@ impl Action for KeepLimits {
         let stamp = Stamp::of(self, call);
         let (mut seen, mut drifted) = (Limits::default(), Vec::new());
         for line in Line::all(&self.of)? {
-            let found = line.found(on, &self.of.tenant, &stamp).await?;
+            let Some(found) = line.standing(on, &self.of.tenant, &stamp).await? else { continue };
             let (now, wanted) = (line.of(&found.spec), line.wanted(&self.limits));
             seen.note(&line, &self.of, now.clone())?;
             if now != wanted {
@@ -172,7 +172,8 @@ pub struct ChangeQueueQuota {
     pub to: Option<FlavorQuota>,
 }
 
-/// Sets one hard limit of a workspace's namespace. Usage above it stays: Kubernetes never evicts for a quota.
+/// Sets one hard limit of a workspace's namespace, and with it how large a container may be, where containers are limited: never
+/// looser than the limit above it. Usage above it stays: Kubernetes never evicts for a quota.
 ///
 /// Safe to run twice: set is set. It is refused with `quota.drifted` when the limit is not as it was read. Its undo,
 /// [`RestoreResourceQuota`], tolerates that it never ran.
@@ -298,8 +299,15 @@ impl Action for ChangeResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let line = Line::hard(&self.of)?;
-        change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+        let (stamp, says) = (Stamp::of(self, call), || (json!(self.from), json!(self.to)));
+        let (hard, range, part) = (Line::hard(&self.of)?, Line::range(&self.of)?, stamp.part("range"));
+        if lowers(self.from, self.to) {
+            change(on, &self.of, range, says(), &part).await?;
+            return change(on, &self.of, hard, says(), &stamp).await;
+        }
+        let made = change(on, &self.of, hard, says(), &stamp).await?;
+        change(on, &self.of, range, says(), &part).await?;
+        Ok(made)
     }
 }
 
@@ -313,7 +321,15 @@ impl Action for RestoreResourceQuota {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
         let ChangeResourceQuota { of, from, to } = &self.change;
-        restore(on, of, Line::hard(of)?, (json!(from), json!(to)), &Stamp::of(self, call)).await
+        let (stamp, says) = (Stamp::of(self, call), || (json!(from), json!(to)));
+        let (hard, range, part) = (Line::hard(of)?, Line::range(of)?, stamp.part("range"));
+        if lowers(*to, *from) {
+            restore(on, of, range, says(), &part).await?;
+            return restore(on, of, hard, says(), &stamp).await;
+        }
+        let restored = restore(on, of, hard, says(), &stamp).await?;
+        restore(on, of, range, says(), &part).await?;
+        Ok(restored)
     }
 }
 
@@ -345,10 +361,16 @@ impl Action for RestoreAssociationLimit {
     }
 }
 
-/// Sets the labels of a namespace that say what its tenant was promised.
+/// Whether a limit of `to` is tighter than one of `from`; `None` for no limit.
+fn lowers(from: Option<u64>, to: Option<u64>) -> bool {
+    to.is_some_and(|to| from.is_none_or(|from| to < from))
+}
+
+/// Sets the labels of a namespace that say what its tenant was promised, and before that makes the priority class that they
+/// stand for, where the cluster has none.
 ///
 /// Safe to run twice: set is set. It is refused with `quota.drifted` when the labels are not as they were. Its undo,
-/// [`RestoreNamespaceLabels`], tolerates that it never ran.
+/// [`RestoreNamespaceLabels`], tolerates that it never ran, and leaves the class, which is for all tenants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeNamespaceLabels {
     /// In which cluster.
@@ -361,6 +383,9 @@ pub struct ChangeNamespaceLabels {
     pub from: BTreeMap<String, String>,
     /// What they are to be.
     pub to: BTreeMap<String, String>,
+    /// The class by which the tenant's pods may be ranked from then on, if there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<PriorityClass>,
 }
 
 /// Puts the labels of a namespace back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
@@ -389,8 +414,11 @@ impl Action for ChangeNamespaceLabels {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let (of, line) = self.line()?;
-        change(on, &of, Some(line), (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+        let ((of, line), stamp) = (self.line()?, Stamp::of(self, call));
+        if let Some(class) = &self.priority_class {
+            class.made(on, &self.cluster, &stamp).await?;
+        }
+        change(on, &of, Some(line), (json!(self.from), json!(self.to)), &stamp).await
     }
 }
 

@@ -20,6 +20,7 @@ mod names;
 mod namespace;
 mod nodes;
 mod objects;
+mod priority;
 mod queues;
 mod quota;
 mod records;
@@ -58,11 +59,12 @@ pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
 pub use namespace::{CreateNamespace, DeleteNamespace};
 pub use nodes::{ReturnNode, Returned, TakeNode, Taken};
 pub use objects::{Bucket, CreateBucket, DeleteBucket, Objects};
+pub use priority::PriorityClass;
 pub use queues::{
     CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, FlavorQuota, HoldQueue,
     OpenQueue,
 };
-pub use quota::{ClearResourceQuota, SetResourceQuota};
+pub use quota::{ClearResourceQuota, Containers, SetResourceQuota};
 pub use records::{DestroyRecordKey, Records};
 pub use recovery::{ExamineNode, GpuHealth, InspectGpus, RebootNode, Recovery, ResetGpus, UncordonNode};
 pub use scrubbing::{

@@ -1,16 +1,21 @@
 //! A workspace's namespace.
 
-use super::{Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, kubernetes::remove, workspace_name};
+use super::{
+    Kind, Made, Manifest, Place, PriorityClass, Removal, Stamp, at_cluster, kubernetes::remove,
+    workspace_name,
+};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Makes the namespace of a workspace, with pod security `restricted`.
+/// Makes the namespace of a workspace, with pod security `restricted`, and before it the priority class of the tenant's service
+/// level, where the cluster has none.
 ///
-/// Safe to run twice: its name is deterministic and an equal namespace is left as it is. Its undo,
-/// [`DeleteNamespace`], tolerates that it never ran, ran half, or found a namespace that was there before.
+/// Safe to run twice: its name is deterministic and an equal namespace is left as it is; so is an equal class. Its undo,
+/// [`DeleteNamespace`], tolerates that it never ran, ran half, or found a namespace that was there before. The class stays, since
+/// it is for all tenants of the level.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateNamespace {
     /// In which cluster.
@@ -21,6 +26,9 @@ pub struct CreateNamespace {
     pub workspace: String,
     /// Labels beyond our own.
     pub labels: BTreeMap<String, String>,
+    /// The class by which the tenant's pods may be ranked, if there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<PriorityClass>,
 }
 
 impl Action for CreateNamespace {
@@ -33,12 +41,16 @@ impl Action for CreateNamespace {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
+        let stamp = Stamp::of(self, call);
+        if let Some(class) = &self.priority_class {
+            class.made(on, &self.cluster, &stamp).await?;
+        }
         let manifest = Manifest {
             place: Place::new(&self.cluster, Kind::Namespace, &name),
             tenant: self.tenant.clone(),
             spec: json!({ "labels": self.labels, "podSecurity": "restricted" }),
         };
-        let found = on.kubernetes.apply(&manifest, &Stamp::of(self, call)).await?;
+        let found = on.kubernetes.apply(&manifest, &stamp).await?;
         Ok(Made { name, uid: found.uid })
     }
 }

@@ -1,19 +1,55 @@
-//! A workspace's hard limits, below every scheduler.
+//! A workspace's hard limits, below every scheduler: of the namespace in all, and of each container in it.
 
 use super::{Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, kubernetes::remove, workspace_name};
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The quota's name within its namespace.
+/// The name of quota and limit range within their namespace.
 pub(super) const NAME: &str = "tenure";
+/// What containers ask for and hard limits count, by its name in each. GPUs are not among them: nobody gets one without asking,
+/// and a maximum of them would be taken for what every container asks for.
+const OF_CONTAINERS: [(&str, &str); 2] = [("requests.cpu", "cpu"), ("requests.memory", "memory")];
 
-/// Limits what a workspace's namespace may hold at once.
+/// What containers call the resource of a hard limit, if they ask for it by themselves.
+pub(super) fn of_containers(hard: &str) -> Option<&'static str> {
+    OF_CONTAINERS.iter().find(|(limit, _)| *limit == hard).map(|(_, name)| *name)
+}
+
+/// What each container of a workspace may have, by resource as containers name it, in whole cores and bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Containers {
+    /// What one is taken to ask for that asks for nothing.
+    pub request: BTreeMap<String, u64>,
+    /// The most that one may have, where the workspace's hard limits count the resource. One that says nothing is held to what
+    /// it is taken to ask for, so that it uses no more than it is counted for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub max: BTreeMap<String, u64>,
+}
+
+impl Containers {
+    /// Containers that ask for `request` where they say nothing, none larger than the workspace itself.
+    #[must_use]
+    pub fn within(request: BTreeMap<String, u64>, hard: &BTreeMap<String, u64>) -> Self {
+        let most = |(limit, name): &(&str, &str)| Some(((*name).to_owned(), *hard.get(*limit)?));
+        Self { request, max: OF_CONTAINERS.iter().filter_map(most).collect() }
+    }
+
+    fn spec(&self) -> Value {
+        let mut spec = Map::from_iter([("request".to_owned(), json!(self.request))]);
+        if !self.max.is_empty() {
+            spec.insert("max".to_owned(), json!(self.max));
+        }
+        Value::Object(spec)
+    }
+}
+
+/// Limits what a workspace's namespace may hold at once, and what each container in it may have.
 ///
-/// Safe to run twice: deterministic name, an equal quota is left as it is. Its undo, [`ClearResourceQuota`], tolerates
-/// that it never ran.
+/// Safe to run twice: deterministic names, an equal quota and an equal limit range are left as they are, and each has its own key.
+/// Its undo, [`ClearResourceQuota`], tolerates that none, one or both of them were made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetResourceQuota {
     /// In which cluster.
@@ -24,6 +60,9 @@ pub struct SetResourceQuota {
     pub workspace: String,
     /// Amount by resource as Kubernetes names it: `requests.nvidia.com/gpu`, `requests.cpu`.
     pub hard: BTreeMap<String, u64>,
+    /// What each container may have; `None` for no limit range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<Containers>,
 }
 
 impl Action for SetResourceQuota {
@@ -35,15 +74,20 @@ impl Action for SetResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let place = place(&self.cluster, &self.tenant, &self.workspace)?;
-        let name = place.full_name();
-        let manifest = Manifest { place, tenant: self.tenant.clone(), spec: json!({ "hard": self.hard }) };
-        let found = on.kubernetes.apply(&manifest, &Stamp::of(self, call)).await?;
+        let (stamp, tenant) = (Stamp::of(self, call), || self.tenant.clone());
+        let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
+        let name = quota.full_name();
+        let manifest = Manifest { place: quota, tenant: tenant(), spec: json!({ "hard": self.hard }) };
+        let found = on.kubernetes.apply(&manifest, &stamp).await?;
+        if let Some(containers) = &self.containers {
+            let manifest = Manifest { place: range, tenant: tenant(), spec: containers.spec() };
+            on.kubernetes.apply(&manifest, &stamp.part("range")).await?;
+        }
         Ok(Made { name, uid: found.uid })
     }
 }
 
-/// Removes a workspace's hard limits.
+/// Removes a workspace's hard limits, those of its containers first.
 ///
 /// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,6 +98,9 @@ pub struct ClearResourceQuota {
     pub tenant: String,
     /// Of which of its workspaces.
     pub workspace: String,
+    /// Whether its containers were limited too.
+    #[serde(default)]
+    pub containers: bool,
 }
 
 impl Action for ClearResourceQuota {
@@ -65,12 +112,19 @@ impl Action for ClearResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let place = place(&self.cluster, &self.tenant, &self.workspace)?;
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+        let stamp = Stamp::of(self, call);
+        let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
+        let mut seen = Removal::Gone;
+        if self.containers {
+            seen = remove(on.kubernetes.as_ref(), &range, &self.tenant, &stamp.part("range")).await?;
+        }
+        let removed = remove(on.kubernetes.as_ref(), &quota, &self.tenant, &stamp).await?;
+        Ok(if removed == Removal::Gone { seen } else { removed })
     }
 }
 
-fn place(cluster: &str, tenant: &str, workspace: &str) -> Result<Place, ActionError> {
+/// Where the quota stands, and the limit range.
+fn places(cluster: &str, tenant: &str, workspace: &str) -> Result<[Place; 2], ActionError> {
     let namespace = workspace_name(tenant, workspace)?;
-    Ok(Place::within(cluster, Kind::ResourceQuota, &namespace, NAME))
+    Ok([Kind::ResourceQuota, Kind::LimitRange].map(|kind| Place::within(cluster, kind, &namespace, NAME)))
 }

@@ -10,6 +10,7 @@
 
 mod allow;
 mod arithmetic;
+mod aside;
 pub mod audit;
 mod books;
 mod close;

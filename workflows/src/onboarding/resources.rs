@@ -3,9 +3,9 @@
 use super::Onboarding;
 use crate::{
     actuators::{
-        CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue, FlavorQuota,
-        IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout, RestoreGpuLayout,
-        SetGpuLayout, SetResourceQuota, TakeNode,
+        Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
+        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout,
+        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
     ledger::{IssueClusterKey, JoinWaitlist},
     placement::{Ask, Constraints},
@@ -165,6 +165,7 @@ impl Onboarding {
                 ("preemption".into(), preemption.into()),
                 ("priority".into(), terms.priority.to_string()),
             ]),
+            priority_class: terms.priority_class.clone(),
         })
     }
 
@@ -247,14 +248,17 @@ impl Onboarding {
     }
 
     pub(super) fn resource_quotas(&self) -> Vec<SetResourceQuota> {
-        self.each(|workspace| SetResourceQuota {
-            cluster: self.cluster(),
-            tenant: self.tenant(),
-            workspace: workspace.name.to_string(),
-            hard: lines::hard(
-                &workspace.limits.allowances(&self.request.entitlement.gpu_model),
-                self.request.entitlement.gpus,
-            ),
+        let (model, bought) = (&self.request.entitlement.gpu_model, self.request.entitlement.gpus);
+        let request = self.terms.as_ref().and_then(|terms| terms.container_request.clone());
+        self.each(|workspace| {
+            let hard = lines::hard(&workspace.limits.allowances(model), bought);
+            SetResourceQuota {
+                cluster: self.cluster(),
+                tenant: self.tenant(),
+                workspace: workspace.name.to_string(),
+                containers: request.clone().map(|request| Containers::within(request, &hard)),
+                hard,
+            }
         })
     }
 

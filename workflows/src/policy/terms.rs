@@ -2,10 +2,12 @@
 
 use super::{Facts, Multitenancy, PlatformPolicy, PolicyRef};
 use crate::{
+    actuators::PriorityClass,
     placement::{Candidate, Constraints},
+    quotas::lines,
     tenancy::{
-        Cents, ClusterId, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId, WorkspaceClass,
-        WorkspaceName,
+        Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId,
+        WorkspaceClass, WorkspaceName,
     },
 };
 use engine::{Procedure, Seat};
@@ -73,6 +75,13 @@ pub struct Terms {
     pub preemptible: bool,
     /// Rank of the tenant's work among its own: higher goes first.
     pub priority: u32,
+    /// The class by which Kubernetes ranks it. `None` in what was decided without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<PriorityClass>,
+    /// What a container that asks for nothing is taken to ask for, as [`lines::REQUEST`] has it. `None` in what was decided
+    /// without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_request: Option<BTreeMap<String, u64>>,
     /// Whether quotas may exceed what the tenant owns.
     pub overcommit: bool,
     /// The workspaces.
@@ -95,6 +104,9 @@ impl Terms {
         let seats = if waived { policy.onboarding.seats.clone() } else { seats };
         let monthly = policy.monthly(&request.entitlement.gpu_model, request.entitlement.gpus);
         let above = monthly > policy.onboarding.finance_above;
+        let priority = policy.priorities.get(&request.tenant.tier).copied().unwrap_or_default();
+        let kubernetes = chosen.shape.kind == ClusterKind::Kubernetes;
+        let requested = || lines::REQUEST.map(|(name, amount)| (name.to_owned(), amount)).into();
         Self {
             policy: policy.reference.clone(),
             waived,
@@ -120,7 +132,9 @@ impl Terms {
             layout: layout(facts),
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
-            priority: policy.priorities.get(&request.tenant.tier).copied().unwrap_or_default(),
+            priority,
+            priority_class: kubernetes.then(|| PriorityClass::of(request.tenant.tier, priority)),
+            container_request: kubernetes.then(requested),
             overcommit: policy.overcommit,
             workspaces: workspaces(facts, policy),
         }

@@ -3,6 +3,10 @@
 use crate::tenancy::{Allowance, Gpus, Resource, WorkspaceName};
 use std::collections::BTreeMap;
 
+/// What a container that asks for nothing is taken to ask for, by resource as containers name it: one core and 4 GiB, what a small
+/// service needs. Whoever needs more says so.
+pub const REQUEST: [(&str, u64); 2] = [("cpu", 1), ("memory", 4 << 30)];
+
 /// The hard limits of a namespace, as Kubernetes names them. `bought` bounds what may be borrowed.
 #[must_use]
 pub fn hard(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {

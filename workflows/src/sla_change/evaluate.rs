@@ -2,6 +2,7 @@
 
 use super::SlaRequest;
 use crate::{
+    actuators::PriorityClass,
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict, sha256},
     tenancy::{
         Allowance, ClusterId, ClusterKind, Gpu, GpuModel, Gpus, Isolation, Layout, NodeId, Tenant,
@@ -65,6 +66,9 @@ pub struct SlaTerms {
     pub after: TenantPolicy,
     /// The rank of the tenant's work, before and after.
     pub priority: (u32, u32),
+    /// The class by which Kubernetes ranks it after. `None` in what was decided without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<PriorityClass>,
     /// The cluster of the tenant.
     pub cluster: ClusterId,
     /// What schedules its work.
@@ -212,6 +216,8 @@ impl Judge<'_> {
             wait: policy.waitlist,
             patience: policy.patience,
             priority: (priority(before.tier), priority(after.tier)),
+            priority_class: (kind == ClusterKind::Kubernetes)
+                .then(|| PriorityClass::of(after.tier, priority(after.tier))),
             before,
             after,
             cluster,

@@ -16,7 +16,7 @@ pub(super) fn of(me: &SlaChange) -> Plan {
     };
     let (old, new) = (<&str>::from(terms.before.tier), <&str>::from(terms.after.tier));
     let title = if old == new { title } else { format!("{title} from {old} to {new}") };
-    let decides = json!({
+    let mut decides = json!({
         "kind": "sla_change",
         "tenant": request.tenant,
         "before": terms.before,
@@ -33,5 +33,9 @@ pub(super) fn of(me: &SlaChange) -> Plan {
         "policy": terms.policy,
         "approvals": terms.seats,
     });
+    // What was decided without a class keeps the plan that was agreed to.
+    if let (Some(class), Value::Object(decides)) = (&terms.priority_class, &mut decides) {
+        decides.insert("priority_class".into(), json!(class));
+    }
     Plan { title, decides, placement: json!({ "waiting_since": me.waiting_since }) }
 }

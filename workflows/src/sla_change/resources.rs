@@ -167,8 +167,11 @@ impl SlaChange {
             workspace: workspace.name.to_string(),
             from: labels(workspace.class, &terms.before, before),
             to: labels(workspace.class, &terms.after, after),
+            priority_class: terms.priority_class.clone(),
         });
-        relabelled.into_iter().filter(|change| change.from != change.to).collect()
+        // Two levels of one rank have the same labels, and a class each.
+        let other = terms.before.tier != terms.after.tier;
+        relabelled.into_iter().filter(|change| other || change.from != change.to).collect()
     }
 
     pub(super) fn keepings(&self) -> Vec<KeepLimits> {

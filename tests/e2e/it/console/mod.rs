@@ -1,5 +1,6 @@
 //! The console in a browser: an operator signs in, agrees to a tenant, and looks at every page.
 
+mod asking;
 mod browser;
 mod live;
 mod signin;

@@ -7,6 +7,7 @@ mod conflicts;
 mod conformance;
 mod doors;
 mod leaving;
+mod limits;
 mod lists;
 mod nodes;
 mod objects;

@@ -3,7 +3,7 @@
 use super::{
     queues::Controller,
     server::{Snapshot, differences, world},
-    steps::{NODE, Stage, namespace, onboarding},
+    steps::{CLASS, NODE, Stage, namespace, onboarding},
 };
 use serde_json::{Value, json};
 use workflows::actuators::*;
@@ -57,7 +57,9 @@ async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_no
     world
         .until(|| async { world.get(&quota).await.is_some_and(|quota| quota["status"]["hard"].is_object()) })
         .await;
-    let seen = made(&before, &world.snapshot().await, "golden");
+    let mut after = world.snapshot().await;
+    after.extend([world.class(CLASS).await.unwrap()]);
+    let seen = made(&before, &after, "golden");
     // Done again with the same keys, nothing changes.
     let once = world.snapshot().await;
     stage.onboard(&pairs).await;
@@ -122,6 +124,7 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
             .map(|(k, v)| (k.into(), v.into()))
             .into(),
         to: [("class".into(), "serving".into())].into(),
+        priority_class: None,
     };
     stage.done(&queue, "change-queue", false).await;
     stage.done(&hard, "change-hard", false).await;

@@ -2,8 +2,8 @@
 
 use super::{
     objects::free_epoch,
-    server::{World, differences, world},
-    steps::{NODE, Pair, Stage, onboarding},
+    server::{CLASSES, World, differences, world},
+    steps::{CLASS, NODE, Pair, Stage, onboarding},
 };
 use engine::{ActionError, Class};
 use serde_json::{Value, json};
@@ -82,10 +82,16 @@ async fn a_verb_taken_away_is_denied_by_name() {
         ("clusterroles", "bind"),
         ("clusterqueues", "patch"),
         ("localqueues", "delete"),
+        ("limitranges", "create"),
+        ("limitranges", "delete"),
+        ("priorityclasses", "get"),
+        ("priorityclasses", "create"),
     ]
     .into_iter()
     .enumerate()
     {
+        // The class of another tenant need not be made.
+        world.delete(&format!("{CLASSES}/{CLASS}")).await;
         let pairs = onboarding(&format!("denied{n}"), free_epoch(&world).await);
         world.merge(ROLE, json!({ "rules": without(&rules, resource, verb) })).await;
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;

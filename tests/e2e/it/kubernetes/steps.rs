@@ -9,11 +9,14 @@ use workflows::{
     actuators::*,
     backends::{kubernetes::KubernetesTarget, simulated::LocalWorld},
     platform::Platform,
+    tenancy::Tier,
 };
 
 pub const CLUSTER: &str = "eu-1";
 pub const WORKSPACE: &str = "prod";
 pub const NODE: &str = "gpu-1";
+/// The class of the tests' tenants.
+pub const CLASS: &str = "tenure-research-100";
 
 /// An action and its undo, and the name of their step.
 pub struct Pair {
@@ -43,7 +46,13 @@ pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
     vec![
         pair(
             "namespace",
-            CreateNamespace { cluster: c(), tenant: t(), workspace: w(), labels },
+            CreateNamespace {
+                cluster: c(),
+                tenant: t(),
+                workspace: w(),
+                labels,
+                priority_class: Some(PriorityClass::of(Tier::Research, 100)),
+            },
             DeleteNamespace { cluster: c(), tenant: t(), workspace: w() },
         ),
         pair(
@@ -68,8 +77,17 @@ pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
         ),
         pair(
             "quota",
-            SetResourceQuota { cluster: c(), tenant: t(), workspace: w(), hard: hard() },
-            ClearResourceQuota { cluster: c(), tenant: t(), workspace: w() },
+            SetResourceQuota {
+                cluster: c(),
+                tenant: t(),
+                workspace: w(),
+                hard: hard(),
+                containers: Some(Containers::within(
+                    [("cpu".to_owned(), 1), ("memory".to_owned(), 4 << 30)].into(),
+                    &hard(),
+                )),
+            },
+            ClearResourceQuota { cluster: c(), tenant: t(), workspace: w(), containers: true },
         ),
         pair(
             "isolation",

@@ -75,6 +75,8 @@ pub(super) fn resource(kind: Kind) -> Resource {
     match kind {
         Kind::Namespace => built_in("", "namespaces", "Namespace"),
         Kind::ResourceQuota => built_in("", "resourcequotas", "ResourceQuota"),
+        Kind::LimitRange => built_in("", "limitranges", "LimitRange"),
+        Kind::PriorityClass => built_in("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
         Kind::NetworkPolicy => built_in("networking.k8s.io", "networkpolicies", "NetworkPolicy"),
         Kind::RoleBinding => built_in("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
         Kind::ValidatingAdmissionPolicy => Resource {

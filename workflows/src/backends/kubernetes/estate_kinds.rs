@@ -139,7 +139,7 @@ impl Reader {
             let Some(definition) = self.named(&definitions, None, name).await? else { continue };
             if is_served(&definition) {
                 let why = format!(
-                    "{name} are defined and not listed among what the server has: what there is of them is not known yet"
+                    "{name} are defined and not listed among what the server has: what there is of them is not known yet; if it stays so, mend or remove that definition"
                 );
                 return Err(ActionError::transient(codes::UNAVAILABLE, why));
             }

@@ -25,6 +25,7 @@ mod objects;
 mod parse;
 mod pods;
 mod probes;
+mod ranges;
 mod render;
 mod settings;
 mod wire;

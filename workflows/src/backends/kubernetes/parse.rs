@@ -7,10 +7,11 @@ use super::{
     discovery::At,
     guards,
     marks::{Marks, annotation, at as value_at, label, terminating, text, uid},
+    ranges,
     render::{
-        ALLOWED, AdmissionWords, Amount, CohortWords, EntranceWords, FlavorWords, GPU, GroupWords,
-        GuardWords, NamespaceWords, POD_SECURITY, PeopleWords, QueueWords, QuotaWords, TENANT, Words,
-        cohort_field, rule, toleration,
+        ALLOWED, AdmissionWords, Amount, ClassWords, CohortWords, EntranceWords, FlavorWords, GPU,
+        GroupWords, GuardWords, NamespaceWords, POD_SECURITY, PeopleWords, QueueWords, QuotaWords, TENANT,
+        Words, cohort_field, rule, toleration,
     },
     settings::KubernetesTarget,
 };
@@ -36,6 +37,8 @@ pub(super) fn words(object: &Value, at: &At, target: &KubernetesTarget, marks: &
     match at.place.kind {
         Kind::Namespace => Words::Namespace(namespace(object, marks)),
         Kind::ResourceQuota => Words::Quota(QuotaWords { hard: amounts(spec.get("hard")) }),
+        Kind::LimitRange => Words::Range(ranges::words(object, marks)),
+        Kind::PriorityClass => Words::Class(class(object)),
         Kind::NetworkPolicy => Words::Guard(guard(spec, tenant, marks)),
         Kind::RoleBinding => Words::People(people(object)),
         Kind::ValidatingAdmissionPolicy => Words::Admission(admission(object, &at.place.name, marks)),
@@ -62,7 +65,20 @@ fn namespace(object: &Value, marks: &Marks) -> NamespaceWords {
     NamespaceWords { labels: labels.collect(), pod_security: level.to_owned() }
 }
 
-fn amounts(hard: Option<&Value>) -> BTreeMap<String, Amount> {
+/// The rank of a class. One that is every pod's unasked has a preemption that no action asks for.
+fn class(object: &Value) -> ClassWords {
+    let preemption = match text(object, &["preemptionPolicy"]) {
+        "" => "PreemptLowerPriority",
+        said => said,
+    };
+    let everybody = object.get("globalDefault").and_then(Value::as_bool) == Some(true);
+    ClassWords {
+        value: object.get("value").and_then(Value::as_i64).unwrap_or_default(),
+        preemption: if everybody { format!("{preemption}, every pod's") } else { preemption.to_owned() },
+    }
+}
+
+pub(super) fn amounts(hard: Option<&Value>) -> BTreeMap<String, Amount> {
     let entries = hard.and_then(Value::as_object).into_iter().flatten();
     let amount = |value: &Value| match value {
         Value::String(text) => quantity(text).map_or_else(|| Amount::Text(text.clone()), Amount::Whole),

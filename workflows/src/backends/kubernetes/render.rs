@@ -1,6 +1,6 @@
 //! What actions ask for, in their words, and the objects that say it to Kubernetes.
 
-use super::{discovery::At, guards, marks::Marks, settings::KubernetesTarget};
+use super::{discovery::At, guards, marks::Marks, ranges, settings::KubernetesTarget};
 use crate::actuators::{Kind, Manifest, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub(super) enum Words {
     Namespace(NamespaceWords),
     Quota(QuotaWords),
+    Range(RangeWords),
+    Class(ClassWords),
     Guard(GuardWords),
     People(PeopleWords),
     Admission(AdmissionWords),
@@ -35,6 +37,24 @@ pub(super) struct NamespaceWords {
 pub(super) struct QuotaWords {
     #[serde(default)]
     pub(super) hard: BTreeMap<String, Amount>,
+}
+
+/// What each container may have: by default, and at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RangeWords {
+    #[serde(default)]
+    pub(super) request: BTreeMap<String, Amount>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) max: BTreeMap<String, Amount>,
+}
+
+/// How pods of a class are ranked, and whose place they may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClassWords {
+    pub(super) value: i64,
+    pub(super) preemption: String,
 }
 
 /// A quantity, as a number where it is a whole one.
@@ -132,6 +152,8 @@ impl Words {
         Ok(match kind {
             Kind::Namespace => Self::Namespace(words(kind, spec)?),
             Kind::ResourceQuota => Self::Quota(words(kind, spec)?),
+            Kind::LimitRange => Self::Range(words(kind, spec)?),
+            Kind::PriorityClass => Self::Class(words(kind, spec)?),
             Kind::NetworkPolicy => Self::Guard(words(kind, spec)?),
             Kind::RoleBinding => Self::People(words(kind, spec)?),
             Kind::ValidatingAdmissionPolicy => Self::Admission(words(kind, spec)?),
@@ -147,6 +169,8 @@ impl Words {
         let value = match self {
             Self::Namespace(words) => serde_json::to_value(words),
             Self::Quota(words) => serde_json::to_value(words),
+            Self::Range(words) => serde_json::to_value(words),
+            Self::Class(words) => serde_json::to_value(words),
             Self::Guard(words) => serde_json::to_value(words),
             Self::People(words) => serde_json::to_value(words),
             Self::Admission(words) => serde_json::to_value(words),
@@ -186,6 +210,14 @@ pub(super) fn content(
     match words {
         Words::Namespace(words) => namespace(words, marks, &mut content),
         Words::Quota(words) => content.spec(json!({ "hard": quantities(&words.hard) })),
+        Words::Range(words) => {
+            content.annotate(&marks.asked(), &json!(words.request));
+            content.spec(ranges::spec(words));
+        }
+        Words::Class(words) => {
+            content.body.insert("value".into(), words.value.into());
+            content.body.insert("preemptionPolicy".into(), words.preemption.clone().into());
+        }
         Words::Guard(words) => content.spec(guard(words, tenant, marks)),
         Words::People(words) => people(words, &mut content),
         Words::Admission(words) => {
@@ -228,7 +260,7 @@ fn namespace(words: &NamespaceWords, marks: &Marks, content: &mut Content) {
     content.annotate(&marks.labels(), &json!(names));
 }
 
-fn quantities(hard: &BTreeMap<String, Amount>) -> Value {
+pub(super) fn quantities(hard: &BTreeMap<String, Amount>) -> Value {
     let said = hard.iter().map(|(resource, amount)| {
         let amount = match amount {
             Amount::Whole(number) => number.to_string(),
@@ -348,7 +380,10 @@ pub(super) fn object(
     calls: &str,
 ) -> Value {
     let Content { mut labels, mut annotations, body } = content;
-    labels.insert(marks.tenant(), manifest.tenant.clone().into());
+    // What all tenants share bears no tenant's mark, so that none takes it along.
+    if !manifest.tenant.is_empty() {
+        labels.insert(marks.tenant(), manifest.tenant.clone().into());
+    }
     annotations.insert(marks.step(), step.into());
     annotations.insert(marks.calls(), calls.into());
     let mut metadata = json!({ "name": at.place.name, "labels": labels, "annotations": annotations });

@@ -32,10 +32,13 @@ fn stamp(step: &str, epoch: u64) -> Stamp {
 
 fn at(kind: Kind, version: &str) -> At {
     let place = match kind {
-        Kind::ResourceQuota | Kind::NetworkPolicy | Kind::RoleBinding | Kind::LocalQueue => {
-            Place::within("eu-1", kind, "t-acme--prod", "tenure")
-        }
+        Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::NetworkPolicy
+        | Kind::RoleBinding
+        | Kind::LocalQueue => Place::within("eu-1", kind, "t-acme--prod", "tenure"),
         Kind::Namespace
+        | Kind::PriorityClass
         | Kind::ValidatingAdmissionPolicy
         | Kind::Cohort
         | Kind::ResourceFlavor
@@ -71,6 +74,8 @@ fn asked() -> Vec<(Kind, Value)> {
             }),
         ),
         (Kind::LocalQueue, json!({ "clusterQueue": "t-acme--prod" })),
+        (Kind::LimitRange, json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 64 } })),
+        (Kind::PriorityClass, json!({ "value": 100, "preemption": "Never" })),
     ]
 }
 
@@ -109,6 +114,12 @@ fn what_others_change_never_passes_for_what_was_asked() {
         (Kind::ClusterQueue, "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota", json!("9")),
         (Kind::LocalQueue, "/spec/clusterQueue", json!("other")),
         (Kind::Namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce", json!("privileged")),
+        (Kind::LimitRange, "/spec/limits/0/max/cpu", json!("65")),
+        (Kind::LimitRange, "/spec/limits/0/default/cpu", json!("2")),
+        (Kind::LimitRange, "/spec/limits/0/defaultRequest/memory", json!("1Mi")),
+        (Kind::LimitRange, "/spec/limits/0/type", json!("Pod")),
+        (Kind::PriorityClass, "/value", json!(101)),
+        (Kind::PriorityClass, "/preemptionPolicy", json!("PreemptLowerPriority")),
     ];
     for (kind, pointer, value) in tampered {
         let spec = asked().into_iter().find(|(of, _)| *of == kind).unwrap().1;
@@ -131,6 +142,67 @@ fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
     assert_eq!(old["spec"]["cohort"], "t-acme");
     assert_eq!(new["spec"]["cohortName"], "t-acme");
     assert_eq!(old["spec"]["namespaceSelector"]["matchLabels"]["tenure.dev/tenant"], "acme");
+}
+
+/// A container that says nothing is counted for the default request, so more than that is not given to it; and what has no maximum
+/// has no default limit either, since one would refuse whoever asks for more and names no limit.
+#[test]
+fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
+    let range = |max: Value| {
+        let spec = json!({ "request": { "cpu": 4, "memory": 4_u64 << 30 }, "max": max });
+        object(Kind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
+    };
+
+    assert_eq!(
+        range(json!({ "cpu": 64 })),
+        json!([{
+            "type": "Container",
+            "defaultRequest": { "cpu": "4", "memory": "4294967296" },
+            "default": { "cpu": "4" },
+            "max": { "cpu": "64" },
+        }])
+    );
+    assert_eq!(
+        range(json!({ "cpu": 2 }))[0]["defaultRequest"]["cpu"],
+        "2",
+        "a default above the maximum is refused"
+    );
+    assert_eq!(range(json!({}))[0].get("default"), None);
+}
+
+#[test]
+fn a_limit_range_says_the_same_however_the_server_writes_it() {
+    let spec = json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 2000 } });
+    let mut written = object(Kind::LimitRange, &spec, "v1");
+    *written.pointer_mut("/spec/limits/0/max/cpu").unwrap() = json!("2k");
+    *written.pointer_mut("/spec/limits/0/defaultRequest/memory").unwrap() = json!("4Gi");
+    let read = |object: &Value| {
+        words(object, &at(Kind::LimitRange, "v1"), &KubernetesTarget::default(), &Marks::new("tenure.dev"))
+    };
+
+    assert_eq!(read(&written), Words::read(Kind::LimitRange, &spec).unwrap());
+    // What others added is told, and is not written again by who sets a maximum.
+    written["spec"]["limits"][0]["min"] = json!({ "cpu": "1" });
+    let (altered, at) = (read(&written), at(Kind::LimitRange, "v1"));
+    assert_ne!(altered, Words::read(Kind::LimitRange, &spec).unwrap());
+    let content =
+        render::content(&altered, "acme", &at, &KubernetesTarget::default(), &Marks::new("tenure.dev"));
+    assert_eq!(content.body["spec"], object(Kind::LimitRange, &spec, "v1")["spec"]);
+}
+
+/// Whoever looks for what is a tenant's must not find it, or an offboarding would take it from all others.
+#[test]
+fn what_all_tenants_share_bears_the_mark_of_none() {
+    let (at, marks) = (at(Kind::PriorityClass, "v1"), Marks::new("tenure.dev"));
+    let spec = json!({ "value": 100, "preemption": "Never" });
+    let manifest = Manifest { place: at.place.clone(), tenant: String::new(), spec: spec.clone() };
+    let asked = Words::read(Kind::PriorityClass, &spec).unwrap();
+    let content = render::content(&asked, "", &at, &KubernetesTarget::default(), &marks);
+    let object = render::object(&manifest, &at, content, &marks, "e-1/Making/0/0", "[]");
+
+    assert_eq!(object["metadata"]["labels"], json!({}));
+    assert_eq!((&object["value"], &object["preemptionPolicy"]), (&json!(100), &json!("Never")));
+    assert_eq!(found(&object, &at, &KubernetesTarget::default(), &marks).tenant, "");
 }
 
 #[test]

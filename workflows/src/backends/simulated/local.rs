@@ -88,10 +88,17 @@ impl LocalWorld {
         let _found = self.state().perform(&request);
     }
 
-    /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters.
+    /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters. What all tenants share
+    /// is no part of it.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<String, Value> {
         self.state().snapshot()
+    }
+
+    /// What all tenants share, such as priority classes: made once, and taken back by nothing.
+    #[must_use]
+    pub fn shared(&self) -> BTreeMap<String, Value> {
+        self.state().shared()
     }
 
     /// How often a key took effect.

@@ -95,10 +95,19 @@ pub(super) fn read(state: &mut State, request: &Request) -> (Result<Response, Ac
     }
     if object.reads_left == 0 {
         state.objects.remove(&address);
+        if request.kind == "Namespace" {
+            let within = limits_of(&request.cluster, &request.name);
+            state.objects.retain(|address, _| !address.starts_with(&within));
+        }
         return (Ok(Response::default()), true);
     }
     object.reads_left -= 1;
     (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), true)
+}
+
+/// Where the limits of a namespace's containers stand. Nobody's records list them: they go with the namespace.
+fn limits_of(cluster: &str, namespace: &str) -> String {
+    format!("kubernetes/{cluster}/LimitRange/{namespace}/")
 }
 
 fn read_layout(state: &mut State, address: &str) -> (Result<Response, ActionError>, bool) {
@@ -242,8 +251,10 @@ pub(super) fn delete(state: &mut State, request: &Request) -> Result<Done, Actio
 pub(super) fn list(state: &State, request: &Request) -> Result<Response, ActionError> {
     let system: &str = request.system.into();
     let prefix = format!("{system}/");
-    let of = |found: &Found| found.tenant == request.tenant;
-    let objects = state.objects.iter().filter(|(at, object)| at.starts_with(&prefix) && of(&object.found));
+    // As on a real server, what goes with its namespace is not named beside it.
+    let of = |at: &str, found: &Found| found.tenant == request.tenant && !at.contains("/LimitRange/");
+    let objects =
+        state.objects.iter().filter(|(at, object)| at.starts_with(&prefix) && of(at, &object.found));
     let mut listed: Vec<(String, Found)> =
         objects.map(|(address, object)| (address.clone(), object.found.clone())).collect();
     let nodes = machines::of_tenant(state, &request.tenant);

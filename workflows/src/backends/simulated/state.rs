@@ -208,15 +208,17 @@ impl State {
         format!("uid-{}", self.uids)
     }
 
-    /// What stands in the world, without identities and counters: equal worlds have equal snapshots.
+    /// What stands in the world, without identities and counters: equal worlds have equal snapshots. What all tenants share is no
+    /// part of it, since nothing takes it back; [`State::shared`] has it.
     pub(super) fn snapshot(&self) -> BTreeMap<String, Value> {
-        let objects = self.objects.iter().map(|(address, object)| {
-            let Found { tenant, spec, terminating, .. } = &object.found;
-            let shown = json!({
-                "tenant": tenant, "action": object.action, "spec": spec, "terminating": terminating,
+        let objects =
+            self.objects.iter().filter(|(address, _)| !is_shared(address)).map(|(address, object)| {
+                let Found { tenant, spec, terminating, .. } = &object.found;
+                let shown = json!({
+                    "tenant": tenant, "action": object.action, "spec": spec, "terminating": terminating,
+                });
+                (address.clone(), shown)
             });
-            (address.clone(), shown)
-        });
         let layouts = self.layouts.iter().filter(|(_, layout)| !layout.is_factory());
         let layouts = layouts.map(|(address, layout)| (address.clone(), layout.shown()));
         let nodes = self.nodes.iter().filter(|(_, node)| !node.is_free());
@@ -225,4 +227,14 @@ impl State {
         let machines = machines.map(|(address, machine)| (address.clone(), machine.shown()));
         objects.chain(layouts).chain(nodes).chain(machines).collect()
     }
+
+    /// What all tenants share, and what it says.
+    pub(super) fn shared(&self) -> BTreeMap<String, Value> {
+        let shared = self.objects.iter().filter(|(address, _)| is_shared(address));
+        shared.map(|(address, object)| (address.clone(), object.found.spec.clone())).collect()
+    }
+}
+
+fn is_shared(address: &str) -> bool {
+    address.starts_with("kubernetes/") && address.contains("/PriorityClass/")
 }

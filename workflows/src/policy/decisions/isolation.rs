@@ -66,6 +66,8 @@ pub enum Part {
     ValidatingAdmissionPolicy,
     /// Hard limits.
     ResourceQuota,
+    /// What each container may have.
+    LimitRange,
     /// The cohort in which its workspaces lend to each other.
     Cohort,
     /// The flavor that stands for its nodes.
@@ -148,6 +150,7 @@ fn parts(facts: &IsolationFacts) -> BTreeSet<Part> {
             Part::RoleBinding,
             Part::ValidatingAdmissionPolicy,
             Part::ResourceQuota,
+            Part::LimitRange,
             Part::Cohort,
             Part::ResourceFlavor,
             Part::ClusterQueue,

@@ -1,0 +1,135 @@
+// People: users with tokens of this service, groups that vote as one, and who stands in for whom.
+
+import { h, show } from './dom.js';
+import { ask, getOr, may, me, post } from './api.js';
+import { change, dialog, quoted } from './ask.js';
+import { time, words } from './format.js';
+import { watch } from './live.js';
+import { command, section, state, table, trouble } from './parts.js';
+
+const ROLES = [
+  'platform_ops',
+  'capacity_manager',
+  'finance',
+  'security',
+  'compliance',
+  'dpo',
+  'tenant_owner',
+  'auditor',
+  'breakglass',
+  'admin',
+];
+
+/** Adds a user. Their token is shown once, in a dialog that goes on standing. */
+function add() {
+  change('Add a user', {
+    preview: 'Their token is shown once, and kept by nobody.',
+    label: 'Add them',
+    fields: [
+      { name: 'name', label: 'Name', required: true, hint: 'olga' },
+      { name: 'role', label: 'Role', kind: 'select', required: true, options: ROLES.map((role) => [role, words(role)]) },
+      { name: 'tenant', label: 'Bound to the tenant', note: 'a tenant owner needs one; others may be bound too' },
+    ],
+    cli: ({ name, role, tenant }) =>
+      `tenure user add ${quoted(name || 'olga')} --role ${role}${tenant ? ` --tenant ${quoted(tenant)}` : ''}`,
+    does: async ({ name, role, tenant }, { key }) => {
+      const answer = await post('/v1/users', { name, roles: [role], ...(tenant ? { tenant } : {}) }, { key });
+      if (answer.body.token)
+        dialog(`The token of ${name}`, () => [
+          h('p', h('b', 'It is shown this once:'), ' give it to them, and to nobody else.'),
+          command(answer.body.token),
+        ]);
+      return answer;
+    },
+    done: () => 'They may sign in.',
+  });
+}
+
+function remove(row) {
+  change(`Remove ${row.name}`, {
+    preview: 'Their token is worth nothing from then on. What they did stays in the audit.',
+    label: 'Remove them',
+    danger: true,
+    confirm: row.name,
+    cli: () => `tenure user remove ${quoted(row.name)}`,
+    does: () => ask('DELETE', `/v1/users/${encodeURIComponent(row.name)}`),
+    done: () => 'They are removed.',
+  });
+}
+
+/** Who may use the service. */
+export function people(root) {
+  return watch(
+    async (signal) => {
+      const none = { items: [] };
+      const [users, groups, delegations] = await Promise.all([
+        getOr(none, '/v1/users', { limit: 500 }, { signal }),
+        getOr(none, '/v1/groups', { limit: 200 }, { signal }),
+        getOr(none, '/v1/delegations', { limit: 200 }, { signal }),
+      ]);
+      return { users: users.items, groups: groups.items, delegations: delegations.items };
+    },
+    ({ users, groups, delegations }) =>
+      show(
+        root,
+        section(
+          'Users',
+          {
+            aside: may('manage_users') && h('button', { type: 'button', 'data-order': 'user', onclick: add }, 'Add one…'),
+            note: 'Who signs in through the identity provider is not listed: its groups say what they may do.',
+          },
+          table(
+            [
+              { label: 'user', cell: (row) => h('b', row.name) },
+              { label: 'roles', cell: (row) => row.roles.map(words).join(', ') },
+              { label: 'bound to', cell: (row) => row.tenant ?? 'the platform' },
+              { label: 'since', cell: (row) => time(row.created_at) },
+              { label: 'made by', cell: (row) => row.created_by },
+              {
+                label: '',
+                cell: (row) =>
+                  may('manage_users') &&
+                  row.name !== me?.name &&
+                  h('button', { type: 'button', onclick: () => remove(row) }, 'Remove…'),
+              },
+            ],
+            users,
+            { key: (row) => row.name, caption: 'Users' },
+          ),
+        ),
+        section(
+          'Groups',
+          {},
+          groups.length
+            ? table(
+                [
+                  { label: 'group', cell: (row) => h('b', row.name) },
+                  { label: 'members', kind: 'wide', cell: (row) => (row.members ?? []).join(', ') },
+                ],
+                groups,
+                { key: (row) => row.name, caption: 'Groups' },
+              )
+            : h('p.faint', 'There are none.'),
+        ),
+        section(
+          'Delegations',
+          {},
+          delegations.length
+            ? table(
+                [
+                  { label: 'from', cell: (row) => row.from },
+                  { label: 'to', cell: (row) => row.to },
+                  { label: 'roles', cell: (row) => (row.roles.length ? row.roles.map(words).join(', ') : 'all') },
+                  { label: 'until', cell: (row) => time(row.until) },
+                  { label: 'stands', cell: (row) => state(row.state) },
+                  { label: 'why', kind: 'wide', cell: (row) => row.reason },
+                ],
+                delegations,
+                { caption: 'Delegations' },
+              )
+            : h('p.faint', 'There are none.'),
+        ),
+      ),
+    { every: 15_000, failed: (problem) => show(root, trouble(problem)) },
+  );
+}

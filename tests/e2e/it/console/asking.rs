@@ -1,0 +1,149 @@
+//! What people ask for in the console: it shows what it would come to, and asks for just that.
+
+use super::{PATIENCE, browser::Browser, pictures, until, waiting};
+use reqwest::Method;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tests::processes::Caller;
+
+const PLAN: &str = "dialog [data-order=plan]";
+const ASK: &str = "dialog button.primary";
+
+#[tokio::test]
+async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
+        return e2e::skipped(
+            "chromedriver",
+            "tests/servers/prepare.sh installs chromium and chromium-driver",
+        );
+    };
+    let (server, admin, id) = waiting(&dir).await;
+    let olga = admin.user("olga", "admin").await;
+    let digest = admin.get(&format!("/v1/approvals/{id}")).await["digest"].clone();
+    let vote = json!({ "digest": digest, "reason": "capacity is there" });
+    let (status, said) =
+        olga.call(Method::POST, &format!("/v1/approvals/{id}:approve"), None, Some(vote)).await;
+    assert!(status.is_success(), "{said}");
+    until(&admin, &id, |item| item["state"] == "Active").await;
+    browser.open(&server.url()).await;
+    browser.write("input[name=token]", olga.token()).await;
+    browser.click("button.primary").await;
+    browser.text("[data-slot=left]").await;
+
+    // A tenant. What cannot be read is said, and nothing can be asked for before its plan was seen.
+    browser.go("tenants").await;
+    browser.click("[data-order=onboard]").await;
+    for (field, value) in [("name", "globex"), ("gpu_model", "H100"), ("gpus", "8")] {
+        browser.write(&format!("dialog input[name={field}]"), value).await;
+    }
+    browser.write("dialog textarea[name=workspaces]", "serving production many").await;
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .problem").await.contains("serving production many"));
+    browser.write("dialog textarea[name=workspaces]", "serving production 8").await;
+    assert_eq!(browser.run(&disabled()).await, json!(true), "nothing was seen of it yet");
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .plan").await.contains("namespace"));
+    browser.picture(&pictures().join("asking-tenant.png")).await;
+    // Another number is another plan.
+    browser.write("dialog input[name=gpus]", "16").await;
+    assert_eq!(browser.run(&disabled()).await, json!(true), "the plan of another request was seen");
+    browser.click(PLAN).await;
+    asked(&browser).await;
+    let globex = begun(&admin, "tenant=globex").await;
+    let item = admin.get(&format!("/v1/executions/{globex}")).await;
+    assert_eq!(item["requested_by"], "olga", "{item:#}");
+    let request = &item["data"]["request"];
+    assert_eq!(
+        (&request["entitlement"]["gpus"], &request["workspaces"][0]["name"]),
+        (&json!(16), &json!("serving")),
+        "{item:#}"
+    );
+
+    // Another quota, of a workspace that there is.
+    browser.go("tenants/acme").await;
+    browser.click("[data-order=quota]").await;
+    browser.write("dialog input[name=to]", "12").await;
+    browser.write("dialog textarea[name=reason]", "less to do").await;
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .plan").await.contains("12"));
+    browser.picture(&pictures().join("asking-quota.png")).await;
+    asked(&browser).await;
+    let change = begun(&admin, "workflow=quota_decrease").await;
+    until(&admin, &change, |item| item["open"] == false).await;
+
+    // A way out.
+    browser.go("tenants/acme").await;
+    browser.click("[data-order=leave]").await;
+    browser.write("dialog textarea[name=reason]", "moves").await;
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .plan").await.contains("n-1"), "its nodes are cleaned");
+    browser.picture(&pictures().join("asking-leave.png")).await;
+    asked(&browser).await;
+    begun(&admin, "workflow=offboarding").await;
+
+    // Somebody who may sign in, by a token that is shown once.
+    browser.go("system/people").await;
+    browser.click("[data-order=user]").await;
+    browser.write("dialog input[name=name]", "ada").await;
+    browser.click(ASK).await;
+    let token = browser.text("dialog .command pre").await;
+    assert_eq!(admin.get("/v1/users/ada").await["roles"], json!(["platform_ops"]));
+    let me = reqwest::Client::new().get(format!("{}/v1/me", server.url())).bearer_auth(token.trim());
+    assert_eq!(me.send().await.unwrap().status(), 200, "the token that is shown opens");
+    browser.click("dialog button.close").await;
+
+    // Another policy, once it was tried.
+    let policy = admin.get("/v1/policies/current").await;
+    let version = policy["id"].as_u64().unwrap();
+    let text = policy["text"].as_str().unwrap().replacen(
+        &format!("version: {version}"),
+        &format!("version: {}", version + 1),
+        1,
+    );
+    browser.go("policies").await;
+    browser.write("textarea[name=text]", "policy: platform\nversion: none").await;
+    browser.click("[data-slot=try] button[type=submit]").await;
+    assert!(browser.text("[data-slot=try] .problem").await.contains("version"));
+    browser.write("textarea[name=text]", &text).await;
+    browser.click("[data-slot=try] button[type=submit]").await;
+    browser.click("[data-order=publish]").await;
+    browser.write("dialog input[name=confirm]", "publish").await;
+    browser.click(ASK).await;
+    until_version(&admin, version + 1).await;
+    assert_eq!(browser.complaints(&["422"]).await, Vec::<String>::new());
+}
+
+/// The one execution that is so, once it can be found.
+async fn begun(admin: &Caller, so: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all = admin.all(&format!("/v1/executions?{so}")).await;
+        if let [one] = &all[..] {
+            return one["id"].as_str().unwrap().to_owned();
+        }
+        assert!(all.is_empty() && Instant::now() < deadline, "{so}: {all:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn until_version(admin: &Caller, version: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    while admin.get("/v1/policies/current").await["id"] != version {
+        assert!(Instant::now() < deadline, "{}", admin.get("/v1/policies/current").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn disabled() -> String {
+    format!("return document.querySelector({ASK:?}).disabled")
+}
+
+/// Asks for what was seen, and is shown the execution that does it.
+async fn asked(browser: &Browser) {
+    browser.text("dialog .plan").await;
+    assert_eq!(browser.run(&disabled()).await, json!(false));
+    browser.click(ASK).await;
+    assert!(!browser.text("main .standing").await.is_empty());
+    assert_eq!(browser.count("dialog").await, 0);
+}
