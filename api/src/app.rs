@@ -4,6 +4,7 @@ use crate::{
     config::Config,
     http::Feed,
     metrics::{Audited, Requests},
+    notify::Outbox,
     oidc::Provider,
     standing::Standing,
     storage::Storage,
@@ -55,6 +56,8 @@ pub(crate) struct App {
     pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells people what they are to be told.
+    pub(crate) outbox: Outbox,
     /// Tells those who watch what happens.
     pub(crate) feed: Arc<Feed>,
 }

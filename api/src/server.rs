@@ -199,9 +199,12 @@ fn assemble(
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     let provider = provider(&config)?;
+    let outbox = notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
+        outbox,
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
