@@ -83,6 +83,7 @@ static FILES: &[File] = &files![
     "api.js",
     "ask.js",
     "base.css",
+    "channels.js",
     "diagram.js",
     "dom.js",
     "favicon.svg",

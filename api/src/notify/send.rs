@@ -13,6 +13,8 @@ use tokio::sync::watch;
 
 /// How long an attempt is nobody else's.
 const CLAIMED: Duration = PATIENCE.saturating_mul(6);
+/// The longest name of a delivery that is looked for, in bytes.
+const LONGEST: usize = 512;
 
 impl Outbox {
     /// Sends what is due on `channel`, one after the other. What was not taken keeps back what is of the same matter, and
@@ -150,6 +152,9 @@ impl Outbox {
     /// # Errors
     /// The store's.
     pub(crate) async fn resend(&self, channel: &str, name: &str) -> Result<Option<Delivery>, Error> {
+        if name.len() > LONGEST || name.contains(char::is_control) {
+            return Ok(None);
+        }
         let key = Key::new(Dead::COLLECTION, format!("{channel}/{name}"));
         let Some(found) = self.store.document(&key).await? else { return Ok(None) };
         let read = serde_json::from_slice::<Dead>(&found.body);
