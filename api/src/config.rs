@@ -7,7 +7,7 @@ mod oidc;
 mod span;
 
 pub(crate) use keep::Keep;
-pub(crate) use notify::{Channel, Means, Notify, Tls};
+pub(crate) use notify::{Channel, Means, Notify, Routed, Tls};
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;

@@ -37,7 +37,7 @@ enum Line {
     Webhook(Webhook),
     Slack(Slack),
     Pagerduty(Pagerduty),
-    Email(Email),
+    Email(Box<Email>),
 }
 
 /// A notification as channels tell it.
@@ -72,7 +72,7 @@ impl Channel {
             config::Means::Webhook => Webhook::of(settings).map(Line::Webhook),
             config::Means::Slack => Slack::of(settings).map(Line::Slack),
             config::Means::Pagerduty => Pagerduty::of(settings).map(Line::Pagerduty),
-            config::Means::Email => Email::of(settings).map(Line::Email),
+            config::Means::Email => Email::of(settings).map(|email| Line::Email(Box::new(email))),
         };
         let line = line.map_err(|why| match name {
             config::Notify::DEFAULT => format!("notify.{why}"),

@@ -22,7 +22,7 @@ pub(crate) use channel::{Channel, Sent};
 pub(crate) use delivery::{Dead, Delivery, Settled, State, Waiting};
 
 use crate::{app::Shared, config};
-use engine::{Clock, Entity, Notification};
+use engine::{Clock, Entity};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::{Commit, Document, Error, Put, Store};

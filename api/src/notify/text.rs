@@ -5,7 +5,7 @@
 //! that there is anyway is sent.
 
 use engine::Notification;
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{Environment, UndefinedBehavior, context};
 use std::{fs, path::Path};
 use store::Timestamp;
 use workflows::notices::{KINDS, Kind, kind_of, matter};
@@ -115,7 +115,7 @@ impl Texts {
             about => told.about,
             matter => matter(told),
             tenant => told.tenant,
-            to => Value::from_serialize(&told.to),
+            to => told.to.clone(),
             text => told.text,
             at => crate::http::time(told.at),
         };
@@ -196,15 +196,11 @@ fn example(kind: Kind) -> Notification {
 mod tests {
     use super::*;
 
-    struct Folder(tempdir::Dir);
+    struct Folder(std::path::PathBuf);
 
-    mod tempdir {
-        pub(super) struct Dir(pub(super) std::path::PathBuf);
-
-        impl Drop for Dir {
-            fn drop(&mut self) {
-                let _ = std::fs::remove_dir_all(&self.0);
-            }
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -215,11 +211,11 @@ mod tests {
             for (name, text) in files {
                 fs::write(dir.join(name), text).unwrap();
             }
-            Self(tempdir::Dir(dir))
+            Self(dir)
         }
 
         fn texts(&self) -> Result<Texts, String> {
-            Texts::of(self.0.0.to_str().unwrap())
+            Texts::of(self.0.to_str().unwrap())
         }
     }
 
