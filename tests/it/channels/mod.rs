@@ -5,7 +5,7 @@ mod receivers;
 use crate::served::{NODES, Ran, Served, files_with, generated, large, tenure};
 use axum::http::StatusCode;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use receivers::{Mailbox, Receiver};
+use receivers::{Letter, Mailbox, Receiver};
 use ring::hmac;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -96,6 +96,22 @@ impl House {
     }
 }
 
+/// It goes to all that the channel names, from whom it says, and was let in by the password.
+fn is_a_letter(letter: &Letter) {
+    assert!(letter.from.contains("<tenure@example.com>"), "{letter:?}");
+    let to: Vec<_> = letter.to.iter().map(|to| to.trim_start_matches("RCPT TO:")).collect();
+    assert_eq!(to, ["<ops@example.com>", "<lead@example.com>"]);
+    assert_eq!(STANDARD.decode(&letter.auth).unwrap(), format!("\0tenure\0{PASSWORD}").as_bytes());
+    for line in [
+        "Subject: To decide [acme]: ",
+        "Message-ID: <",
+        "To: ops@example.com, lead@example.com",
+        "Content-Type: text/plain",
+    ] {
+        assert!(letter.text.contains(line), "{line}: {}", letter.text);
+    }
+}
+
 /// Nobody has to look whether something waits: whoever is asked hears of it, and the incident is over when it is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form_and_closed_where_it_must_be()
@@ -138,20 +154,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     assert_eq!((&payload["class"], &payload["group"]), (&json!("approval.opened"), &json!("acme")));
     assert!(payload["summary"].as_str().unwrap().starts_with("To decide [acme]"), "{payload}");
 
-    let letter = house.mailbox.wait(1).await.remove(0);
-    assert_eq!(letter.from.split_whitespace().next(), Some("MAIL"), "{letter:?}");
-    assert!(letter.from.contains("<tenure@example.com>"), "{letter:?}");
-    let to: Vec<_> = letter.to.iter().map(|to| to.trim_start_matches("RCPT TO:")).collect();
-    assert_eq!(to, ["<ops@example.com>", "<lead@example.com>"]);
-    assert_eq!(STANDARD.decode(&letter.auth).unwrap(), format!("\0tenure\0{PASSWORD}").as_bytes());
-    for line in [
-        "Subject: To decide [acme]: ",
-        "Message-ID: <",
-        "To: ops@example.com, lead@example.com",
-        "Content-Type: text/plain",
-    ] {
-        assert!(letter.text.contains(line), "{line}: {}", letter.text);
-    }
+    is_a_letter(&house.mailbox.wait(1).await.remove(0));
 
     assert_eq!(house.grant(&id).await, approval);
     let resolved = house.receiver.at("/pager", 2).await.remove(1).body;
