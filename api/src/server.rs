@@ -154,6 +154,12 @@ fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
     oidc::Provider::of(&config.oidc).map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
 }
 
+/// What tells people, as the settings say.
+fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
+    notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -199,8 +205,7 @@ fn assemble(
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     let provider = provider(&config)?;
-    let outbox = notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
-        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let outbox = outbox(&config, &engine)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
