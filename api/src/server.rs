@@ -205,11 +205,10 @@ fn assemble(
         .check(&known)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     let provider = provider(&config)?;
-    let outbox = outbox(&config, &engine)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
-        outbox,
+        outbox: outbox(&config, &engine)?,
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
