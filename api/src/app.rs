@@ -5,6 +5,7 @@ use crate::{
     denials::Denials,
     http::Feed,
     metrics::{Audited, Refusals, Requests},
+    notify::Outbox,
     oidc::Provider,
     standing::Standing,
     storage::Storage,
@@ -63,6 +64,8 @@ pub(crate) struct App {
     pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells people what they are to be told.
+    pub(crate) outbox: Outbox,
     /// Tells those who watch what happens.
     pub(crate) feed: Arc<Feed>,
 }

@@ -3,12 +3,14 @@
 mod http;
 mod keep;
 mod near;
+mod notify;
 mod oidc;
 mod span;
 mod tls;
 
 pub(crate) use http::Http;
 pub(crate) use keep::Keep;
+pub(crate) use notify::{Channel, Means, Notify, Routed, Tls};
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;
@@ -172,16 +174,6 @@ pub(crate) struct Retention {
     pub(crate) workflows: BTreeMap<String, Kept>,
 }
 
-/// Who is told when somebody has to look.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Notify {
-    /// Where notifications are sent, as CloudEvents by POST; nothing else is ever called. Default none.
-    pub(crate) url: String,
-    /// A file with the secret that signs them, of at least 16 bytes. Default none: they are not signed.
-    pub(crate) secret_file: String,
-}
-
 /// Whether records are sealed, with what, and where the keys are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -274,6 +266,8 @@ const KEYS: &[&str] = &[
     "audit.checkpoint_every",
     "notify.url",
     "notify.secret_file",
+    "notify.earlier_secret_file",
+    "notify.templates",
     "retention.after",
     "seal.key_file",
     "seal.earlier_key_file",
@@ -329,10 +323,7 @@ impl Config {
         if self.platform != Self::LOCAL && !is_url {
             return Err(format!("platform: {:?} is neither `local` nor a URL", self.platform));
         }
-        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
-        if !self.notify.url.is_empty() && !is_url(&self.notify.url) {
-            return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
-        }
+        self.notify.checked()?;
         self.store.checked()?;
         self.tls.checked()?;
         self.oidc.checked()?;

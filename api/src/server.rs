@@ -181,6 +181,12 @@ fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
     oidc::Provider::of(&config.oidc).map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
 }
 
+/// What tells people, as the settings say.
+fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
+    notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -233,6 +239,7 @@ fn assemble(
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
+        outbox: outbox(&config, &engine)?,
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,

@@ -16,6 +16,7 @@ mod audit;
 mod authoring;
 mod book;
 mod certificate;
+mod channels;
 mod cli;
 mod cli_domain;
 mod cli_operators;

@@ -10,6 +10,7 @@ mod audit;
 mod batches;
 mod certificates;
 mod changes;
+mod channels;
 mod code;
 mod console;
 mod delegations;

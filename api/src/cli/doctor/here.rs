@@ -56,13 +56,12 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         found.warning("configuration", strange, "rename it, or take it out of the environment");
     }
     let files = [
-        ("notify.secret_file", &config.notify.secret_file),
-        ("seal.key_file", &config.seal.key_file),
-        ("seal.earlier_key_file", &config.seal.earlier_key_file),
-        ("tls.key_file", &config.tls.key_file),
+        ("seal.key_file".to_owned(), config.seal.key_file.clone()),
+        ("seal.earlier_key_file".to_owned(), config.seal.earlier_key_file.clone()),
+        ("tls.key_file".to_owned(), config.tls.key_file.clone()),
     ];
-    for (key, file) in files.into_iter().filter(|(_, file)| !file.is_empty()) {
-        secret(&format!("{key}: {file}"), Path::new(file), "configuration", found);
+    for (key, file) in config.notify.secrets().into_iter().chain(files).filter(|(_, file)| !file.is_empty()) {
+        secret(&format!("{key}: {file}"), Path::new(&file), "configuration", found);
     }
     certificate(&config, found);
     Some(config)
