@@ -10,7 +10,7 @@ mod tls;
 
 pub(crate) use http::Http;
 pub(crate) use keep::Keep;
-pub(crate) use notify::{Channel, Means, Notify, Routed, Tls};
+pub(crate) use notify::{Channel, MailTls, Means, Notify, Routed};
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;

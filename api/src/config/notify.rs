@@ -43,7 +43,7 @@ pub(crate) enum Means {
 /// How mail is kept from being read on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Tls {
+pub(crate) enum MailTls {
     /// STARTTLS, or nothing is sent.
     #[default]
     Starttls,
@@ -79,7 +79,7 @@ pub(crate) struct Channel {
     pub(crate) server: String,
     /// `email`: how it is kept from being read on its way. Default `starttls`.
     #[serde(default)]
-    pub(crate) tls: Tls,
+    pub(crate) tls: MailTls,
     /// `email`: a file with certificates that the server's is signed by, PEM. Default none: those of the machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) ca_file: String,
@@ -249,7 +249,7 @@ impl Channel {
             earlier_secret_file: none(),
             key_file: none(),
             server: none(),
-            tls: Tls::default(),
+            tls: MailTls::default(),
             ca_file: none(),
             user: none(),
             password_file: none(),
@@ -314,10 +314,10 @@ impl Channel {
                     self.server
                 ));
             }
-            if self.tls == Tls::None && !is_near {
+            if self.tls == MailTls::None && !is_near {
                 return Err("tls: `none` only to this machine: what is sent could be read".into());
             }
-        } else if self.tls != Tls::default() {
+        } else if self.tls != MailTls::default() {
             return Err(format!("tls: a channel of kind `{kind}` has none; leave it out"));
         }
         if self.attempts == 0 || self.attempts > 100 {

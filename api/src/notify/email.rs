@@ -1,7 +1,7 @@
 //! `email`: mail by SMTP, one message to all that the channel names. What is about the same matter is one thread.
 
 use super::channel::{Message, PATIENCE, Sent, secret, shortened};
-use crate::config::{self, Tls};
+use crate::config::{self, MailTls};
 use lettre::{
     AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor,
     message::{Mailbox, header::ContentType},
@@ -30,9 +30,9 @@ impl Email {
         let port: u16 = port.parse().map_err(|_| unset())?;
         let host = host.trim_matches(['[', ']']);
         let wire = match settings.tls {
-            Tls::None => Wire::None,
-            Tls::Starttls => Wire::Required(tls(host, &settings.ca_file)?),
-            Tls::Wrapped => Wire::Wrapper(tls(host, &settings.ca_file)?),
+            MailTls::None => Wire::None,
+            MailTls::Starttls => Wire::Required(tls(host, &settings.ca_file)?),
+            MailTls::Wrapped => Wire::Wrapper(tls(host, &settings.ca_file)?),
         };
         let mut transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
             .port(port)
