@@ -87,18 +87,9 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     listen_for_signals(&app, tell_stop.clone())?;
     app.working.store(true, Ordering::Release);
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
-    let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
-    let scheduler = tokio::spawn(schedules::run(app.clone(), stop.clone()));
-    let batching = tokio::spawn(batching::run(app.clone(), stop.clone()));
-    let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
-    let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
-    let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
-    let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
+    let beside = beside(&app, &stop)?;
     let (answered, over) = oneshot::channel();
     let denials = tokio::spawn(denials::run(app.clone(), over));
-    let renewer =
-        tokio::spawn(tls::run(app.clone(), tls::hangups(&app).map_err(Failure::other)?, stop.clone()));
-    let teller = tokio::spawn(http::tell_what_happens(app.clone(), stop.clone()));
     let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
@@ -132,16 +123,26 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     _ = answered.send(());
     denials.await.map_err(Failure::other)?;
     let worked = engine.await.map_err(Failure::other)?;
-    keeper.await.map_err(Failure::other)?;
-    scheduler.await.map_err(Failure::other)?;
-    batching.await.map_err(Failure::other)?;
-    observer.await.map_err(Failure::other)?;
-    auditor.await.map_err(Failure::other)?;
-    notifier.await.map_err(Failure::other)?;
-    forgetter.await.map_err(Failure::other)?;
-    teller.await.map_err(Failure::other)?;
-    renewer.await.map_err(Failure::other)?;
+    for task in beside {
+        task.await.map_err(Failure::other)?;
+    }
     worked
+}
+
+/// What goes on beside the answers, until it is told to stop.
+fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
+    let hangups = tls::hangups(app).map_err(Failure::other)?;
+    Ok(vec![
+        tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
+        tokio::spawn(schedules::run(app.clone(), stop.clone())),
+        tokio::spawn(batching::run(app.clone(), stop.clone())),
+        tokio::spawn(observing::run(app.clone(), stop.clone())),
+        tokio::spawn(auditing::run(app.clone(), stop.clone())),
+        tokio::spawn(notify::run(app.clone(), stop.clone())),
+        tokio::spawn(retention::run(app.clone(), stop.clone())),
+        tokio::spawn(http::tell_what_happens(app.clone(), stop.clone())),
+        tokio::spawn(tls::run(app.clone(), hangups, stop.clone())),
+    ])
 }
 
 /// Answers whoever asks, with TLS where there is a certificate, until `over` is and what was asked by then is answered.
@@ -187,6 +188,19 @@ fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, 
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
 }
 
+fn options(config: &Config, storage: &Storage) -> engine::Options {
+    engine::Options {
+        holder: storage.holder(),
+        concurrency: config.engine.concurrency,
+        lease: config.engine.lease.0,
+        poison_after: config.engine.poison_after,
+        drain: config.engine.drain.0,
+        relay: storage.is_shared().then_some(RELAY),
+        second_person: config.engine.second_person().map(str::to_owned).collect(),
+        ..engine::Options::default()
+    }
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -205,16 +219,7 @@ fn assemble(
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (bell, committed_here) = (freed.clone(), committed.clone());
-    let options = engine::Options {
-        holder: storage.holder(),
-        concurrency: config.engine.concurrency,
-        lease: config.engine.lease.0,
-        poison_after: config.engine.poison_after,
-        drain: config.engine.drain.0,
-        relay: storage.is_shared().then_some(RELAY),
-        second_person: config.engine.second_person().map(str::to_owned).collect(),
-        ..engine::Options::default()
-    };
+    let options = options(&config, &storage);
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let store = kept.store.clone();
     let platform = kept.before(platform.signed_by(signer.clone()));

@@ -23,11 +23,14 @@ use tokio::sync::watch;
 const EVENING: Timestamp = Timestamp(1_795_293_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// What a receiver answers: the status, and its Retry-After.
+type Answer = (StatusCode, Option<&'static str>);
+
 /// Somebody who listens: answers as told, then takes all that comes.
 #[derive(Clone, Default)]
 struct Ears {
     heard: Arc<Mutex<Vec<Value>>>,
-    answers: Arc<Mutex<VecDeque<(StatusCode, Option<&'static str>)>>>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
 }
 
 impl Ears {
