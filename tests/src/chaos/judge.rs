@@ -74,18 +74,30 @@ fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     }
 }
 
+/// The part of a step that makes the class of a tier.
+const SHARED: &str = "#class";
+
 /// A key took effect once, and whatever is done left behind all that the same left behind in peace.
 fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut shared = 0;
     for (key, count) in effects.as_object().into_iter().flatten() {
         outcome.keys += 1;
         if *count != json!(1) {
             outcome.wrong.push(format!("{key} took effect {count} times"));
         }
+        // What all tenants share is made by the first who comes, and no other owes it.
+        if key.ends_with(SHARED) {
+            shared += 1;
+            continue;
+        }
         // execution/state/how many times entered/slot
         if let [execution, state, _, slot] = key.split('/').collect::<Vec<_>>()[..] {
             left.entry(execution).or_default().insert(format!("{state}/{slot}"));
         }
+    }
+    if shared == 0 {
+        outcome.wrong.push(format!("nobody has made what ends with {SHARED}"));
     }
     // The first of each kind was over before any trouble began.
     let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();

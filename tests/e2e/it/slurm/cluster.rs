@@ -48,7 +48,7 @@ impl Cluster {
     /// The cluster that tests share which end no daemon. `None`, said aloud, where none can be had.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = shared.upgrade() {
+        if let Some(running) = shared.upgrade().filter(|running| running.is_whole()) {
             return Some(running);
         }
         let running = Arc::new(Self::start(6)?);
@@ -169,6 +169,14 @@ impl Cluster {
         let killed =
             Command::new("kill").args(["-KILL", "--", &format!("-{}", pid.trim())]).status().unwrap();
         assert!(killed.success(), "{daemon} was not running");
+    }
+
+    /// Whether the daemons that answer are there. Some have been seen to end by themselves; who comes next has a cluster of its own then.
+    fn is_whole(&self) -> bool {
+        ["slurmrestd", "slurmdbd", "slurmctld"].iter().all(|daemon| {
+            let noted = fs::read_to_string(self.started.run.join(daemon)).unwrap_or_default();
+            !noted.trim().is_empty() && Path::new("/proc").join(noted.trim()).exists()
+        })
     }
 
     /// Starts a daemon again that was killed.

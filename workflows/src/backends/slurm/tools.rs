@@ -21,22 +21,29 @@ const DENIED: [&str; 7] = [
     "appropriate privileges",
 ];
 /// Nothing was sent.
-const NOT_REACHED: [&str; 6] = [
+const NOT_REACHED: [&str; 8] = [
     "failed to send persistent connection init message",
     "connection refused",
     "unable to contact slurm controller",
     "no route to host",
+    "network is unreachable",
+    "host is down",
     "unable to connect to database",
     "temporary failure in name resolution",
 ];
-/// Something was sent, and what became of it is not known.
-const NOT_ANSWERED: [&str; 6] = [
+/// Something was sent, and what became of it is not known. In Slurm's words, and in the system's for a connection that ended.
+const NOT_ANSWERED: [&str; 11] = [
     "socket timed out",
     "zero bytes",
     "receive failure",
     "connection reset",
     "broken pipe",
     "connection timed out",
+    "transport endpoint is not connected",
+    "software caused connection abort",
+    "resource temporarily unavailable",
+    "interrupted system call",
+    "network dropped connection",
 ];
 /// There is no such thing.
 const ABSENT: [&str; 4] =
@@ -227,6 +234,7 @@ mod tests {
             ("Unexpected message received for job 1", Class::Permanent, codes::DENIED),
             ("Unable to contact slurm controller (connect failure)", Class::Transient, codes::UNAVAILABLE),
             ("slurm_update error: Socket timed out on send/recv operation", Class::Unknown, codes::NO_ANSWER),
+            ("slurm_update error: Transport endpoint is not connected", Class::Unknown, codes::NO_ANSWER),
             ("Requested operation is presently disabled for job 2", Class::Permanent, codes::UNSUPPORTED),
             (
                 "Error creating the reservation: Requested reservation overlaps with another reservation",
