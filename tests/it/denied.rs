@@ -84,12 +84,14 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let removed = served.send(served.ask(Method::DELETE, "/v1/users/admin").bearer_auth(&auditor)).await;
     assert_eq!(removed.status, 403);
     assert_eq!(served.get_as(&owner, "/v1/store").await.status, 403);
+    let beyond = served.send(served.ask(Method::DELETE, "/v1/users/olga").bearer_auth(&owner)).await;
+    assert_eq!(beyond.status, 403);
     let path = format!("/v1/executions/{hidden}");
     assert_eq!(served.get_as(&owner, &path).await.status, 404);
     let unreal = "/v1/executions/00000000-0000-7000-8000-000000000000";
     assert_eq!(served.get_as(&owner, unreal).await.status, 404);
 
-    let told = until(&served, |found| found.len() >= 6).await;
+    let told = until(&served, |found| found.len() >= 7).await;
     let entry = find(&told, "unknown", "GET /v1/tenants", "auth.no_token");
     assert_eq!(
         (&entry["denied"]["from"], &entry["denied"]["request"]),
@@ -108,11 +110,12 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     find(&told, "olga", "GET /v1/store", "auth.foreign_tenant");
     let entry = find(&told, "olga", "GET /v1/executions/{id}", "resource.not_found");
     assert_eq!((&entry["subject"], &entry["tenant"]), (&json!(path), &json!("")));
-    assert_eq!(told.len(), 6, "what is not there was hidden from nobody: {told:#?}");
+    assert_eq!(told.len(), 7, "what is not there was hidden from nobody: {told:#?}");
 
     let own = entries(&served, &owner).await;
-    assert_eq!(own.len(), 1, "who is refused does not learn here what was hidden: {own:#?}");
-    assert_eq!((&own[0]["actor"], &own[0]["tenant"]), (&json!("olga"), &json!("acme")));
+    assert_eq!(own.len(), 1, "who is refused does not learn here what is hidden or another's: {own:#?}");
+    let (actor, tenant, code) = (&own[0]["actor"], &own[0]["tenant"], &own[0]["outcome"]);
+    assert_eq!((actor, tenant, code), (&json!("olga"), &json!("acme"), &json!("auth.forbidden")));
     for token in [none, &gone, &auditor] {
         let secret = token.rsplit('_').next().unwrap();
         assert_eq!(files_with(served.dir.path(), secret), Vec::<String>::new());
@@ -195,9 +198,10 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
 async fn a_server_that_is_killed_loses_no_first_refusal_that_is_older_than_a_moment() {
     let served = Served::with_nodes().await;
     let owner = served.user("olga", &["tenant_owner"], Some("acme")).await;
-    served.onboard(&small("zeta")).await;
+    let there = served.onboard(&small("zeta")).await;
+    served.ended(&there).await;
     assert_eq!(served.get_as(&owner, "/v1/tenants/zeta").await.status, 404);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let (dir, admin) = served.killed();
     let again = Served::again(dir, admin);
     let told = until(&again, |found| !found.is_empty()).await;

@@ -107,10 +107,12 @@ impl Asking {
         }
         let now = app.engine.clock().now();
         let (guess, free) = (self.guess(&refused.code, now.0), app.config.http.guesses);
-        // What was kept from a tenant's people is not told in that tenant's audit: they would learn that it is there.
+        // What was kept from a tenant's people is not told in that tenant's audit: they would learn that it is there. What lies outside
+        // of it names others, and is not told there either.
         let hidden = refused.status == StatusCode::NOT_FOUND;
+        let outside = hidden || Code::named(&refused.code) == Some(Code::ForeignTenant);
         let seen = Seen { from: self.from, known: asker.is_some(), hidden, guess, free };
-        let tenant = asker.as_ref().filter(|_| !hidden).and_then(|asker| asker.tenant.clone());
+        let tenant = asker.as_ref().filter(|_| !outside).and_then(|asker| asker.tenant.clone());
         let denial = Denial {
             who: asker.map_or_else(|| Denial::UNKNOWN.to_owned(), |asker| asker.name),
             tenant: tenant.unwrap_or_default(),
