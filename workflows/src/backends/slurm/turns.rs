@@ -109,6 +109,9 @@ mod tests {
 
         let nowhere = dir.path().join("no/such");
         let refused = accounting(&conf, Some(&nowhere)).await.unwrap_err();
-        assert!(refused.message.starts_with("accounting_lock ") && refused.code == codes::UNAVAILABLE, "{refused}");
+        assert!(
+            refused.message.starts_with("accounting_lock ") && refused.code == codes::UNAVAILABLE,
+            "{refused}"
+        );
     }
 }
