@@ -183,13 +183,13 @@ until_true 30 sql 'select 1'
 sql "create database accounting; create user slurm@'127.0.0.1' identified by 'slurm'; grant all on accounting.* to slurm@'127.0.0.1'"
 
 until_true 10 test -S "$dir/munge/munge.sock"
-# As a service manager does it: slurmdbd 22.05 was seen to end by a segmentation fault.
-cat >"$dir/bin/slurmdbd-watched" <<'SH'
+# As a service manager does it: slurmdbd and slurmrestd 22.05 were seen to end by a segmentation fault.
+cat >"$dir/bin/watched" <<'SH'
 #!/bin/bash
-while :; do slurmdbd -D; [ $? -gt 128 ] || exit; sleep 0.2; done
+while :; do "$@"; [ $? -gt 128 ] || exit; sleep 0.2; done
 SH
-chmod 755 "$dir/bin/slurmdbd-watched"
-daemon slurmdbd setsid "$dir/bin/slurmdbd-watched"
+chmod 755 "$dir/bin/watched"
+daemon slurmdbd setsid "$dir/bin/watched" slurmdbd -D
 until_true 40 timeout 2 sacctmgr -n -i show cluster
 known() { timeout 5 sacctmgr -nP show cluster format=cluster | grep -qx gpu || { timeout 10 sacctmgr -i add cluster gpu; false; }; }
 until_true 60 known
@@ -202,7 +202,7 @@ until_true 30 idle
 
 # By its documentation it runs neither as root nor as SlurmUser.
 daemon slurmrestd env SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_user_check setsid setpriv --reuid=nobody --regid=nogroup \
-    --clear-groups slurmrestd -a rest_auth/jwt -s "$languages" "127.0.0.1:$rest_port"
+    --clear-groups "$dir/bin/watched" slurmrestd -a rest_auth/jwt -s "$languages" "127.0.0.1:$rest_port"
 token() { timeout 5 scontrol token username=root lifespan=86400 | sed 's/SLURM_JWT=//' >"$dir/root.token" && [ -s "$dir/root.token" ]; }
 until_true 20 token
 chmod 600 "$dir/root.token"

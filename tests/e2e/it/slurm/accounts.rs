@@ -3,8 +3,9 @@
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
 use serde_json::{Value, json};
-use std::time::Duration;
-use workflows::actuators::{Associations, Found, Slurm, Swap, codes};
+use std::{fs, time::Duration};
+use tokio::task::JoinSet;
+use workflows::actuators::{Associations, Found, Slurm, Stamp, Swap, codes};
 
 fn to(from: Value, to: &Associations) -> Swap {
     Swap { field: "associations".into(), from, to: json!(to) }
@@ -125,4 +126,44 @@ async fn a_dry_run_changes_nothing() {
     let made = slurm.create_account("gpu", "t-dry", "dry", &gpus(&[("prod", 4)]), &dry).await.unwrap();
     assert_eq!(now(&made), json!(gpus(&[("prod", 4)])));
     assert_eq!(slurm.account("gpu", "t-dry", &dry).await.unwrap(), None);
+}
+
+/// Rows of the accounting whose numbers do not lie within those of their parent.
+const OUTSIDE: &str = "select count(*) from gpu_assoc_table child left join gpu_assoc_table parent \
+    on parent.acct = child.parent_acct and parent.user = '' and parent.deleted = 0 \
+    where child.deleted = 0 and child.parent_acct != '' \
+    and (parent.lft is null or child.lft <= parent.lft or child.rgt >= parent.rgt)";
+
+/// Half of them by another path to the same settings, as an engine on another machine has it: the file that they share is all that keeps
+/// them apart. Without turns, some fail, and some stand where no removal of their parent finds them.
+#[tokio::test]
+async fn tenants_who_come_at_once_leave_the_tree_of_accounts_whole() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let elsewhere = cluster.path().join("elsewhere.conf");
+    fs::copy(cluster.conf(), &elsewhere).unwrap();
+    let mut coming = JoinSet::new();
+    for n in 0..6 {
+        let slurm = if n % 2 == 0 { cluster.backend() } else { cluster.with(&json!({ "conf": elsewhere })) };
+        coming.spawn(async move {
+            let patient = Stamp { deadline: Duration::from_secs(90), ..stamp("make") };
+            let (account, tenant) = (format!("t-many{n}"), format!("many{n}"));
+            slurm.create_account("gpu", &account, &tenant, &gpus(&[("prod", 1)]), &patient).await
+        });
+    }
+    for made in coming.join_all().await {
+        made.unwrap();
+    }
+    let socket = cluster.path().join("mysql/m.sock").display().to_string();
+    let outside = cluster.says(&[
+        "mariadb",
+        "--no-defaults",
+        "-uroot",
+        "-S",
+        &socket,
+        "-N",
+        "accounting",
+        "-e",
+        OUTSIDE,
+    ]);
+    assert_eq!(outside, "0");
 }

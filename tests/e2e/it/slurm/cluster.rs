@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
     future::Future,
     os::unix::fs::PermissionsExt,
@@ -76,7 +77,7 @@ impl Cluster {
     /// The settings of a backend that trusts the controller's answers: here it is killed only where a test says so.
     pub(crate) fn settings(&self) -> Value {
         let Started { url, cluster, user, token_file, conf, .. } = &self.started;
-        json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s" })
+        json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s", "accounting_lock": self.lock() })
     }
 
     /// The backend under test, with some settings changed.
@@ -126,10 +127,21 @@ impl Cluster {
         path
     }
 
-    /// What a tool of Slurm prints, past the backend.
+    /// The file by which those who write the accounting take turns.
+    fn lock(&self) -> PathBuf {
+        self.dir.path().join("accounting.lock")
+    }
+
+    /// What a tool of Slurm prints, past the backend; in turn, where it writes the accounting.
     pub(crate) fn says(&self, words: &[&str]) -> String {
+        let lock = self.lock();
+        let turn: &[&OsStr] = match words {
+            ["sacctmgr", "-i", ..] => &["flock".as_ref(), "-w".as_ref(), "20".as_ref(), lock.as_os_str()],
+            _ => &[],
+        };
         let output = Command::new("timeout")
             .arg("20")
+            .args(turn)
             .args(words)
             .env("SLURM_CONF", &self.started.conf)
             .output()

@@ -25,6 +25,10 @@ pub struct SlurmTarget {
     pub verifier: Option<Reader>,
     /// The cluster's `slurm.conf`, for the tools.
     pub conf: PathBuf,
+    /// A file that whoever writes this accounting locks before it does (`flock`), on a file system that all of them share. Default none: the
+    /// calls of one process take turns anyway. Needed before Slurm 23.11 where several engine nodes, or others, write one accounting.
+    #[serde(default)]
+    pub accounting_lock: Option<PathBuf>,
     /// The program. Default `sacctmgr`, looked for on `PATH`.
     #[serde(default = "sacctmgr")]
     pub sacctmgr: PathBuf,

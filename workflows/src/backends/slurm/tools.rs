@@ -3,7 +3,7 @@
 //! They are for what `slurmrestd` cannot write, or writes wrongly. What they say is the only account of what they did, so it
 //! is classed here, by what the tools of Slurm 22.05 and 24.11 were seen to say.
 
-use super::{SlurmTarget, ToolsBy};
+use super::{SlurmTarget, ToolsBy, turns};
 use crate::actuators::codes;
 use engine::ActionError;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -65,6 +65,8 @@ pub(super) struct Tools {
     scontrol: PathBuf,
     scancel: PathBuf,
     conf: PathBuf,
+    /// The file by which those who write one accounting take turns.
+    lock: Option<PathBuf>,
     /// The file of the token that proves who the tools are, where it is not munge.
     token_file: Option<PathBuf>,
 }
@@ -91,12 +93,14 @@ impl Tools {
             scontrol: target.scontrol.clone(),
             scancel: target.scancel.clone(),
             conf: target.conf.clone(),
+            lock: target.accounting_lock.clone(),
             token_file: (target.tools_by == ToolsBy::Token).then(|| target.token_file.clone()),
         }
     }
 
-    /// Changes the accounting, at once and unasked.
+    /// Changes the accounting, at once and unasked, when it is its turn.
     pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<Ran, ActionError> {
+        let _turn = turns::accounting(&self.conf, self.lock.as_ref()).await?;
         let all = [&["--immediate"], words].concat();
         self.run(&self.sacctmgr, "sacctmgr", &all).await
     }
