@@ -196,7 +196,7 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
     engine
         .ledger(true, |view| {
             let found = view.get::<Delegation>(id)?;
-            let seen = found.filter(|found| by.tenant.is_none() || by.tenant == found.tenant);
+            let seen = found.filter(|found| by.sees(found.tenant.as_deref().unwrap_or_default()));
             let Some(found) = seen else { return Ok(None) };
             if found.from != by.name && found.to != by.name && !by.roles.contains(&Role::Admin) {
                 let why = format!("only {}, {} and admins may take it back", found.from, found.to);
