@@ -31,7 +31,7 @@ const day = (text, later = 0) =>
 
 export function render(root) {
   const { params } = here();
-  const { tenant: whose, from, to, text = '', actor = '' } = params;
+  const { tenant: whose, from, to, event, text = '', actor = '' } = params;
   const meant = { tenant: whose, from: day(from), to: day(to, 1) };
   show(
     root,
@@ -48,13 +48,14 @@ export function render(root) {
       { name: 'tenant', label: 'tenant', hint: 'acme; - is the platform' },
       { name: 'from', label: 'from', kind: 'date' },
       { name: 'to', label: 'to, with that day', kind: 'date' },
+      { name: 'event', label: 'event', hint: 'access.denied' },
       { name: 'actor', label: 'actor, on this page' },
       { name: 'text', label: 'text, on this page', wide: true, hint: 'voted, eu1-h100-01, an execution’s id…' },
     ]),
     h(
       'p.note',
       { key: 'note' },
-      'Tenant and time are asked of the server; actor and text narrow the page that is shown. The oldest comes first. ',
+      'Tenant, time and event are asked of the server; actor and text narrow the page that is shown. The oldest comes first. ',
       !whose && 'Without a tenant: one tenant after the other.',
     ),
     slot('list'),
@@ -91,7 +92,7 @@ export function render(root) {
   return [
     list(into(root, 'list'), {
       path: '/v1/audit',
-      params: meant,
+      params: { ...meant, event },
       columns,
       size: 100,
       every: 8000,

@@ -3,6 +3,7 @@
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
 import { WHY, change, quoted } from './ask.js';
+import { channels } from './channels.js';
 import { picture, listed } from './diagram.js';
 import { bytes, many, number, time, words } from './format.js';
 import { watch } from './live.js';
@@ -36,6 +37,7 @@ const TABS = [
   ['workflows', 'Workflows'],
   ['batches', 'Batches'],
   ['retention', 'Retention'],
+  ['channels', 'Channels'],
   ['people', 'People'],
 ];
 
@@ -43,7 +45,7 @@ export function render(root) {
   const {
     parts: [, tab = '', name],
   } = here();
-  const pages = { '': health, limits, workflows, batches, retention, people };
+  const pages = { '': health, limits, workflows, batches, retention, channels, people };
   if (!root.firstChild) {
     show(
       root,

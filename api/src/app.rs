@@ -2,11 +2,14 @@
 
 use crate::{
     config::Config,
+    denials::Denials,
     http::Feed,
-    metrics::{Audited, Requests},
+    metrics::{Audited, Refusals, Requests},
+    notify::Outbox,
     oidc::Provider,
     standing::Standing,
     storage::Storage,
+    tls::Tls,
 };
 use engine::Engine;
 use prometheus_client::registry::Registry;
@@ -37,6 +40,12 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// With which certificate TLS is spoken, if it is.
+    pub(crate) tls: Option<Tls>,
+    /// Requests that were refused, on their way to the audit.
+    pub(crate) denials: Denials,
+    /// Counts those.
+    pub(crate) refusals: Refusals,
     /// Shows how things stand.
     pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.
@@ -55,6 +64,8 @@ pub(crate) struct App {
     pub(crate) provider: Option<Provider>,
     /// Rung when a batch has begun.
     pub(crate) batched: Arc<Notify>,
+    /// Tells people what they are to be told.
+    pub(crate) outbox: Outbox,
     /// Tells those who watch what happens.
     pub(crate) feed: Arc<Feed>,
 }

@@ -1,15 +1,21 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
+mod http;
 mod keep;
 mod near;
+mod notify;
 mod oidc;
 mod span;
+mod tls;
 
+pub(crate) use http::Http;
 pub(crate) use keep::Keep;
+pub(crate) use notify::{Channel, MailTls, Means, Notify, Routed};
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;
 pub(crate) use span::{Kept, Span};
+pub(crate) use tls::Tls;
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -39,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) engine: Work,
     /// What the HTTP server accepts.
     pub(crate) http: Http,
+    /// With which certificate it speaks TLS, if it does.
+    pub(crate) tls: Tls,
     /// How the simulated world behaves.
     pub(crate) simulated: Simulated,
     /// How those who wait for capacity are woken.
@@ -115,21 +123,6 @@ impl Work {
     }
 }
 
-/// What the HTTP server accepts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Http {
-    /// The largest body, in bytes. Default 16 MiB.
-    pub(crate) body_limit_bytes: usize,
-    /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
-    /// balancer sends nobody here any more by the time that it ends. Default `0s`.
-    pub(crate) grace: Span,
-    /// Streams of events at once, of everybody together. Default 1000.
-    pub(crate) streams: usize,
-    /// The same under one token. Default 16.
-    pub(crate) streams_per_token: usize,
-}
-
 /// How the simulated world behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -181,16 +174,6 @@ pub(crate) struct Retention {
     pub(crate) workflows: BTreeMap<String, Kept>,
 }
 
-/// Who is told when somebody has to look.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Notify {
-    /// Where notifications are sent, as CloudEvents by POST; nothing else is ever called. Default none.
-    pub(crate) url: String,
-    /// A file with the secret that signs them, of at least 16 bytes. Default none: they are not signed.
-    pub(crate) secret_file: String,
-}
-
 /// Whether records are sealed, with what, and where the keys are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -213,12 +196,8 @@ impl Default for Config {
             targets: String::new(),
             log: Log::default(),
             engine: Work::default(),
-            http: Http {
-                body_limit_bytes: 16 << 20,
-                grace: Span(Duration::ZERO),
-                streams: 1_000,
-                streams_per_token: 16,
-            },
+            http: Http::default(),
+            tls: Tls::default(),
             simulated: Simulated::default(),
             waitlist: Waitlist { every: Span(Duration::from_secs(30)) },
             audit: Audit::default(),
@@ -245,12 +224,6 @@ impl Default for Work {
             drain: Span(Duration::from_secs(10)),
             second_person: "mark_done,skip,undo_with".into(),
         }
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Config::default().http
     }
 }
 
@@ -283,6 +256,9 @@ const KEYS: &[&str] = &[
     "http.grace",
     "http.streams",
     "http.streams_per_token",
+    "http.guesses",
+    "tls.certificate_file",
+    "tls.key_file",
     "simulated.delay_ms",
     "simulated.observe",
     "waitlist.every",
@@ -290,6 +266,8 @@ const KEYS: &[&str] = &[
     "audit.checkpoint_every",
     "notify.url",
     "notify.secret_file",
+    "notify.earlier_secret_file",
+    "notify.templates",
     "retention.after",
     "seal.key_file",
     "seal.earlier_key_file",
@@ -345,11 +323,9 @@ impl Config {
         if self.platform != Self::LOCAL && !is_url {
             return Err(format!("platform: {:?} is neither `local` nor a URL", self.platform));
         }
-        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
-        if !self.notify.url.is_empty() && !is_url(&self.notify.url) {
-            return Err(format!("notify.url: {:?} is no http or https URL", self.notify.url));
-        }
+        self.notify.checked()?;
         self.store.checked()?;
+        self.tls.checked()?;
         self.oidc.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
@@ -388,8 +364,15 @@ impl Config {
 }
 
 /// Variables that other parts of the program read.
-const OTHERS: [&str; 6] =
-    ["TENURE_TOKEN", "TENURE_SERVER", "TENURE_CONTEXT", "TENURE_CONFIG", "TENURE_LOG", "TENURE_CASES"];
+const OTHERS: [&str; 7] = [
+    "TENURE_TOKEN",
+    "TENURE_SERVER",
+    "TENURE_CONTEXT",
+    "TENURE_CA_FILE",
+    "TENURE_CONFIG",
+    "TENURE_LOG",
+    "TENURE_CASES",
+];
 /// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
 const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 

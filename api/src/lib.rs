@@ -12,6 +12,7 @@ mod batching;
 mod cli;
 mod config;
 mod demo;
+mod denials;
 mod exit;
 mod hex;
 mod housekeeping;
@@ -29,6 +30,7 @@ mod shared_key;
 mod standing;
 mod storage;
 mod targets;
+mod tls;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;

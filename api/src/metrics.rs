@@ -21,6 +21,32 @@ struct ByRoute {
     status: u16,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCode {
+    code: String,
+}
+
+/// Counts requests that were refused for who asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refusals(Family<ByCode, Counter>);
+
+impl Refusals {
+    /// Names the metric in `registry`; each of `codes` begins at zero, so that the first of a kind is seen.
+    pub(crate) fn registered<'a>(registry: &mut Registry, codes: impl Iterator<Item = &'a str>) -> Self {
+        let me = Self::default();
+        for code in codes {
+            _ = me.0.get_or_create(&ByCode { code: code.into() });
+        }
+        registry.register("access_denied", "Requests refused for who asked, by code", me.0.clone());
+        me
+    }
+
+    /// A request was refused with this code.
+    pub(crate) fn refused(&self, code: &str) {
+        self.0.get_or_create(&ByCode { code: code.into() }).inc();
+    }
+}
+
 /// Counts and times requests, and shows how the store is.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {

@@ -6,16 +6,18 @@ use crate::{
     auth::{Token, ensure_admin},
     batching,
     config::Config,
+    denials,
     exit::{Exit, Failure},
     housekeeping, http,
-    metrics::{Audited, Requests},
+    metrics::{Audited, Refusals, Requests},
     notify, observing, oidc, retention, schedules,
     sealing::Kept,
     standing::Standing,
     storage::Storage,
     targets,
+    tls::{self, Peer, Secured, Tls},
 };
-use engine::{Engine, Metrics, SystemClock, Unsound};
+use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
 use std::{
     io,
@@ -30,7 +32,7 @@ use std::{
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::{Notify, watch},
+    sync::{Notify, oneshot, watch},
     task::JoinHandle,
 };
 use workflows::{
@@ -85,17 +87,15 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     listen_for_signals(&app, tell_stop.clone())?;
     app.working.store(true, Ordering::Release);
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
-    let keeper = tokio::spawn(housekeeping::run(app.clone(), stop.clone()));
-    let scheduler = tokio::spawn(schedules::run(app.clone(), stop.clone()));
-    let batching = tokio::spawn(batching::run(app.clone(), stop.clone()));
-    let observer = tokio::spawn(observing::run(app.clone(), stop.clone()));
-    let auditor = tokio::spawn(auditing::run(app.clone(), stop.clone()));
-    let notifier = tokio::spawn(notify::run(app.clone(), stop.clone()));
-    let forgetter = tokio::spawn(retention::run(app.clone(), stop.clone()));
-    let teller = tokio::spawn(http::tell_what_happens(app.clone(), stop.clone()));
+    let beside = beside(&app, &stop)?;
+    let (answered, over) = oneshot::channel();
+    let denials = tokio::spawn(denials::run(app.clone(), over));
     let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
+    }
+    if is_in_the_clear(&app, address) {
+        tracing::warn!(%address, "tokens go over the network in the clear: see tls.certificate_file");
     }
     crate::cli::say(&banner(&app, address, admin.as_ref()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
@@ -108,7 +108,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
         tokio::time::sleep(grace).await;
         closing.closing.store(true, Ordering::Release);
     };
-    let serving = axum::serve(listener, http::router(&app)).with_graceful_shutdown(graceful);
+    let serving = answer(&app, listener, graceful);
     let mut until = stop;
     let too_late = async {
         _ = until.wait_for(|stop| *stop).await;
@@ -119,16 +119,44 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
         () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
     }
     tell_stop.send_replace(true);
+    // Nobody is refused any more: what is left goes on record.
+    _ = answered.send(());
+    denials.await.map_err(Failure::other)?;
     let worked = engine.await.map_err(Failure::other)?;
-    keeper.await.map_err(Failure::other)?;
-    scheduler.await.map_err(Failure::other)?;
-    batching.await.map_err(Failure::other)?;
-    observer.await.map_err(Failure::other)?;
-    auditor.await.map_err(Failure::other)?;
-    notifier.await.map_err(Failure::other)?;
-    forgetter.await.map_err(Failure::other)?;
-    teller.await.map_err(Failure::other)?;
+    for task in beside {
+        task.await.map_err(Failure::other)?;
+    }
     worked
+}
+
+/// What goes on beside the answers, until it is told to stop.
+fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
+    let hangups = tls::hangups(app).map_err(Failure::other)?;
+    Ok(vec![
+        tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
+        tokio::spawn(schedules::run(app.clone(), stop.clone())),
+        tokio::spawn(batching::run(app.clone(), stop.clone())),
+        tokio::spawn(observing::run(app.clone(), stop.clone())),
+        tokio::spawn(auditing::run(app.clone(), stop.clone())),
+        tokio::spawn(notify::run(app.clone(), stop.clone())),
+        tokio::spawn(retention::run(app.clone(), stop.clone())),
+        tokio::spawn(http::tell_what_happens(app.clone(), stop.clone())),
+        tokio::spawn(tls::run(app.clone(), hangups, stop.clone())),
+    ])
+}
+
+/// Answers whoever asks, with TLS where there is a certificate, until `over` is and what was asked by then is answered.
+async fn answer(
+    app: &Shared,
+    listener: TcpListener,
+    over: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let router = http::router(app).into_make_service_with_connect_info::<Peer>();
+    if app.tls.is_none() {
+        return axum::serve(listener, router).with_graceful_shutdown(over).await;
+    }
+    let secured = Secured::new(listener, app.clone())?;
+    axum::serve(secured, router).with_graceful_shutdown(over).await
 }
 
 /// The world that actions act on.
@@ -154,6 +182,25 @@ fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
     oidc::Provider::of(&config.oidc).map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
 }
 
+/// What tells people, as the settings say.
+fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
+    notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
+}
+
+fn options(config: &Config, storage: &Storage) -> engine::Options {
+    engine::Options {
+        holder: storage.holder(),
+        concurrency: config.engine.concurrency,
+        lease: config.engine.lease.0,
+        poison_after: config.engine.poison_after,
+        drain: config.engine.drain.0,
+        relay: storage.is_shared().then_some(RELAY),
+        second_person: config.engine.second_person().map(str::to_owned).collect(),
+        ..engine::Options::default()
+    }
+}
+
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
@@ -164,20 +211,15 @@ fn assemble(
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
     let audited = Audited::registered(&mut registry);
+    let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
+    let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
+    let unusable = |why: String| Failure::new(Exit::Usage, format!("configuration: {why}"));
+    let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(unusable)?;
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (bell, committed_here) = (freed.clone(), committed.clone());
-    let options = engine::Options {
-        holder: storage.holder(),
-        concurrency: config.engine.concurrency,
-        lease: config.engine.lease.0,
-        poison_after: config.engine.poison_after,
-        drain: config.engine.drain.0,
-        relay: storage.is_shared().then_some(RELAY),
-        second_person: config.engine.second_person().map(str::to_owned).collect(),
-        ..engine::Options::default()
-    };
+    let options = options(&config, &storage);
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let store = kept.store.clone();
     let platform = kept.before(platform.signed_by(signer.clone()));
@@ -202,9 +244,13 @@ fn assemble(
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
         provider,
+        outbox: outbox(&config, &engine)?,
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        denials: denials::Denials::default(),
+        refusals,
+        tls,
         standing: Standing::default(),
         engine,
         storage,
@@ -260,6 +306,11 @@ fn listen_for_signals(app: &Shared, tell_stop: Arc<watch::Sender<bool>>) -> Resu
     }))
 }
 
+/// Whether others reach the server, and without TLS.
+fn is_in_the_clear(app: &App, address: SocketAddr) -> bool {
+    app.tls.is_none() && !address.ip().to_canonical().is_loopback()
+}
+
 /// The first thing that `serve` says.
 fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
     let data = app.config.data.display();
@@ -267,13 +318,19 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
         None => "embedded store".to_owned(),
         Some(options) => format!("store: {}, schema {}", options.url, options.schema),
     };
-    let mut text =
-        format!("tenure {} listens on http://{address}\ndata: {data} ({store})\n", env!("CARGO_PKG_VERSION"));
+    let scheme = if app.tls.is_some() { "https" } else { "http" };
+    let mut text = format!(
+        "tenure {} listens on {scheme}://{address}\ndata: {data} ({store})\n",
+        env!("CARGO_PKG_VERSION")
+    );
     let world = match app.config.platform.as_str() {
         Config::LOCAL => format!("in {data}/world.log"),
         url => format!("at {url}"),
     };
     text.push_str(&targets::said(app, &world));
+    if is_in_the_clear(app, address) {
+        text.push_str(CLEAR);
+    }
     if app.storage.is_shared() && app.config.platform == Config::LOCAL {
         text.push_str(
             "WARNING: this simulated world is this server's alone. Another server on the same database has another, finds nothing of\n\
@@ -295,8 +352,8 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
         );
         flags.push_str(" --token TOKEN");
     }
-    if app.config.listen != Config::default().listen {
-        flags.push_str(&format!(" --server http://{address}"));
+    if app.config.listen != Config::default().listen || app.tls.is_some() {
+        flags.push_str(&format!(" --server {scheme}://{address}"));
     }
     if app.config.data != Config::default().data {
         flags.push_str(&format!(" --data {data}"));
@@ -308,6 +365,10 @@ fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
     ));
     text
 }
+
+/// What is said of a server that others reach without TLS.
+const CLEAR: &str = "WARNING: tokens go over the network in the clear: name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\
+    proxy with TLS reach this address\n";
 
 /// How long a request waits for a server that can read the execution it is about.
 const RELAY: Duration = Duration::from_secs(10);

@@ -68,6 +68,10 @@ pub(crate) struct Asked {
     told: usize,
     /// Somebody has decided alone, and everybody was told.
     broken: bool,
+    /// People were asked, and told so.
+    open: bool,
+    /// How many votes they were told of.
+    votes: usize,
 }
 
 impl Asked {
@@ -78,12 +82,18 @@ impl Asked {
             entered: execution.entered,
             told: ballot.map_or(0, |ballot| ballot.history.len()),
             broken: ballot.is_some_and(|ballot| ballot.broken_by().is_some()),
+            open: ballot.is_some(),
+            votes: ballot.map_or(0, |ballot| ballot.votes.len()),
         }
     }
 
     /// The same for the approval of this number: nothing, if it is another one.
     fn for_number(self, entered: u32) -> Self {
-        if entered == self.entered { self } else { Self { entered, told: 0, broken: false } }
+        if entered == self.entered {
+            self
+        } else {
+            Self { entered, told: 0, broken: false, open: false, votes: 0 }
+        }
     }
 }
 
@@ -107,16 +117,26 @@ pub(crate) fn papers<W: Workflow>(
     if let Some((entered, ballot)) = closed {
         let ruling = ballot.ruling.map_or("withdrawn", Ruling::name).to_owned();
         let case = case(record, execution, entered, ballot, asked_in);
-        let case = ApprovalCase { ruling: Some(ruling), closed_at: Some(at), ..case };
-        papers.tell(&case, asked.for_number(entered));
+        let case = ApprovalCase { ruling: Some(ruling.clone()), closed_at: Some(at), ..case };
+        let asked = asked.for_number(entered);
+        papers.tell(&case, asked);
+        if asked.open {
+            papers.notify(Notification::closed(&case, &ruling, at));
+        }
         papers.put(collection::OPEN, &case.id, None::<&ApprovalCase>);
         papers.put(collection::CLOSED, &case.id, Some(&case));
     }
     if let Some(ballot) = &execution.ballot {
         let case = case(record, execution, execution.entered, ballot.clone(), &record.state);
-        papers.tell(&case, asked.for_number(execution.entered));
+        let asked = asked.for_number(execution.entered);
+        papers.tell(&case, asked);
         if edges.iter().any(|edge| edge.label == ASKED_AGAIN) {
             papers.notify(Notification::asked_again(&case, at));
+        } else if !asked.open {
+            papers.notify(Notification::opened(&case));
+        }
+        if let Some(vote) = case.votes.last().filter(|_| case.votes.len() > asked.votes) {
+            papers.notify(Notification::voted(&case, vote));
         }
         papers.put(collection::OPEN, &case.id, Some(&case));
     }

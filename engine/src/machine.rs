@@ -350,8 +350,8 @@ fn step_on<W: Workflow>(
         retire.push(alarm_of(record.id));
     }
     let Papers { mut documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
-    let told = alarming(&next, &execution, (was_parked, was_broken));
-    documents.extend(told.map(|told| told.put()));
+    let told = Notification::alarms(&next, &execution, (was_parked, was_broken, was_finished));
+    documents.extend(told.iter().map(Notification::put));
     Ok(Next {
         broken,
         parked: execution
@@ -376,23 +376,6 @@ fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     match (event, &before.parent) {
         (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
         _ => serde_json::to_value(event).unwrap_or(Value::Null),
-    }
-}
-
-/// What an operator is told at once: that an execution was parked by this event, or broke its promise.
-fn alarming<W: Workflow>(
-    record: &Record,
-    execution: &Execution<W>,
-    (was_parked, was_broken): (bool, bool),
-) -> Option<Notification> {
-    match &execution.phase {
-        Phase::Parked { reason, errors, .. } if !was_parked => {
-            Some(Notification::parked(record, execution.visit, reason.into(), errors))
-        }
-        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } if execution.broken && !was_broken => {
-            Some(Notification::overdue(record))
-        }
-        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. } => None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! What people are to be told: documents that whoever delivers them reads, and removes or marks once delivered.
 
 use crate::{
-    ActionError, ApprovalCase, Happening, Seat, Vote, What, approval::wanted, machine::collection, step::span,
+    ActionError, ApprovalCase, Entity, Execution, Happening, Phase, Seat, Vote, What, Workflow,
+    approval::wanted, machine::collection, step::span,
 };
 use serde::{Deserialize, Serialize};
 use store::{Key, Put, Record, Timestamp};
@@ -11,11 +12,16 @@ use store::{Key, Put, Record, Timestamp};
 pub struct Notification {
     /// Follows from what it tells of, so that telling twice is telling once.
     pub id: String,
-    /// What happened: `approval.reminder`, `approval.escalated`, `approval.extended`, `approval.plan_changed`,
-    /// `approval.glass_broken`, `execution.parked` or `execution.overdue`.
+    /// What happened, such as `approval.opened` or `execution.parked`; `docs/notifications.md` lists them all.
     pub kind: String,
-    /// What it is about: the id of the approval or the execution.
+    /// Of an execution that is parked its reason, of an approval the state that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it is about: the id of the approval or the execution, or another name.
     pub about: String,
+    /// Whose it is; empty for what is nobody's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
     /// The roles and groups that should know.
     pub to: Vec<String>,
     /// One or two sentences.
@@ -28,6 +34,14 @@ pub struct Notification {
 const WATCHES: &str = "security";
 /// Who looks after executions.
 const OPERATES: &str = "platform_ops";
+
+impl Entity for Notification {
+    const COLLECTION: &'static str = collection::NOTIFICATIONS;
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+}
 
 impl Notification {
     /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
@@ -51,6 +65,32 @@ impl Notification {
         Some(Self::about(case, &number.to_string(), kind, roles(seats), text, happened.at))
     }
 
+    /// That people are asked.
+    pub(crate) fn opened(case: &ApprovalCase) -> Self {
+        let text = format!(
+            "{}, asked for by {}; `tenure approvals show {}`",
+            waits(case, case.opened_at),
+            case.requested_by,
+            case.id
+        );
+        Self::about(case, "opened", "approval.opened", roles(&case.seats), text, case.opened_at)
+    }
+
+    /// That some have agreed, and more are needed.
+    pub(crate) fn voted(case: &ApprovalCase, vote: &Vote) -> Self {
+        let name = format!("voted.{}", vote.at.0);
+        let text = format!("{} agreed; {}", vote.person.name, waits(case, vote.at));
+        Self::about(case, &name, "approval.voted", roles(&case.seats), text, vote.at)
+    }
+
+    /// That nobody is asked any more: `ruling` says how it ended.
+    pub(crate) fn closed(case: &ApprovalCase, ruling: &str, at: Timestamp) -> Self {
+        let by = case.votes.last().map(|vote| format!(" by {}", vote.person.name)).unwrap_or_default();
+        let by = if matches!(ruling, "granted" | "refused") { by } else { String::new() };
+        let text = format!("{}: {ruling}{by}", case.plan.title);
+        Self::about(case, "closed", &format!("approval.{ruling}"), roles(&case.seats), text, at)
+    }
+
     /// That the plan has changed since people agreed to it.
     pub(crate) fn asked_again(case: &ApprovalCase, at: Timestamp) -> Self {
         let text = format!("the plan has changed since it was agreed to; {}", waits(case, at));
@@ -70,6 +110,33 @@ impl Notification {
         Self::about(case, "glass", "approval.glass_broken", to, text, vote.at)
     }
 
+    /// What an operator is told at once: that an execution was parked by this event or is so no longer, broke its promise, or
+    /// is over after it did.
+    pub(crate) fn alarms<W: Workflow>(
+        record: &Record,
+        execution: &Execution<W>,
+        (was_parked, was_broken, was_finished): (bool, bool, bool),
+    ) -> Vec<Self> {
+        let mut told = Vec::new();
+        match &execution.phase {
+            Phase::Parked { reason, errors, .. } if !was_parked => {
+                told.push(Self::parked(record, execution.visit, reason.into(), errors));
+            }
+            Phase::Forward | Phase::Compensating(_) | Phase::Finished { .. } if was_parked => {
+                told.push(Self::unparked(record, execution.visit));
+            }
+            Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. } => {}
+        }
+        match (&execution.phase, was_broken) {
+            (Phase::Finished { .. }, true) if !was_finished => told.push(Self::ended_late(record)),
+            (Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. }, false) if execution.broken => {
+                told.push(Self::overdue(record));
+            }
+            (Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. }, _) => {}
+        }
+        told
+    }
+
     /// It as a document.
     pub(crate) fn put(&self) -> Put {
         let body = serde_json::to_vec(self).unwrap_or_default();
@@ -83,7 +150,9 @@ impl Notification {
         Self {
             id: format!("{id}.parked.{visit}"),
             kind: "execution.parked".into(),
+            reason: Some(reason.into()),
             about: id.to_string(),
+            tenant: record.tenant.clone(),
             to: vec![OPERATES.into()],
             text: format!(
                 "{} {} waits for an operator in {}: {reason}{first}; `tenure executions show {id}`",
@@ -93,18 +162,50 @@ impl Notification {
         }
     }
 
+    /// That an execution waits for no operator any more.
+    pub(crate) fn unparked(record: &Record, visit: u32) -> Self {
+        let text = format!("{} {} goes on; it is in {}", record.workflow, record.subject, record.state);
+        Self::on(record, &format!("unparked.{visit}.{}", record.updated_at.0), "execution.unparked", text)
+    }
+
+    /// That an execution is over, later than was promised.
+    pub(crate) fn ended_late(record: &Record) -> Self {
+        let text = format!("{} {} is over, later than promised", record.workflow, record.subject);
+        Self::on(record, "ended_late", "execution.ended_late", text)
+    }
+
+    /// That what is built in could not be done at its moment.
+    pub(crate) fn schedule_failed(schedule: &str, nominal: Timestamp, why: &str, at: Timestamp) -> Self {
+        Self {
+            id: format!("{schedule}.failed.{}", nominal.0),
+            kind: "schedule.failed".into(),
+            reason: None,
+            about: schedule.into(),
+            tenant: String::new(),
+            to: vec![OPERATES.into()],
+            text: format!("{schedule} failed: {why}; `tenure schedules occurrences {schedule}`"),
+            at,
+        }
+    }
+
     /// That an execution is not over though it was promised to be.
     pub(crate) fn overdue(record: &Record) -> Self {
-        let id = record.id;
+        let text = format!(
+            "{} {} was promised to be over by now, and is in {}; `tenure executions show {}`",
+            record.workflow, record.subject, record.state, record.id
+        );
+        Self::on(record, &format!("overdue.{}", record.updated_at.0), "execution.overdue", text)
+    }
+
+    fn on(record: &Record, name: &str, kind: &str, text: String) -> Self {
         Self {
-            id: format!("{id}.overdue.{}", record.updated_at.0),
-            kind: "execution.overdue".into(),
-            about: id.to_string(),
+            id: format!("{}.{name}", record.id),
+            kind: kind.into(),
+            reason: None,
+            about: record.id.to_string(),
+            tenant: record.tenant.clone(),
             to: vec![OPERATES.into()],
-            text: format!(
-                "{} {} was promised to be over by now, and is in {}; `tenure executions show {id}`",
-                record.workflow, record.subject, record.state
-            ),
+            text,
             at: record.updated_at,
         }
     }
@@ -117,7 +218,16 @@ impl Notification {
         text: String,
         at: Timestamp,
     ) -> Self {
-        Self { id: format!("{}.{name}", case.id), kind: kind.into(), about: case.id.clone(), to, text, at }
+        Self {
+            id: format!("{}.{name}", case.id),
+            kind: kind.into(),
+            reason: Some(case.state.clone()),
+            about: case.id.clone(),
+            tenant: case.tenant.clone(),
+            to,
+            text,
+            at,
+        }
     }
 }
 

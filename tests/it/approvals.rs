@@ -1,9 +1,13 @@
 //! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and that there is no way around them.
 
-use crate::served::{Answer, Served, large, page};
+use crate::{
+    denied,
+    served::{Answer, Served, large, page},
+};
 use api::{Access, Role, rules};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// A policy under which an onboarding is decided by two of the platform, of whom one may be of the night watch, and under which
 /// somebody may break the glass.
@@ -345,13 +349,15 @@ fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// Every address, every role, bound to a tenant and not: let in is whom the page names, and nobody else.
+/// Every address, every role, bound to a tenant and not: let in is whom the page names, and nobody else; and each who is not is
+/// on record.
 #[tokio::test]
 async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
     let served = Served::start();
     let rows = rows();
     let closed = rules().into_iter().filter(|rule| rule.access != Access::Open).count();
     assert_eq!(rows.len(), closed, "the page has every route");
+    let mut met = BTreeSet::new();
     for role in <Role as strum::VariantArray>::VARIANTS {
         let name = role.name();
         let free = served.user(&format!("{name}-free"), &[name], None).await;
@@ -366,12 +372,20 @@ async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
             let answer = served.send(served.ask(row.method.clone(), &path).bearer_auth(&free)).await;
             assert_eq!(answer.code() == "auth.forbidden", !may, "{name} at {path}: {}", answer.body);
             assert_ne!(answer.code(), "auth.foreign_tenant", "{name} at {path}");
+            let asked = format!("{} {}", row.method, row.path);
+            if !may {
+                met.insert((format!("{name}-free"), asked.clone(), answer.code().to_owned()));
+            }
             let answer = served.send(served.ask(row.method.clone(), &path).bearer_auth(&bound)).await;
             let (kept_out, code) = (!may || !row.tenants, answer.code());
             let refused = code == "auth.forbidden" || code == "auth.foreign_tenant";
             assert!(refused || !kept_out, "{name} of acme at {path}: {}", answer.body);
+            if refused {
+                met.insert((format!("{name}-bound"), asked, code.to_owned()));
+            }
         }
     }
+    denied::are_on_record(&served, met).await;
 }
 
 /// Whatever is asked of an execution that waits for people, by whomever: nothing but their votes lets it go on.

@@ -1,6 +1,9 @@
 //! HTTP: who is let in, what is answered, and what is never done twice. Against a real server.
 
-use crate::served::{Answer, Served, generated, large, seen, small};
+use crate::{
+    denied::{self, Met},
+    served::{Answer, Served, generated, large, seen, small},
+};
 use api::{Access, Role, Rule, Verb, codes, rules};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -341,13 +344,19 @@ const OPEN: [&str; 12] = [
 #[tokio::test]
 async fn without_a_token_nothing_but_health_metrics_signing_in_and_what_describes_the_server_is_open() {
     let served = Served::start();
+    let mut met = BTreeSet::new();
     for rule in rules() {
         let path = filled(rule.path);
         let answer = served.send(served.ask(method(&rule), &path)).await;
         let open = OPEN.contains(&rule.path) || (rule.method == "POST" && rule.path == "/v1/sessions");
         assert_eq!(open, rule.access == Access::Open, "{rule:?}");
         assert_eq!(answer.status == 401, !open, "{rule:?}: {}", answer.body);
+        if !open {
+            let asked = format!("{} {}", rule.method, rule.path);
+            met.insert(("unknown".to_owned(), asked, "auth.no_token".to_owned()));
+        }
     }
+    denied::are_on_record(&served, met).await;
 }
 
 #[tokio::test]
@@ -506,10 +515,12 @@ fn request_for(rule: &Rule, tenant: &str) -> (&'static str, String) {
 async fn a_tenant_meets_its_own_things_alone_on_every_route() {
     let served = Served::with_nodes().await;
     let all = three_tenants(&served).await;
+    let mut met = BTreeSet::new();
     let every_role: Vec<&str> =
         <Role as strum::VariantArray>::VARIANTS.iter().map(|role| role.name()).collect();
     for own in &all {
-        let token = served.user(&format!("{}-owner", own.tenant), &every_role, Some(own.tenant)).await;
+        let user = format!("{}-owner", own.tenant);
+        let token = served.user(&user, &every_role, Some(own.tenant)).await;
         for rule in rules() {
             match rule.access {
                 Access::Open => {}
@@ -517,28 +528,47 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
                     let path = filled(rule.path);
                     let answer = served.send(served.ask(method(&rule), &path).bearer_auth(&token)).await;
                     assert_eq!(answer.code(), "auth.forbidden", "{rule:?}");
+                    met.insert(refused(&user, &rule, &answer));
                 }
                 Access::Staff(_) | Access::Cluster(..) => {
                     let path = filled(rule.path);
                     let answer = served.send(served.ask(method(&rule), &path).bearer_auth(&token)).await;
                     assert_eq!(answer.code(), "auth.foreign_tenant", "{rule:?}");
+                    met.insert(refused(&user, &rule, &answer));
                 }
                 Access::Tenant(Verb::ReadWorkflows) => {}
                 // Names no tenant, and finds what the caller sees: tests/it/search.rs.
                 Access::Tenant(_) if rule.path == "/v1/executions:batch" => {}
-                Access::Tenant(_) => keeps_apart(&served, &token, own, &all, &rule).await,
+                Access::Tenant(_) => keeps_apart(&served, (&user, &token), own, &all, &rule, &mut met).await,
             }
         }
     }
+    denied::are_on_record(&served, met).await;
 }
 
-async fn keeps_apart(served: &Served, token: &str, own: &Things, all: &[Things], rule: &Rule) {
+/// What is to be on record of a refusal.
+fn refused(user: &str, rule: &Rule, answer: &Answer) -> Met {
+    (user.to_owned(), format!("{} {}", rule.method, rule.path), answer.code().to_owned())
+}
+
+async fn keeps_apart(
+    served: &Served,
+    (user, token): (&str, &str),
+    own: &Things,
+    all: &[Things],
+    rule: &Rule,
+    met: &mut BTreeSet<Met>,
+) {
     let others: Vec<&Things> = all.iter().filter(|things| things.tenant != own.tenant).collect();
     for other in &others {
         match other.address(rule) {
             Some(path) => {
                 let answer = served.send(served.ask(method(rule), &path).bearer_auth(token)).await;
                 assert_eq!(answer.status, 404, "{} at {path}: {}", own.tenant, answer.body);
+                // Months that have ended there are none of.
+                if other.real.contains(word(rule)) && !rule.path.ends_with("{month}") {
+                    met.insert(refused(user, rule, &answer));
+                }
             }
             None if rule.method == "GET" => {
                 let text = served.get_as(token, &format!("{}?limit=1000", rule.path)).await.body.to_string();
@@ -558,6 +588,7 @@ async fn keeps_apart(served: &Served, token: &str, own: &Things, all: &[Things],
                 let request = attributes.iter().fold(request, |r, (name, value)| r.header(*name, *value));
                 let answer = served.send(request.body(body)).await;
                 assert_eq!(answer.code(), "auth.foreign_tenant", "{rule:?}: {}", answer.body);
+                met.insert(refused(user, rule, &answer));
             }
         }
     }

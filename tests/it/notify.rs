@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse as _, Redirect},
     routing::post,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::{Clock as _, Notification};
 use ring::hmac;
 use rustix::process::Signal;
@@ -21,7 +22,7 @@ use store::{Commit, Embedded, Key, Options, Put, Store};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
-type Heard = Arc<Mutex<Vec<(Option<String>, Bytes)>>>;
+type Heard = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
 /// Somebody who listens: too busy at first, then tries to send the sender elsewhere, then takes what comes.
 async fn listener() -> (String, Heard) {
@@ -31,9 +32,8 @@ async fn listener() -> (String, Heard) {
         if String::from_utf8_lossy(&body).contains("never taken") {
             return StatusCode::BAD_REQUEST.into_response();
         }
-        let signature = headers.get("tenure-signature").map(|value| value.to_str().unwrap().to_owned());
         let mut heard = ears.lock().unwrap();
-        heard.push((signature, body));
+        heard.push((headers, body));
         match heard.len() {
             1 => StatusCode::SERVICE_UNAVAILABLE.into_response(),
             2 => Redirect::temporary("/elsewhere").into_response(),
@@ -59,14 +59,23 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
     let told = Notification {
         id: "e-1.parked.3".into(),
         kind: "execution.parked".into(),
+        reason: None,
         about: "e-1".into(),
+        tenant: "acme".into(),
         to: vec!["platform_ops".into()],
         text: "onboarding tenant/acme waits for an operator".into(),
         at: engine::SystemClock.now(),
     };
-    let never = Notification { id: "a-0.parked.1".into(), text: "never taken".into(), ..told.clone() };
-    let key = |told: &Notification| Key::new("notifications", &told.id);
-    let put = |told: &Notification| Put { key: key(told), body: serde_json::to_vec(told).ok() };
+    let never = Notification {
+        id: "a-0.parked.1".into(),
+        about: "a-0".into(),
+        text: "never taken".into(),
+        ..told.clone()
+    };
+    let put = |told: &Notification| Put {
+        key: Key::new("notifications", &told.id),
+        body: serde_json::to_vec(told).ok(),
+    };
     let documents = vec![put(&never), put(&told)];
     let store = open(dir.path());
     store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
@@ -88,17 +97,35 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
 
     let heard = heard.lock().unwrap().clone();
     assert_eq!(heard.len(), 3, "no more once it was taken");
-    let (signature, body) = heard.last().unwrap();
+    let (headers, body) = heard.last().unwrap();
+    let header = |name: &str| headers[name].to_str().unwrap();
     assert!(heard.iter().all(|(_, other)| other == body), "the same each time");
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), body);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = hmac::sign(&key, body);
     let wanted: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(signature.as_deref(), Some(format!("sha256={wanted}").as_str()));
+    assert_eq!(header("tenure-signature"), format!("sha256={wanted}"));
+    let mut signed = format!("e-1.parked.3.{}.", header("webhook-timestamp")).into_bytes();
+    signed.extend_from_slice(body);
+    let wanted = STANDARD.encode(hmac::sign(&key, &signed));
+    assert_eq!(
+        (header("webhook-id"), header("webhook-signature")),
+        ("e-1.parked.3", &*format!("v1,{wanted}"))
+    );
     let event: Value = serde_json::from_slice(body).unwrap();
     assert_eq!((&event["specversion"], &event["type"]), (&json!("1.0"), &json!("tenure.execution.parked")));
     assert_eq!((&event["id"], &event["data"]["to"]), (&json!("e-1.parked.3"), &json!(["platform_ops"])));
     let store = open(dir.path());
-    assert_eq!(store.document(&key(&told)).await.unwrap(), None);
-    let kept = store.document(&key(&never)).await.unwrap();
-    assert!(kept.is_some(), "what is never taken is kept, and keeps none of the others back");
+    let left = async |collection: &str| {
+        let page = store.documents(collection, "", None, 10).await.unwrap();
+        page.items
+            .into_iter()
+            .map(|found| serde_json::from_slice(&found.body).unwrap())
+            .collect::<Vec<Value>>()
+    };
+    assert!(left("notifications").await.is_empty(), "each has become a delivery");
+    let waiting = left("deliveries").await;
+    assert_eq!(waiting.len(), 1, "what is not taken is kept, and keeps none of the others back");
+    assert_eq!(waiting[0]["told"]["id"], "a-0.parked.1");
+    assert_eq!(left("deliveries-settled").await.len(), 1);
     store.close().await.unwrap();
 }

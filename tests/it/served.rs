@@ -172,9 +172,25 @@ impl Served {
         Self { dir, url, admin: admin.trim().into(), _process: process, http }
     }
 
+    /// The same, asked by another client.
+    pub(crate) fn asking_by(self, http: Client) -> Self {
+        Self { http, ..self }
+    }
+
+    /// Sends it a signal that it lives on with.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self._process.child), signal).unwrap();
+    }
+
     /// Asks it to stop by `signal`; returns its exit code.
     pub(crate) fn stopped(self, signal: Signal) -> Option<i32> {
         self._process.stop(signal)
+    }
+
+    /// Asks it to stop by `signal`, which it does; its folder and the admin's token stay.
+    pub(crate) fn kept_after(self, signal: Signal) -> (TempDir, String) {
+        assert_eq!(self._process.stop(signal), Some(0));
+        (self.dir, self.admin)
     }
 
     /// Starts one again in the folder of one that was killed.

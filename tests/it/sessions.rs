@@ -47,7 +47,9 @@ impl House {
     fn restart(&mut self) {
         self.process = None;
         let config = self.dir.path().join("tenure.toml");
-        let running = Running::start(self.dir.path(), &[("TENURE_CONFIG", config.to_str().unwrap())]);
+        // What is wrong is tried by the hundred here.
+        let variables = [("TENURE_CONFIG", config.to_str().unwrap()), ("TENURE_HTTP_GUESSES", "100000")];
+        let running = Running::start(self.dir.path(), &variables);
         self.url.clone_from(&running.url);
         self.process = Some(running);
         let admin = fs::read_to_string(self.dir.path().join("tenure-data/admin.token")).unwrap();
@@ -71,6 +73,23 @@ impl House {
     async fn me(&self, token: &str) -> (u16, Value) {
         let answer = self.ask(Method::GET, "/v1/me", token).await;
         (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
+    /// Waits until it is on record that this was refused, and gives the entry.
+    async fn refused(&self, who: &str, asked: &str, code: &str) -> Value {
+        let mut told = Value::Null;
+        for _ in 0..200 {
+            let answer = self.ask(Method::GET, "/v1/audit?event=access.denied&limit=1000", &self.admin).await;
+            told = answer.json().await.unwrap();
+            let is = |entry: &&Value| {
+                entry["actor"] == who && entry["denied"]["asked"] == asked && entry["outcome"] == code
+            };
+            if let Some(entry) = told["items"].as_array().unwrap().iter().find(is) {
+                return entry.clone();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("{who} {asked} {code}: {told:#}");
     }
 
     async fn follow(&self, url: &Url) -> Url {
@@ -171,6 +190,8 @@ async fn nobody_comes_back_who_has_not_left() {
     assert_eq!(fragment(&house.follow(&back).await)[0].0, "code");
     let again = fragment(&house.follow(&back).await);
     assert!(again[0].0 == "problem" && again[0].1.contains("invalid_grant"), "{again:?}");
+    let entry = house.refused("unknown", "GET /login/callback", "login.refused").await;
+    assert!(!entry.to_string().contains(&state) && entry["subject"] == "/login/callback", "{entry}");
 }
 
 /// Each thing that can be wrong with an ID token by itself.
@@ -235,6 +256,7 @@ async fn groups_say_what_somebody_may_and_no_group_nothing() {
     house.identity.is(json!({ "sub": "zoe", "groups": [] }));
     let (status, problem) = house.with(house.identity.token(&json!({}))).await;
     assert_eq!((status, problem["code"].as_str()), (403, Some("login.no_role")), "{problem}");
+    house.refused("oidc:zoe", "POST /v1/sessions", "login.no_role").await;
 
     house.identity.is(json!({ "sub": "zoe", "groups": ["boss"] }));
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
@@ -258,6 +280,8 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
     assert_eq!(house.me(token).await.0, 401);
     let sessions: Value = house.ask(Method::GET, "/v1/sessions", &house.admin).await.json().await.unwrap();
     assert_eq!(sessions["items"], json!([]));
+    let entry = house.refused("oidc:alice", "GET /v1/me", "auth.bad_token").await;
+    assert_eq!(entry["denied"]["token"], session["id"], "whose it was is known still");
 }
 
 /// An admin ends one session, or removes the user; who signs in again does not wake what was ended.

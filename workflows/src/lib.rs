@@ -16,6 +16,7 @@ pub mod eviction;
 pub mod fleet;
 pub mod incident_response;
 pub mod ledger;
+pub mod notices;
 pub mod offboarding;
 pub mod onboarding;
 pub mod placement;

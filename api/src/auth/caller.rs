@@ -3,6 +3,10 @@
 use super::{Role, Session, Token, User, Verb, user::Kept};
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use store::{Key, Store, Timestamp};
 
 /// Someone whose token was right.
@@ -14,20 +18,38 @@ pub(crate) struct Caller {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
+    kept_out: KeptOut,
 }
+
+/// Whether something was kept from a caller since it was let in. It is no part of who that is: all are equal.
+#[derive(Clone, Debug, Default)]
+struct KeptOut(Arc<AtomicBool>);
+
+impl PartialEq for KeptOut {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptOut {}
 
 /// Why a call is not let in.
 #[derive(Clone, Debug)]
 pub(crate) enum Denied {
     /// It carries no token.
     NoToken,
-    /// Its token is not, or no longer, known.
-    BadToken,
+    /// Its token is not, or no longer, known; whose it was, if it proves that.
+    BadToken(Option<String>),
     /// The store could not be asked.
     Store(store::Error),
 }
 
 impl Caller {
+    /// The user `name` with these roles, bound to `tenant` if there is one.
+    pub(crate) fn new(name: impl Into<String>, roles: Vec<Role>, tenant: Option<String>) -> Self {
+        Self { name: name.into(), roles, tenant, kept_out: KeptOut::default() }
+    }
+
     /// The caller as approvals and orders name them. Who is bound to a tenant sits there as its owner or auditor alone,
     /// never for the platform, whatever roles the token carries besides.
     pub(crate) fn person(&self) -> Person {
@@ -43,8 +65,19 @@ impl Caller {
     }
 
     /// Whether things of `tenant` exist for the caller. The platform's own (an empty name) are for its staff alone.
+    ///
+    /// That something was kept from them is remembered, for the audit of what is then said not to be there.
     pub(crate) fn sees(&self, tenant: &str) -> bool {
-        self.tenant.as_deref().is_none_or(|own| own == tenant)
+        let sees = self.tenant.as_deref().is_none_or(|own| own == tenant);
+        if !sees {
+            self.kept_out.0.store(true, Ordering::Relaxed);
+        }
+        sees
+    }
+
+    /// Whether anything was kept from this caller, or from a clone of it.
+    pub(crate) fn was_kept_out(&self) -> bool {
+        self.kept_out.0.load(Ordering::Relaxed)
     }
 }
 
@@ -59,21 +92,22 @@ pub(crate) async fn authenticate(
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Denied::NoToken);
     }
-    let Some(token) = Token::parse(text) else { return Err(Denied::BadToken) };
-    let user = match read::<Kept>(store, &token.id).await? {
-        Some(kept) => {
-            if token.matches(&kept.hash) {
-                user_of(store, &kept).await?
-            } else {
-                None
-            }
+    let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
+    let (whose, user) = match read::<Kept>(store, &token.id).await? {
+        Some(kept) if token.matches(&kept.hash) => {
+            let user = user_of(store, &kept).await?;
+            (Some(kept.user), user)
         }
+        Some(_) => (None, None),
         None => match read::<Session>(store, &token.id).await? {
-            Some(session) if token.matches(&session.hash) => user_in(store, &session, now).await?,
-            Some(_) | None => None,
+            Some(session) if token.matches(&session.hash) => {
+                let user = user_in(store, &session, now).await?;
+                (Some(session.user), user)
+            }
+            Some(_) | None => (None, None),
         },
     };
-    user.map(caller).ok_or(Denied::BadToken)
+    user.map(caller).ok_or(Denied::BadToken(whose))
 }
 
 /// Who holds the token of this id at the time `now`; it was proved before.
@@ -85,11 +119,11 @@ pub(crate) async fn still(store: &dyn Store, token: &str, now: Timestamp) -> Res
             None => None,
         },
     };
-    user.map(caller).ok_or(Denied::BadToken)
+    user.map(caller).ok_or(Denied::BadToken(None))
 }
 
 fn caller(user: User) -> Caller {
-    Caller { name: user.name, roles: user.roles, tenant: user.tenant }
+    Caller::new(user.name, user.roles, user.tenant)
 }
 
 async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {

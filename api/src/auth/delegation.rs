@@ -196,7 +196,7 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
     engine
         .ledger(true, |view| {
             let found = view.get::<Delegation>(id)?;
-            let seen = found.filter(|found| by.tenant.is_none() || by.tenant == found.tenant);
+            let seen = found.filter(|found| by.sees(found.tenant.as_deref().unwrap_or_default()));
             let Some(found) = seen else { return Ok(None) };
             if found.from != by.name && found.to != by.name && !by.roles.contains(&Role::Admin) {
                 let why = format!("only {}, {} and admins may take it back", found.from, found.to);
@@ -224,7 +224,7 @@ pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec
 
 /// A user as approvals see them, with roles of their own and the groups they belong to.
 fn person_of(user: &User, groups: &[String]) -> Person {
-    let caller = Caller { name: user.name.clone(), roles: user.roles.clone(), tenant: user.tenant.clone() };
+    let caller = Caller::new(user.name.clone(), user.roles.clone(), user.tenant.clone());
     let mut person = caller.person();
     if user.tenant.is_none() {
         person.roles.extend(groups.iter().cloned());

@@ -77,6 +77,10 @@ pub enum Verb {
     ReadSchedules,
     /// Set, delete, pause, resume and trigger schedules, and make up for what they left out.
     ManageSchedules,
+    /// Read channels, and what became of what they were to tell.
+    ReadChannels,
+    /// Try a channel, and send what it did not take again.
+    ManageChannels,
     /// Rewrite executions of earlier versions as this one writes them.
     Migrate,
     /// Read holds.
@@ -138,6 +142,7 @@ impl Verb {
             | Self::ReadPolicies
             | Self::ReadSweeps
             | Self::ReadSchedules
+            | Self::ReadChannels
             | Self::ReadLimits => STAFF,
             Self::Onboard => &[PlatformOps, CapacityManager, TenantOwner, Admin],
             Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
@@ -159,9 +164,11 @@ impl Verb {
             }
             Self::Offboard => &[PlatformOps, Compliance, TenantOwner, Admin],
             Self::Classify => &[PlatformOps, Security, Compliance, Dpo, Admin],
-            Self::PushFacts | Self::RunSweeps | Self::ManageSchedules | Self::Migrate => {
-                &[PlatformOps, Admin]
-            }
+            Self::PushFacts
+            | Self::RunSweeps
+            | Self::ManageSchedules
+            | Self::ManageChannels
+            | Self::Migrate => &[PlatformOps, Admin],
             Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
             Self::ManageLimits => &[PlatformOps, CapacityManager, Breakglass, Admin],
             Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
@@ -211,6 +218,8 @@ impl Verb {
             | Self::RunSweeps
             | Self::ReadSchedules
             | Self::ManageSchedules
+            | Self::ReadChannels
+            | Self::ManageChannels
             | Self::Migrate
             | Self::ReadHolds
             | Self::Hold

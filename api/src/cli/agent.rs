@@ -1,7 +1,7 @@
 //! `tenure agent`.
 
 #[cfg(feature = "nvml")]
-use super::files::unread;
+use super::files::{authorities, unread};
 use super::{
     args::{Common, Format},
     output,
@@ -50,9 +50,6 @@ pub(crate) struct Agent {
     /// Milliseconds between two of the three looks after which GPUs count as free.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     pub(crate) looks_apart_ms: u64,
-    /// Certificates of authorities to trust beside the system's (PEM).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
     /// Speak to servers without TLS, which shows the key to whoever is on the way.
     #[arg(long)]
     pub(crate) allow_http: bool,
@@ -132,20 +129,7 @@ fn settings(common: &Common, own: &Agent) -> Result<crate::agent::Settings, Fail
     });
     let layouts = layouts.collect::<Result<_, Failure>>()?;
     std::fs::create_dir_all(&own.ledger).map_err(|error| unread(&own.ledger, &error))?;
-    let certificates = match &own.ca_file {
-        Some(file) => {
-            let pem = std::fs::read(file).map_err(|error| unread(file, &error))?;
-            let all = reqwest::Certificate::from_pem_bundle(&pem).unwrap_or_default();
-            if all.is_empty() {
-                return Err(usage(format!(
-                    "--ca-file: {} holds no certificate: write it as PEM",
-                    file.display()
-                )));
-            }
-            all
-        }
-        None => Vec::new(),
-    };
+    let certificates = authorities(common.ca_file.as_deref())?;
     let target = NvmlTarget {
         cluster,
         node,

@@ -140,6 +140,9 @@ pub(crate) enum Command {
     /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
     #[command(subcommand)]
     Limits(super::limits::Limits),
+    /// See through which channels people are told, and what became of it; try one; send dead letters again.
+    #[command(subcommand)]
+    Notify(super::notify::Notify),
     /// See what waits for people, and decide.
     #[command(subcommand)]
     Approvals(super::approvals::Approvals),

@@ -19,7 +19,13 @@ use workflows::audit::{Verification, verify};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
     /// List what was done, by whom, and with which outcome.
-    List(Part),
+    List {
+        #[command(flatten)]
+        part: Part,
+        /// Only what happened so, like access.denied.
+        #[arg(long)]
+        event: Option<String>,
+    },
     /// List the signed checkpoints, to be kept elsewhere.
     Checkpoints,
     /// Write the audit of one tenant, or the platform's own, to a file that verifies without a server.
@@ -63,7 +69,7 @@ impl Part {
 
 pub(super) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     match command {
-        Audit::List(part) => super::ask(list(common, part)),
+        Audit::List { part, event } => super::ask(list(common, part, event)),
         Audit::Checkpoints => super::ask(checkpoints(common)),
         Audit::Export { file, part } => super::ask(export(common, &file, part)),
         Audit::Verify { file, keys } => {
@@ -83,8 +89,9 @@ pub(super) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     }
 }
 
-async fn list(common: &Common, part: Part) -> Result<Exit, Failure> {
-    let items = Client::of(common)?.all("/v1/audit", &part.query()).await?;
+async fn list(common: &Common, part: Part, event: Option<String>) -> Result<Exit, Failure> {
+    let event = event.map(|event| format!("&event={}", escape(&event))).unwrap_or_default();
+    let items = Client::of(common)?.all("/v1/audit", &format!("{}{event}", part.query())).await?;
     let columns =
         [("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
     output::list(common.output, items, &columns)?;

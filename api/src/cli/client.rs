@@ -3,13 +3,14 @@
 use super::{
     args::Common,
     contexts::{self, Target},
+    files,
     stream::Stream,
 };
 use crate::{
     exit::{Exit, Failure},
     server,
 };
-use reqwest::{Method, header};
+use reqwest::{Certificate, Method, header};
 use serde_json::Value;
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -66,14 +67,25 @@ impl Answer {
 impl Client {
     /// The server and identity that the command line names.
     pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
-        let Target { server, token, token_file, .. } = contexts::target(common)?;
+        let Target { server, token, token_file, ca_file, .. } = contexts::target(common)?;
         let (base, token) = (server.value, token.map(|token| token.value));
-        Self::to(base, token, token_file)
+        let trusted = files::authorities(ca_file.as_ref().map(|found| found.value.as_path()))?;
+        Self::trusting(trusted, base, token, token_file)
     }
 
     /// The server at `base`, as the holder of `token`.
     pub(crate) fn to(base: String, token: Option<String>, token_file: PathBuf) -> Result<Self, Failure> {
+        Self::trusting(Vec::new(), base, token, token_file)
+    }
+
+    fn trusting(
+        trusted: Vec<Certificate>,
+        base: String,
+        token: Option<String>,
+        token_file: PathBuf,
+    ) -> Result<Self, Failure> {
         let http = reqwest::Client::builder()
+            .tls_certs_merge(trusted)
             .connect_timeout(Duration::from_secs(5))
             .timeout(server::ANSWER_WITHIN)
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))

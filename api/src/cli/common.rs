@@ -19,6 +19,9 @@ pub(crate) struct Common {
     /// Server and token by a name that `tenure context set` gave them [default: the one that `context use` chose].
     #[arg(long, global = true, env = "TENURE_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// Certificates of authorities to trust beside the system's (PEM) [default: those of the context].
+    #[arg(long, global = true, env = "TENURE_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
     /// The data folder [default: ./tenure-data].
     #[arg(long, global = true, env = "TENURE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -73,12 +76,13 @@ pub(crate) enum Place {
     Flag,
 }
 
-/// Where server, token and context were said.
+/// Where server, token, context and authorities were said.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) server: Place,
     pub(crate) token: Place,
     pub(crate) context: Place,
+    pub(crate) ca_file: Place,
 }
 
 impl Common {
@@ -89,7 +93,12 @@ impl Common {
             Some(ValueSource::EnvVariable) => Place::Environment,
             _ => Place::Nowhere,
         };
-        self.said = Said { server: place("server"), token: place("token"), context: place("context") };
+        self.said = Said {
+            server: place("server"),
+            token: place("token"),
+            context: place("context"),
+            ca_file: place("ca_file"),
+        };
         self.output = match self.written {
             Written::Table | Written::Wide => Format::Table,
             Written::Json => Format::Json,

@@ -21,7 +21,7 @@ pub(crate) enum ContextCommand {
         /// Its name.
         name: String,
     },
-    /// Make one, or change one: --server and --token are those of the context.
+    /// Make one, or change one: --server, --token and --ca-file are those of the context.
     Set(Set),
     /// Remove one, with its token.
     Remove {
@@ -117,12 +117,18 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
             ));
         }
     };
+    let same = |before: &&Context| before.server == server;
+    let trusted = before.as_ref().filter(same).and_then(|before| before.ca_file.clone());
     let moved = before.as_ref().is_some_and(|before| before.server != server);
-    let mut context = Context { server, token: None, token_file: None };
+    let mut context = Context { server, token: None, token_file: None, ca_file: None };
     // A token is for the server it was given for.
     if let Some(before) = before.filter(|_| !moved && !set.no_token) {
         (context.token, context.token_file) = (before.token, before.token_file);
     }
+    context.ca_file = match common.ca_file.as_ref().filter(|_| common.said.ca_file == Place::Flag) {
+        Some(file) => Some(std::path::absolute(file).map_err(|error| files::unread(file, &error))?),
+        None => trusted,
+    };
     let flag = common.token.clone().filter(|_| common.said.token == Place::Flag);
     match (flag, set.token_file) {
         (Some(_), Some(_)) => {
@@ -175,6 +181,7 @@ fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
         "context": target.context.as_ref().map(by),
         "server": by(&target.server),
         "token": target.token.as_ref().map(|token| json!({ "by": token.by })),
+        "ca_file": target.ca_file.as_ref().map(|found| json!({ "is": found.value, "by": found.by })),
         "file": file,
     });
     match common.output {
@@ -187,8 +194,15 @@ fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
             };
             let token =
                 target.token.as_ref().map_or("none".to_owned(), |token| format!("given (by {})", token.by));
+            let trusts = target.ca_file.as_ref().map_or(String::new(), |found| {
+                format!(
+                    "trusts:  {} (by {})\n",
+                    output::harmless(&found.value.display().to_string()),
+                    found.by
+                )
+            });
             output::say(&format!(
-                "context: {}\nserver:  {}\ntoken:   {token}\nfile:    {}\n",
+                "context: {}\nserver:  {}\ntoken:   {token}\n{trusts}file:    {}\n",
                 told(target.context.as_ref()),
                 told(Some(&target.server)),
                 file.display()

@@ -30,6 +30,9 @@ pub(super) struct Context {
     /// A file with the token, read at each use, such as one that a secret store keeps fresh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_file: Option<PathBuf>,
+    /// A file with the authorities of the server's certificate, trusted beside those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ca_file: Option<PathBuf>,
 }
 
 /// Written by hand, as a token must not come into any message.
@@ -40,6 +43,7 @@ impl fmt::Debug for Context {
             .field("server", &self.server)
             .field("token", &token)
             .field("token_file", &self.token_file)
+            .field("ca_file", &self.ca_file)
             .finish()
     }
 }
@@ -154,6 +158,8 @@ pub(super) struct Target {
     pub(super) context: Option<Found<String>>,
     /// Where a token is looked for that is not said: that of the data folder, or that of contexts.
     pub(super) token_file: PathBuf,
+    /// A file with authorities to trust beside those of the system.
+    pub(super) ca_file: Option<Found<PathBuf>>,
 }
 
 /// Which server the command line, the environment and the contexts come to, in this order.
@@ -170,7 +176,7 @@ pub(super) fn target(common: &Common) -> Result<Target, Failure> {
     let defaults = Config::default();
     let called = |option: &str, place: Place| match place {
         Place::Flag => format!("--{option}"),
-        Place::Environment | Place::Nowhere => format!("TENURE_{}", option.to_uppercase()),
+        Place::Environment | Place::Nowhere => format!("TENURE_{}", option.replace('-', "_").to_uppercase()),
     };
     let of_context = name.as_ref().map(|name| format!("context {}", name.value)).unwrap_or_default();
     let said = |option: &str, value: &Option<String>, place: Place| {
@@ -186,6 +192,7 @@ pub(super) fn target(common: &Common) -> Result<Target, Failure> {
     // Where another server is named, the context has no say in whom it is told of.
     let own = context.as_ref().filter(|context| base(&context.server) == server.value);
     // The token of the data folder is for a server on this machine, unless somebody names another.
+    let own_name = of_context.clone();
     let token_file = if own.is_some() && !is_here(&server.value) { file().unwrap_or(admin) } else { admin };
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
@@ -196,8 +203,12 @@ pub(super) fn target(common: &Common) -> Result<Target, Failure> {
         },
         (None, None) => kept(&token_file),
     };
+    let ca_file = match common.ca_file.clone().filter(|_| heeded(common.said.ca_file)) {
+        Some(value) => Some(Found { value, by: called("ca-file", common.said.ca_file) }),
+        None => own.and_then(|own| Some(Found { value: own.ca_file.clone()?, by: own_name })),
+    };
     let context = name.filter(|_| own.is_some());
-    Ok(Target { server, token, context, token_file })
+    Ok(Target { server, token, context, token_file, ca_file })
 }
 
 /// Whether a server's URL is one of this machine.

@@ -1,6 +1,7 @@
 //! Files and standard input.
 
 use crate::exit::{Exit, Failure};
+use reqwest::Certificate;
 use std::{
     fs,
     io::{self, Read as _},
@@ -16,6 +17,21 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
         return Ok(text);
     }
     fs::read_to_string(file).map_err(named)
+}
+
+/// The authorities in `file`, if one is named.
+///
+/// # Errors
+/// It cannot be read, or holds none.
+pub(super) fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let pem = fs::read(file).map_err(|error| unread(file, &error))?;
+    let all = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+    if all.is_empty() {
+        let why = format!("--ca-file: {} holds no certificate: write it as PEM", file.display());
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    Ok(all)
 }
 
 /// That a file which the command line names cannot be read.

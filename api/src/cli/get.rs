@@ -79,11 +79,12 @@ const WORKFLOWS: Kind = Kind {
 };
 
 /// Every kind that there is.
-static ALL: [Known; 28] = [
+static ALL: [Known; 29] = [
     listed("agents", "agent", &things::AGENTS),
     known("approvals", "approval", &things::APPROVALS),
     known("batches", "batch", &BATCHES),
     known("certificates", "certificate", &things::CERTIFICATES),
+    Known { paged: false, ..listed("channels", "channel", &things::CHANNELS) },
     known("clusters", "cluster", &things::CLUSTERS),
     known("decisions", "decision", &things::DECISIONS),
     known("delegations", "delegation", &things::DELEGATIONS),

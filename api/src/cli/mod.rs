@@ -24,6 +24,7 @@ mod hold;
 mod limits;
 mod login;
 mod moment;
+mod notify;
 mod offline;
 mod output;
 mod pages;
@@ -199,6 +200,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Batch(command)) => ask(batch::run(common, command)),
         Some(Command::Engines(watching)) => ask(things::engines(common, &watching)),
         Some(Command::Limits(command)) => ask(limits::run(common, command)),
+        Some(Command::Notify(command)) => ask(notify::run(common, command)),
         Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
         Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
         Some(Command::Group(command)) => ask(group::run(common, command)),

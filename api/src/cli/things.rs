@@ -190,6 +190,18 @@ pub(super) const SCHEDULES: Kind = Kind {
     ],
 };
 
+pub(super) const CHANNELS: Kind = Kind {
+    path: "/v1/channels",
+    columns: &[
+        ("id", "/id"),
+        ("kind", "/kind"),
+        ("urgent", "/urgent"),
+        ("attempts", "/attempts"),
+        ("waiting", "/waiting"),
+        ("dead", "/dead"),
+    ],
+};
+
 pub(super) const LIMITS: Kind = Kind {
     path: "/v1/limits",
     columns: &[

@@ -2,6 +2,7 @@
 
 use super::{
     code::Code,
+    deny::Asker,
     guard::bearer,
     page::{Listed, document},
     problem::Problem,
@@ -104,7 +105,8 @@ pub(super) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(
                 "the key of the agents of one cluster was used on another"
             );
             let detail = format!("the key of the agents of cluster {other} opens nothing of cluster {named}");
-            return Err(Problem::new(Code::CrossCluster, detail));
+            let whose = Asker::named(format!("agents of cluster {other}"));
+            return Err(Problem::new(Code::CrossCluster, detail).to(whose));
         }
     }
     Err(Problem::new(Code::BadToken, format!("the token is no key of the agents of cluster {named}")))

@@ -62,6 +62,8 @@ struct Wanted {
     tenant: Option<String>,
     from: Option<String>,
     to: Option<String>,
+    /// What happened, such as `access.denied`.
+    event: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -110,7 +112,7 @@ async fn list(
         let last = found.items.len();
         for (place, entry) in (1..).zip(found.items) {
             after = Some(engine::Entity::id(&entry));
-            if period.has(entry.at) {
+            if period.has(entry.at) && wanted.event.as_ref().is_none_or(|event| *event == entry.event) {
                 items.push(seen(&entry));
                 if items.len() == page.limit {
                     return Ok(Json(Listed::new(items, after.filter(|_| !is_last || place < last))));

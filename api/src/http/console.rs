@@ -84,6 +84,7 @@ static FILES: &[File] = &files![
     "ask.js",
     "asking.js",
     "base.css",
+    "channels.js",
     "diagram.js",
     "dom.js",
     "favicon.svg",

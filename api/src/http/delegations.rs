@@ -79,7 +79,7 @@ fn seen(app: &App, delegation: &Delegation) -> Value {
 
 /// Whether it exists for the caller: who is bound to a tenant sees those among that tenant's people.
 fn visible(caller: &Caller, delegation: &Delegation) -> bool {
-    caller.tenant.is_none() || caller.tenant == delegation.tenant
+    caller.sees(delegation.tenant.as_deref().unwrap_or_default())
 }
 
 async fn list(

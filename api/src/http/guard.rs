@@ -3,6 +3,7 @@
 use super::{
     agents,
     code::Code,
+    deny::Asker,
     idempotency,
     page::{Page, document, documents},
     problem::Problem,
@@ -70,6 +71,7 @@ pub(super) async fn guard(
         }
     }
     request.extensions_mut().insert(caller.clone());
+    let asker = caller.clone();
     let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
     let answered = async {
         if request.method() != Method::POST {
@@ -78,10 +80,12 @@ pub(super) async fn guard(
         let answer = idempotency::answer(&app, &caller, request, next).await;
         answer.unwrap_or_else(|problem| problem.into_response())
     };
-    match behalf {
+    let mut answer = match behalf {
         Some(behalf) => on_behalf(behalf, answered).await,
         None => answered.await,
-    }
+    };
+    answer.extensions_mut().insert(Asker::from(&asker));
+    answer
 }
 
 /// Why nothing is begun: in full to those who work for the platform.
@@ -123,11 +127,11 @@ async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Pro
     match authenticate(&**app.engine.store(), header, app.engine.clock().now()).await {
         Ok(caller) => {
             let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
-            Err(Problem::new(Code::Forbidden, detail))
+            Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
         }
         Err(Denied::NoToken) => Err(Problem::new(Code::NoToken, "the request carries no bearer token")),
-        Err(Denied::BadToken) => {
-            let problem = unknown(app, header).await?;
+        Err(Denied::BadToken(whose)) => {
+            let problem = unknown(app, header, whose).await?;
             Err(if problem.code() == Code::BadToken { refused } else { problem })
         }
         Err(Denied::Store(error)) => Err(error.into()),
@@ -147,15 +151,16 @@ async fn cluster(
     let own = document::<ClusterKey>(app, named).await?;
     let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
     if let Some(key) = own.filter(opens) {
+        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(key.tenant.to_string()));
         if key.revoked_at.is_some() {
-            return Err(Problem::new(Code::BadToken, format!("the key of cluster {named} was revoked")));
+            let problem = Problem::new(Code::BadToken, format!("the key of cluster {named} was revoked"));
+            return Err(problem.to(Asker::from(&caller)));
         }
         if !key.scopes.contains(&scope) {
             let detail = format!("the key of cluster {named} may no longer be used for this");
-            return Err(Problem::new(Code::Forbidden, detail));
+            return Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)));
         }
-        let tenant = Some(key.tenant.to_string());
-        return Ok(Some(Caller { name: format!("cluster {named}"), roles: Vec::new(), tenant }));
+        return Ok(Some(caller));
     }
     let Some(other) = key_of(app, &token).await? else { return Ok(None) };
     tracing::warn!(
@@ -163,7 +168,7 @@ async fn cluster(
         "the key of one cluster was used on another"
     );
     let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
-    Err(Problem::new(Code::CrossCluster, detail))
+    Err(Problem::new(Code::CrossCluster, detail).to(Asker::named(format!("cluster {}", other.cluster))))
 }
 
 /// The cluster whose key a token is.
@@ -175,7 +180,7 @@ async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Probl
 }
 
 /// Why a token that is no user's is not let in: the key of a cluster is known, and opens what is the cluster's alone (S-7).
-async fn unknown(app: &Shared, header: Option<&str>) -> Result<Problem, Problem> {
+async fn unknown(app: &Shared, header: Option<&str>, whose: Option<String>) -> Result<Problem, Problem> {
     let key = match header.and_then(bearer) {
         Some(token) => key_of(app, &token).await?,
         None => None,
@@ -187,8 +192,13 @@ async fn unknown(app: &Shared, header: Option<&str>) -> Result<Problem, Problem>
                 "the key of cluster {} is for that cluster to push its facts, and nothing else",
                 key.cluster
             ),
-        ),
-        None => Problem::new(Code::BadToken, "the token is not known, or no longer"),
+        )
+        .to(Asker::named(format!("cluster {}", key.cluster))),
+        None => {
+            let problem = Problem::new(Code::BadToken, "the token is not known, or no longer");
+            // It is told on record whose it was, and not to who sent it.
+            whose.into_iter().fold(problem, |problem, whose| problem.to(Asker::named(whose)))
+        }
     })
 }
 
@@ -203,7 +213,7 @@ async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Cal
         Err(Denied::NoToken) => {
             return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
         }
-        Err(Denied::BadToken) => return Err(unknown(app, header).await?),
+        Err(Denied::BadToken(whose)) => return Err(unknown(app, header, whose).await?),
         Err(Denied::Store(error)) => return Err(error.into()),
     };
     let verb = match access {
@@ -214,7 +224,7 @@ async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Cal
             Some(tenant) => {
                 let detail =
                     format!("{} is bound to tenant {tenant} and may not {}", caller.name, words(verb));
-                return Err(Problem::new(Code::ForeignTenant, detail));
+                return Err(Problem::new(Code::ForeignTenant, detail).to(Asker::from(&caller)));
             }
         },
     };
@@ -230,7 +240,7 @@ async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Cal
         words(verb),
         wanted.join(", ")
     );
-    Err(Problem::new(Code::Forbidden, detail))
+    Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
 }
 
 fn words(verb: Verb) -> String {

@@ -3,7 +3,7 @@
 //! The answer is kept after the effect. A start carries the key into its own commit as well ([`Once`]), so that a
 //! crash between the two starts nothing twice; every other change refuses by itself to happen twice.
 
-use super::{code::Code, problem::Problem};
+use super::{code::Code, deny::Refused, problem::Problem};
 use crate::{
     app::{App, Shared},
     auth::Caller,
@@ -159,6 +159,7 @@ async fn keep(app: &App, id: String, fingerprint: String, answer: Response) -> R
 
 impl Kept {
     fn replay(self) -> Response {
+        let refused = StatusCode::from_u16(self.status).ok().and_then(|it| Refused::said(it, &self.body));
         let mut answer = Response::new(Body::from(Bytes::from(self.body)));
         *answer.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
         let headers = answer.headers_mut();
@@ -170,6 +171,9 @@ impl Kept {
             if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
                 headers.insert(name, value);
             }
+        }
+        if let Some(refused) = refused {
+            answer.extensions_mut().insert(refused);
         }
         answer
     }

@@ -31,6 +31,9 @@ async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
         Ok(lag) => app.audited.observe(&lag),
         Err(error) => tracing::warn!(%error, "how far the audit is behind cannot be told"),
     }
+    if let Some(tls) = &app.tls {
+        tls.observe(app.engine.clock().now());
+    }
     let standing = app.standing.text(&app).await;
     let mut text = String::new();
     let unwritten = |_| Problem::new(Code::Internal, "the metrics could not be written");

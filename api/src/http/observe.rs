@@ -1,6 +1,10 @@
 //! A span, a request id and a count for every request.
 
-use super::{agents, route::outer_path};
+use super::{
+    agents,
+    deny::{self, Asking},
+    route::outer_path,
+};
 use crate::{app::Shared, hex};
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -14,6 +18,9 @@ use tracing::Instrument as _;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Who reached the server with TLS comes with TLS for a year: nobody on the way can lead a browser back to plain HTTP.
+const SECURE: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
 /// Wraps every request.
 pub(super) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let id = sent_id(request.headers()).unwrap_or_else(|| hex::encode(&app.engine.clock().entropy()));
@@ -23,9 +30,12 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
     let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
+    let asking = Asking::of(&request);
     let watch = Stopwatch::start();
     let mut answer = next.run(request).instrument(span.clone()).await;
     let (status, took) = (answer.status(), watch.elapsed());
+    let late = span.in_scope(|| asking.answered(&app, &id, &answer));
+    deny::wait(&app, late).await;
     let _in = span.enter();
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     if status.is_server_error() {
@@ -39,6 +49,9 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
     // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if app.tls.is_some() {
+        answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, SECURE);
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, value);

@@ -1,6 +1,9 @@
 //! Answers that are not what was asked for, as RFC 9457 problems.
 
-use super::code::Code;
+use super::{
+    code::Code,
+    deny::{Asker, Refused},
+};
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -41,12 +44,14 @@ pub(crate) struct Problem {
     detail: String,
     faults: Vec<Fault>,
     more: Map<String, Value>,
+    /// Who asked, where it is known when the answer is no.
+    asker: Option<Box<Asker>>,
 }
 
 impl Problem {
     /// A problem of the table, in this case for this reason.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, name: None, detail: detail.into(), faults: Vec::new(), more: Map::new() }
+        Self { code, name: None, detail: detail.into(), faults: Vec::new(), more: Map::new(), asker: None }
     }
 
     /// The same, naming the places.
@@ -58,6 +63,12 @@ impl Problem {
     /// The same, with one more member.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same, of somebody who has proved to be this.
+    pub(crate) fn to(mut self, asker: Asker) -> Self {
+        self.asker = Some(Box::new(asker));
         self
     }
 
@@ -113,6 +124,15 @@ impl Problem {
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// What is to be told of it if it is a refusal.
+    pub(super) fn refusal(&self) -> Option<Refused> {
+        let (name, ..) = self.code.facts();
+        let code = self.name.as_deref().unwrap_or(name).to_owned();
+        let asker = self.asker.as_deref().cloned();
+        let (status, why) = (self.status(), self.detail.clone());
+        Refused::may_be(status).then_some(Refused { status, code, why, asker })
+    }
+
     /// The problem as JSON.
     pub(crate) fn body(&self) -> Value {
         let (code, status, title, remedy) = self.code.facts();
@@ -143,6 +163,9 @@ pub(super) fn address(code: &str) -> String {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut answer = (self.status(), self.body().to_string()).into_response();
+        if let Some(refused) = self.refusal() {
+            answer.extensions_mut().insert(refused);
+        }
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status() == StatusCode::UNAUTHORIZED {

@@ -1,7 +1,7 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, agents, approvals, audit, batches, certificates, changes,
+    account, agents, approvals, audit, batches, certificates, changes, channels,
     code::Code,
     console, delegations, engines, events, executions, facts, fleet, found, groups, guard, health, holds,
     incidents, limits, metrics, nodes, observe, offboardings, openapi,
@@ -134,6 +134,7 @@ pub(super) fn table() -> Vec<Route> {
         incidents::routes(),
         sweeps::routes(),
         schedules::routes(),
+        channels::routes(),
         holds::routes(),
         certificates::routes(),
         found::routes(),

@@ -4,6 +4,7 @@
 
 use super::{
     code::Code,
+    deny::Asker,
     idempotency::Secret,
     page::{Listed, Page, documents},
     problem::Problem,
@@ -89,9 +90,13 @@ impl From<Unopened> for Problem {
             Unopened::Off(_) => Code::LoginOff,
             Unopened::Unavailable(_) => Code::LoginUnavailable,
             Unopened::Refused(_) => Code::LoginRefused,
-            Unopened::NoRole(_) => Code::LoginNoRole,
+            Unopened::NoRole { .. } => Code::LoginNoRole,
         };
-        Self::new(code, unopened.to_string())
+        let problem = Self::new(code, unopened.to_string());
+        match unopened {
+            Unopened::NoRole { name, .. } => problem.to(Asker::named(name)),
+            Unopened::Off(_) | Unopened::Unavailable(_) | Unopened::Refused(_) => problem,
+        }
     }
 }
 
@@ -182,13 +187,17 @@ struct Coming {
 
 /// A browser is told by the console what went wrong, and not by a document that it cannot read.
 async fn come_back(State(app): State<Shared>, Asked(coming): Asked<Coming>) -> Response {
-    let query = match returned(&app, coming).await {
-        Ok(code) => [("code", code)],
-        Err(problem) => [("problem", problem.detail().to_owned())],
+    let (query, refused) = match returned(&app, coming).await {
+        Ok(code) => ([("code", code)], None),
+        Err(problem) => ([("problem", problem.detail().to_owned())], problem.refusal()),
     };
     let query = reqwest::Url::parse_with_params("http://console.invalid/", &query);
     let query = query.ok().and_then(|url| url.query().map(ToOwned::to_owned)).unwrap_or_default();
-    unkept(Redirect::to(&format!("{CONSOLE}?{query}")).into_response())
+    let mut answer = unkept(Redirect::to(&format!("{CONSOLE}?{query}")).into_response());
+    if let Some(refused) = refused {
+        answer.extensions_mut().insert(refused);
+    }
+    answer
 }
 
 async fn returned(app: &App, coming: Coming) -> Result<String, Problem> {

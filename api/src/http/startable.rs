@@ -118,7 +118,7 @@ impl InName {
             Problem::new(Code::Forbidden, detail)
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
-        let caller = Caller { name: user.name, roles: user.roles, tenant: user.tenant };
+        let caller = Caller::new(user.name, user.roles, user.tenant);
         what.allow(&caller)?;
         (what.begin)(&self.0, &caller, what.request(data), request).await
     }

@@ -28,8 +28,13 @@ pub(crate) enum Unopened {
     #[error("{0}")]
     Refused(String),
     /// It proves who somebody is, and they may do nothing.
-    #[error("{0}")]
-    NoRole(String),
+    #[error("{why}")]
+    NoRole {
+        /// Who it is.
+        name: String,
+        /// Why they may not.
+        why: String,
+    },
 }
 
 /// An error with what caused it: `reqwest` keeps the part that helps to itself.

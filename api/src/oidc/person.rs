@@ -55,17 +55,18 @@ impl Person {
         if tenants.len() > 1 {
             let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
             let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
-            return Err(Unopened::NoRole(why));
+            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
         }
         let tenant = tenants.into_iter().next().cloned();
         if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
-            return Err(Unopened::NoRole(format!("{name} has a group that names no tenant: {error}")));
+            let why = format!("{name} has a group that names no tenant: {error}");
+            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
         }
         let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
         if roles.is_empty() {
             let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
             let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
-            return Err(Unopened::NoRole(why));
+            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
         }
         Ok(Self { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
     }
@@ -160,12 +161,12 @@ mod tests {
         for groups in [json!([]), json!(["other"]), json!(["t--own"]), json!(["xops"]), json!(7), Value::Null]
         {
             let refused = of(json!({ "groups": groups }), "sub");
-            assert!(matches!(refused, Err(Unopened::NoRole(_))), "{groups}: {refused:?}");
+            assert!(matches!(refused, Err(Unopened::NoRole { .. })), "{groups}: {refused:?}");
         }
         let two = of(json!({ "groups": ["acme", "t-globex-own"] }), "sub").unwrap_err();
         assert!(two.to_string().contains("acme, globex"), "{two}");
         let none = of(json!({ "groups": ["t-Not A Tenant-own"] }), "sub").unwrap_err();
-        assert!(matches!(none, Unopened::NoRole(_)), "{none:?}");
+        assert!(matches!(none, Unopened::NoRole { .. }), "{none:?}");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{
     occurrence::{Fate, Occurrence, Origin, Standing},
 };
 use crate::{
-    ActionError, BoxFuture, Engine, Entity as _, Error, Order, Request, Started, Undecided, View,
+    ActionError, BoxFuture, Engine, Entity as _, Error, Notification, Order, Request, Started, Undecided,
+    View,
     action::SECOND,
     ledger::{Decided, decide_knowing},
     message::Message,
@@ -308,7 +309,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(None)
     }
 
-    /// Puts on record how an occurrence of a built-in schedule has ended: `completed`, or `failed` with the reason.
+    /// Puts on record how an occurrence of a built-in schedule has ended: `completed`, or `failed` with the reason, which is
+    /// told.
     ///
     /// # Errors
     /// The store's.
@@ -317,6 +319,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.ledger(true, |view| {
             let Some(row) = view.get::<Occurrence>(&claimed.id())? else { return Ok(()) };
             let reason = failed.map_or_else(|| row.reason.clone(), str::to_owned);
+            if let Some(why) = failed {
+                view.put(&Notification::schedule_failed(&row.schedule, row.nominal, why, view.now()))?;
+            }
             view.put(&Occurrence { outcome: Some(outcome.into()), reason, ..row })
         })
         .await

@@ -1,5 +1,6 @@
 //! One line of an audit: a sentence, and the same in fields.
 
+use super::denied::Denied;
 use crate::{
     destruction::{Digest, Moment},
     policy::PolicyRef,
@@ -34,7 +35,7 @@ pub struct Entry {
     /// What it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
-    /// What it is about, such as `tenant/acme`; of a change without an execution the address that was called.
+    /// What it is about, such as `tenant/acme`; of a change without an execution, or a refusal, the address that was called.
     pub subject: String,
     /// The state before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +61,9 @@ pub struct Entry {
     /// Documents removed, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
+    /// What was refused and from where, of a request that was not let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
     /// The journal entry that this one seals.
     pub journal: Journalled,
 }

@@ -8,6 +8,7 @@
 mod auditor;
 mod chain;
 mod checkpoint;
+mod denied;
 mod entry;
 mod file;
 mod line;
@@ -19,6 +20,7 @@ mod verify;
 pub use auditor::{Auditor, Lag, Pace};
 pub use chain::{Cursor, Head, PLATFORM, Sealed, cursor, entries, head};
 pub use checkpoint::{Checkpoint, Signed, checkpoints};
+pub use denied::{Denial, Denied};
 pub use entry::{Entry, Journalled, PlanKnownBy, PlanStood};
 pub use file::{MOST_ENTRIES, Period, export};
 pub use line::{End, Header};

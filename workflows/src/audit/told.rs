@@ -2,7 +2,10 @@
 //!
 //! Only what is named here is taken over from the journal's detail, so that nothing an action was given or answered gets in.
 
-use super::entry::{Entry, Journalled, PlanKnownBy, PlanStood};
+use super::{
+    denied::{Denial, Denied},
+    entry::{Entry, Journalled, PlanKnownBy, PlanStood},
+};
 use crate::{destruction::Digest, policy::PolicyRef};
 use engine::{ApprovalCase, Behalf};
 use serde_json::{Value, json};
@@ -26,10 +29,10 @@ pub(super) struct Known {
 pub(super) fn told(of: &store::Entry, place: u32, known: &Known) -> Entry {
     let detail: Value = serde_json::from_slice(&of.detail).unwrap_or_default();
     if of.execution == Behalf::nobody() {
-        return if of.event == Behalf::ERASED {
-            erased(of, place, &detail)
-        } else {
-            asked(of, place, &detail)
+        return match of.event.as_str() {
+            Behalf::ERASED => erased(of, place, &detail),
+            Denial::EVENT => denied(of, place, &detail),
+            _ => asked(of, place, &detail),
         };
     }
     let record = known.record.as_ref();
@@ -91,6 +94,7 @@ fn bare(of: &store::Entry, place: u32) -> Entry {
         policy: None,
         wrote: Vec::new(),
         removed: Vec::new(),
+        denied: None,
         journal: Journalled { sequence: of.sequence.0, place, digest: journalled(of) },
     }
 }
@@ -131,6 +135,26 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
         outcome: Some("done".into()),
         wrote,
         removed,
+        ..bare(of, place)
+    }
+}
+
+/// A request that was not let in.
+fn denied(of: &store::Entry, place: u32, detail: &Value) -> Entry {
+    let text = |name: &str| detail.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (at, code) = (text("at"), text("code"));
+    let denied: Option<Denied> = detail.get("denied").cloned().and_then(|it| serde_json::from_value(it).ok());
+    let says = match &denied {
+        Some(denied) => denied.says(&of.actor, &at, &code),
+        None => format!("{} was denied what was asked at {at}: {code}", of.actor),
+    };
+    Entry {
+        tenant: text("tenant"),
+        says,
+        subject: at,
+        outcome: named(&code),
+        reason: shortened(&text("why")),
+        denied,
         ..bare(of, place)
     }
 }

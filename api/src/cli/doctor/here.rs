@@ -1,10 +1,11 @@
 //! What is on this machine: settings, the data folder, the store in it, the clock.
 
-use super::{Findings, State};
+use super::{Findings, State, server::RENEW_DAYS};
 use crate::{
     cli::{args::Common, moment, output, workflow},
     config::{Config, unknown_variables},
     server::{admin_file, store_dir},
+    tls::{Files, Pair},
 };
 use ::store::{postgres::Postgres, transfer};
 use std::{
@@ -55,14 +56,52 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         found.warning("configuration", strange, "rename it, or take it out of the environment");
     }
     let files = [
-        ("notify.secret_file", &config.notify.secret_file),
-        ("seal.key_file", &config.seal.key_file),
-        ("seal.earlier_key_file", &config.seal.earlier_key_file),
+        ("seal.key_file".to_owned(), config.seal.key_file.clone()),
+        ("seal.earlier_key_file".to_owned(), config.seal.earlier_key_file.clone()),
+        ("tls.key_file".to_owned(), config.tls.key_file.clone()),
     ];
-    for (key, file) in files.into_iter().filter(|(_, file)| !file.is_empty()) {
-        secret(&format!("{key}: {file}"), Path::new(file), "configuration", found);
+    for (key, file) in config.notify.secrets().into_iter().chain(files).filter(|(_, file)| !file.is_empty()) {
+        secret(&format!("{key}: {file}"), Path::new(&file), "configuration", found);
     }
+    certificate(&config, found);
     Some(config)
+}
+
+/// That the server's certificate can be read, has its key, and when it ends.
+fn certificate(config: &Config, found: &mut Findings) {
+    if !config.tls.is_on() {
+        if !config.listen.ip().to_canonical().is_loopback() {
+            let says = format!("{} is served without TLS: whoever is on the way reads tokens", config.listen);
+            let remedy = "name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a proxy with TLS reach it";
+            found.warning("tls", says, remedy);
+        }
+        return;
+    }
+    let remedy = "docs/operations.md, TLS: what both files have to hold";
+    match Files::read(&config.tls).and_then(|files| Pair::of(&files, &config.tls)) {
+        Err(why) => found.failed("tls", why, remedy),
+        Ok(pair) => {
+            let left = (pair.ends - moment::now()).num_days();
+            let file = &config.tls.certificate_file;
+            let says =
+                format!("{file} has its key, and is valid until {}, {left} days", pair.ends.to_rfc3339());
+            if pair.ends <= moment::now() {
+                found.failed(
+                    "tls",
+                    format!("{file} was valid until {}", pair.ends.to_rfc3339()),
+                    "renew it: a server that runs takes it over by itself",
+                );
+            } else if left < RENEW_DAYS {
+                found.warning(
+                    "tls",
+                    says,
+                    "renew it before then: a server that runs takes it over by itself",
+                );
+            } else {
+                found.ok("tls", says);
+            }
+        }
+    }
 }
 
 /// That a secret can be read, and by its owner alone.

@@ -5,7 +5,6 @@
 mod here;
 mod server;
 mod targets;
-mod tls;
 
 use super::{
     args::{Common, Format},
@@ -46,7 +45,7 @@ enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`.
+    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`.
     check: &'static str,
     state: State,
     /// What was found.

@@ -1,26 +1,27 @@
 //! The server that is asked, who asks it, and what it says of itself.
 
-use super::{Findings, tls};
+use super::Findings;
 use crate::{
     cli::{
         args::Common,
         common::Place,
         contexts::{self, Target},
-        moment, output,
+        files, moment, output,
     },
     exit::Failure,
+    tls,
 };
 use chrono::DateTime;
 use reqwest::{Response, StatusCode, tls::TlsInfo};
 use serde_json::Value;
-use std::{error::Error, time::Duration};
+use std::{error::Error, path::Path, time::Duration};
 
 /// How far clocks may be apart before it is said; the server tells its own to the second.
 const APART: i64 = 2;
 /// From when on leases, schedules and approvals are seen to end at other times than people expect.
 const FAR_APART: i64 = 30;
 /// How long before its end a certificate is to be renewed.
-const RENEW_DAYS: i64 = 14;
+pub(super) const RENEW_DAYS: i64 = 14;
 /// How far the audit may be behind, in seconds; as `docs/operations.md` has it for an alarm.
 const AUDIT_LAG: f64 = 60.0;
 
@@ -44,13 +45,14 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
             return None;
         }
     };
-    let http = match http(patience) {
+    let trusted = target.ca_file.as_ref().map(|found| found.value.as_path());
+    let http = match http(trusted, patience) {
         Ok(http) => http,
         Err(failure) => {
             found.failed(
                 "server",
                 failure.message,
-                "the certificates that this machine trusts cannot be read",
+                "the certificates that this machine trusts, or those of --ca-file, cannot be read",
             );
             return None;
         }
@@ -76,8 +78,9 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
     Some(served)
 }
 
-fn http(patience: Duration) -> Result<reqwest::Client, Failure> {
+fn http(trusted: Option<&Path>, patience: Duration) -> Result<reqwest::Client, Failure> {
     let builder = reqwest::Client::builder().connect_timeout(patience).timeout(patience).tls_info(true);
+    let builder = builder.tls_certs_merge(files::authorities(trusted)?);
     builder.user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION"))).build().map_err(Failure::other)
 }
 
@@ -97,7 +100,7 @@ fn unreached(common: &Common, target: &Target, error: &reqwest::Error, found: &m
     let remedy = if error.is_timeout() {
         "see whether a firewall is in the way, and whether it is overloaded; --timeout waits for longer"
     } else if server.value.starts_with("https:") {
-        "see whether it runs, whether its name is known, and whether this machine trusts its certificate"
+        "see whether it runs, whether its name is known, and whether this machine trusts its certificate: --ca-file names an authority of yours"
     } else {
         "see whether it runs, and whether its name is known"
     };
@@ -125,7 +128,7 @@ fn reached(target: &Target, answer: &Response, found: &mut Findings) {
         certificate_of(certificate.and_then(tls::ends), found);
     } else if !contexts::is_here(&server.value) {
         let says = "it is spoken to in the clear: whoever is on the way reads the token";
-        found.warning("server", says, "put a proxy with TLS before it, and name it with https");
+        found.warning("server", says, "let it speak TLS (`tls.certificate_file`), or put a proxy with TLS before it, and name it with https");
     }
     let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
     let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else { return };

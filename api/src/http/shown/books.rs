@@ -90,6 +90,9 @@ pub(crate) struct AuditEntry {
     wrote: Option<Vec<String>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     removed: Option<Vec<String>>,
+    /// Of `access.denied`: from where, what, and how often.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    denied: Option<Object>,
     journal: Object,
 }
 

@@ -7,6 +7,7 @@
 pub(super) mod account;
 pub(super) mod approvals;
 pub(super) mod books;
+pub(super) mod channels;
 pub(super) mod documents;
 pub(super) mod executions;
 pub(super) mod fleet;

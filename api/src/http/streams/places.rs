@@ -113,7 +113,7 @@ async fn standing_of(
 ) -> Result<Option<Standing>, store::Error> {
     let caller = match still(store, token, now).await {
         Ok(caller) => caller,
-        Err(Denied::NoToken | Denied::BadToken) => return Ok(None),
+        Err(Denied::NoToken | Denied::BadToken(_)) => return Ok(None),
         Err(Denied::Store(error)) => return Err(error),
     };
     Standing::of(store, caller).await.map(Some)
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn standing(name: &str) -> Standing {
-        let caller = Caller { name: name.into(), roles: Vec::new(), tenant: None };
+        let caller = Caller::new(name, Vec::new(), None);
         Standing { person: caller.person(), caller }
     }
 

@@ -61,7 +61,7 @@ fn find<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 }
 
 /// Nobody is root, nothing is written but to the data, no capability is left.
-fn contained(workload: &Value) {
+fn contained(workload: &Value, scheme: &str) {
     let pod = &workload["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{pod:#}");
     let inits = pod["initContainers"].as_array().into_iter().flatten();
@@ -73,7 +73,8 @@ fn contained(workload: &Value) {
         assert!(container["resources"]["limits"]["memory"].is_string(), "{container:#}");
     }
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
-        assert!(pod["containers"][0][probe]["httpGet"]["path"].is_string(), "{probe}");
+        let asked = &pod["containers"][0][probe]["httpGet"];
+        assert!(asked["path"].is_string() && asked["scheme"] == scheme, "{probe}: {asked}");
     }
 }
 
@@ -85,14 +86,17 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
         "image": { "repository": "repo/tenure", "digest": format!("sha256:{}", "0".repeat(64)) },
         "store": { "kind": "postgres", "replicas": 3, "url": "postgres://tenure@db.example/tenure" },
         "secret": "tenure",
-        "settings": { "notify": { "url": "https://hooks.example/tenure" } },
+        "settings": {
+            "notify": { "url": "https://hooks.example/tenure" },
+            "tls": { "certificate_file": "/etc/kubeconfigs/tls.crt", "key_file": "/etc/kubeconfigs/tls.key" },
+        },
         "targets": { "clusters": { "eu-1": { "kubernetes": {} } } },
         "rbac": { "create": true },
         "networkPolicy": {
             "metricsFrom": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
             "egress": [{ "to": [{ "ipBlock": { "cidr": "10.0.0.0/8" } }] }],
         },
-        "monitoring": { "serviceMonitor": true, "rules": true, "dashboards": true,
+        "monitoring": { "serviceMonitor": true, "tlsConfig": { "serverName": "tenure.example" }, "rules": true, "dashboards": true,
                         "runbooks": "https://docs.example/tenure/", "labels": { "release": "prom" } },
         "extraVolumes": [{ "name": "kubeconfigs", "secret": { "secretName": "kubeconfigs" } }],
         "extraVolumeMounts": [{ "name": "kubeconfigs", "mountPath": "/etc/kubeconfigs" }],
@@ -107,10 +111,15 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
         }
     }
 
-    contained(find(&plain, "StatefulSet"));
+    contained(find(&plain, "StatefulSet"), "HTTP");
     assert_eq!(find(&plain, "StatefulSet")["spec"]["replicas"], 1);
     let servers = find(&many, "Deployment");
-    contained(servers);
+    contained(servers, "HTTPS");
+    let scraped = &find(&many, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(
+        (&scraped["scheme"], &scraped["tlsConfig"]["serverName"]),
+        (&json!("https"), &json!("tenure.example"))
+    );
     assert_eq!(servers["spec"]["replicas"], 3);
     assert_eq!(find(&many, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
     let alerts = find(&many, "PrometheusRule").to_string();

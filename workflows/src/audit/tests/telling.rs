@@ -143,3 +143,44 @@ fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
     assert_eq!(asked(&["nodes/acme"], &[]).tenant, "", "a node may be called like a tenant");
     assert_eq!(asked(&["workloads/acme/train", "nodes/n-1"], &["lines/acme/default"]).tenant, "acme");
 }
+
+#[test]
+fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
+    let what = Denied {
+        from: "10.0.0.7".into(),
+        asked: "DELETE /v1/users/{name}".into(),
+        token: Some("0011223344556677".into()),
+        request: Some("r-1".into()),
+        times: 1,
+        since: Timestamp(NOON).into(),
+        until: Timestamp(NOON + 5_000).into(),
+    };
+    let denial = Denial {
+        who: "ada".into(),
+        tenant: "acme".into(),
+        at: "/v1/users/bob".into(),
+        code: "auth.forbidden".into(),
+        why: "ada may not".into(),
+        what: what.clone(),
+    };
+
+    let once = told(&denial.entry(Timestamp(NOON)), 0, &Known::default());
+    let often = Denial { what: Denied { times: 9, ..what.clone() }, ..denial };
+    let often = told(&often.entry(Timestamp(NOON)), 0, &Known::default());
+
+    assert_eq!(
+        once.says,
+        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, asked from 10.0.0.7: auth.forbidden"
+    );
+    assert_eq!(
+        (once.event.as_str(), once.tenant.as_str(), once.actor.as_str()),
+        ("access.denied", "acme", "ada")
+    );
+    assert_eq!((once.subject.as_str(), once.outcome.as_deref()), ("/v1/users/bob", Some("auth.forbidden")));
+    assert_eq!((once.reason.as_deref(), once.denied), (Some("ada may not"), Some(what)));
+    assert!(
+        often.says.ends_with("; 9 times, from 2026-11-21T13:08:11.000Z to 2026-11-21T13:08:16.000Z"),
+        "{}",
+        often.says
+    );
+}

@@ -15,10 +15,10 @@ use crate::{
     },
     tenancy::TenantId,
 };
-use engine::{ActionError, ApprovalCase, Call, Entity, LedgerAction, Undecided, View};
+use engine::{ActionError, ApprovalCase, Call, Entity, LedgerAction, Notification, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::ExecutionId;
+use store::{ExecutionId, Timestamp};
 
 /// A certificate on file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,8 +274,29 @@ impl LedgerAction for KeepCertificate {
             let why = format!("the signature of key {} is not of this certificate", self.signature.keyid);
             return Err(ActionError::permanent(codes::SIGNATURE_WRONG, why).into());
         }
+        if kept.signature.is_none() {
+            view.put(&issued(&kept, view.now()))?;
+        }
         let kept = Kept { signature: Some(self.signature.clone()), ..kept };
         view.put(&kept)?;
         Ok(kept)
+    }
+}
+
+/// That there is a certificate, for those who answer for the data.
+fn issued(kept: &Kept, at: Timestamp) -> Notification {
+    let with = match kept.exceptions {
+        0 => String::new(),
+        some => format!(", with {some} exceptions"),
+    };
+    Notification {
+        id: format!("{}.certificate", kept.id),
+        kind: "certificate.issued".into(),
+        reason: None,
+        about: kept.id.to_string(),
+        tenant: kept.tenant.to_string(),
+        to: vec!["compliance".into(), "dpo".into()],
+        text: format!("{}{with}; `tenure certificates show {}`", kept.title, kept.id),
+        at,
     }
 }

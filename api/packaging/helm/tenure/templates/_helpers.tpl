@@ -14,6 +14,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{- define "tenure.scheme" -}}
+{{- if .Values.settings.tls }}HTTPS{{ else }}HTTP{{ end }}
+{{- end }}
+
 {{- define "tenure.image" -}}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
@@ -114,16 +118,16 @@ spec:
       protocol: TCP
     # A store that is large takes its time to open.
     startupProbe:
-      httpGet: {path: /livez, port: http}
+      httpGet: {path: /livez, port: http, scheme: {{ include "tenure.scheme" . }}}
       periodSeconds: 2
       failureThreshold: 150
     livenessProbe:
-      httpGet: {path: /livez, port: http}
+      httpGet: {path: /livez, port: http, scheme: {{ include "tenure.scheme" . }}}
       periodSeconds: 10
       timeoutSeconds: 5
       failureThreshold: 6
     readinessProbe:
-      httpGet: {path: /readyz, port: http}
+      httpGet: {path: /readyz, port: http, scheme: {{ include "tenure.scheme" . }}}
       periodSeconds: 2
       timeoutSeconds: 2
       failureThreshold: 2

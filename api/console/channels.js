@@ -1,0 +1,97 @@
+// Through what people are told: each channel with what waits on it and what nobody took, and a button to try it.
+
+import { h, show } from './dom.js';
+import { get, getOr, may, post } from './api.js';
+import { change } from './ask.js';
+import { number, time, words } from './format.js';
+import { watch } from './live.js';
+import { empty, section, state, table, trouble } from './parts.js';
+
+export function channels(root) {
+  return watch(
+    async (signal) => {
+      const none = { items: [] };
+      const { items } = await get('/v1/channels', {}, { signal });
+      const of = (row) => `/v1/channels/${encodeURIComponent(row.id)}/deliveries`;
+      const dead = await Promise.all(
+        items.map((row) => (row.dead ? getOr(none, of(row), { state: 'dead', limit: 50 }, { signal }) : none)),
+      );
+      return { items, dead: dead.flatMap((found) => found.items) };
+    },
+    ({ items, dead }) => show(root, list(items), dead.length > 0 && letters(dead)),
+    { every: 5000, failed: (problem) => show(root, trouble(problem)) },
+  );
+}
+
+function list(items) {
+  return section(
+    'Channels',
+    { note: 'Through what people are told. The settings name them, and which events go where.' },
+    items.length
+      ? table(
+          [
+            { label: 'channel', cell: (row) => h('b', row.id) },
+            { label: 'kind', cell: (row) => words(row.kind) },
+            {
+              label: 'quiet',
+              cell: (row) => row.quiet && `${row.quiet.from} to ${row.quiet.to}, ${row.quiet.zone}`,
+            },
+            { label: 'waiting', kind: 'number', cell: (row) => number(row.waiting) },
+            { label: 'dead', kind: 'number', cell: (row) => number(row.dead) },
+            {
+              label: '',
+              cell: (row) =>
+                may('manage_channels') && h('button', { type: 'button', onclick: () => test(row) }, 'Try it…'),
+            },
+          ],
+          items,
+          { key: (row) => row.id, caption: 'Channels' },
+        )
+      : empty('Nobody is told anything.', h('code', 'notify.channels'), ' in the configuration names channels.'),
+  );
+}
+
+function letters(dead) {
+  return section(
+    'Dead letters',
+    { note: 'What nobody took, however often it was tried.' },
+    table(
+      [
+        { label: 'channel', cell: (row) => row.channel },
+        { label: 'event', cell: (row) => [state('dead', { label: row.event }), ' ', time(row.at)] },
+        { label: 'text', kind: 'wide', cell: (row) => row.text },
+        { label: 'answer', kind: 'wide', cell: (row) => row.answer },
+        {
+          label: '',
+          cell: (row) =>
+            may('manage_channels') && h('button', { type: 'button', onclick: () => resend(row) }, 'Send again…'),
+        },
+      ],
+      dead,
+      { key: (row) => `${row.channel}/${row.id}`, caption: 'Dead letters' },
+    ),
+  );
+}
+
+function test(row) {
+  change(`Try ${row.id}`, {
+    preview: 'A notification that says nothing is sent at once.',
+    cli: () => `tenure notify test ${row.id}`,
+    does: (_, { key }) => post(`/v1/channels/${encodeURIComponent(row.id)}:test`, {}, { key }),
+    done: ({ body }) => (body.state === 'delivered' ? `Taken: ${body.answer}` : `Not taken: ${body.answer}`),
+  });
+}
+
+function resend(row) {
+  change('Send again', {
+    preview: `${row.event} is sent to ${row.channel} again, from the first attempt on.`,
+    cli: () => `tenure notify resend ${row.channel} ${row.id}`,
+    does: (_, { key }) =>
+      post(
+        `/v1/channels/${encodeURIComponent(row.channel)}/deliveries/${encodeURIComponent(row.id)}:resend`,
+        {},
+        { key },
+      ),
+    done: () => 'It is sent again.',
+  });
+}

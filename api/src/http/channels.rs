@@ -1,0 +1,163 @@
+//! `/v1/channels`: through what people are told, and what became of it.
+
+use super::{
+    page::{Listed, Page, documents},
+    problem::Problem,
+    read::Asked,
+    route::{Access, Route},
+    shown::channels::{Channel, Delivery},
+    told::told,
+};
+use crate::{
+    app::{App, Shared},
+    auth::{Caller, Verb},
+    hex, notify,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use engine::Entity as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use workflows::policy::duration;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadChannels), Access::Staff(Verb::ManageChannels));
+    vec![
+        Route::get(
+            "/v1/channels",
+            read,
+            list,
+            told("listChannels", "Lists the channels through which people are told.").lists::<Channel>(),
+        ),
+        Route::get(
+            "/v1/channels/{channel}/deliveries",
+            read,
+            deliveries,
+            told("listDeliveries", "Lists what became of what a channel was to tell.").lists::<Delivery>(),
+        ),
+        Route::post(
+            "/v1/channels/{channel}:test",
+            manage,
+            test,
+            told("testChannel", "Sends a notification that says nothing, and answers what came of it.")
+                .says::<Delivery>(200),
+        ),
+        Route::post(
+            "/v1/channels/{channel}/deliveries/{delivery}:resend",
+            manage,
+            resend,
+            told("resendDelivery", "Sends a dead letter again, from the first attempt on.")
+                .says::<Delivery>(200),
+        ),
+    ]
+}
+
+fn find<'a>(app: &'a App, name: &str) -> Result<&'a notify::Channel, Problem> {
+    app.outbox.channels().get(name).ok_or_else(|| Problem::not_found("channel", name))
+}
+
+async fn list(State(app): State<Shared>) -> Result<Json<Listed<Channel>>, Problem> {
+    let mut items = Vec::new();
+    for (name, channel) in app.outbox.channels() {
+        let settings = &channel.settings;
+        items.push(Channel {
+            id: name.clone(),
+            kind: settings.kind.into(),
+            quiet: settings.quiet.as_ref().map(|quiet| json!(quiet)),
+            urgent: settings.urgent.into(),
+            attempts: settings.attempts,
+            dedup: duration::show(settings.dedup.0),
+            waiting: count(&app, notify::Waiting::COLLECTION, name).await?,
+            dead: count(&app, notify::Dead::COLLECTION, name).await?,
+        });
+    }
+    Ok(Json(Listed::new(items, None)))
+}
+
+/// How many documents of `collection` are of the channel.
+async fn count(app: &App, collection: &str, channel: &str) -> Result<usize, Problem> {
+    let (mut sum, mut after, prefix) = (0, None::<String>, format!("{channel}/"));
+    loop {
+        let page = app.engine.store().documents(collection, &prefix, after.as_deref(), 1_000).await?;
+        sum += page.items.len();
+        after = page.next;
+        if after.is_none() {
+            return Ok(sum);
+        }
+    }
+}
+
+/// Which deliveries are listed.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "DeliveryState")]
+enum Which {
+    /// Those to be sent, in the order of sending.
+    Waiting,
+    /// Those that came to a good end within a week, and tests; the latest first.
+    #[default]
+    Settled,
+    /// Those that nobody took, within thirty days.
+    Dead,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    #[serde(default)]
+    state: Which,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn deliveries(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Delivery>>, Problem> {
+    let channel = find(&app, &name)?;
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let prefix = format!("{name}/");
+    let (found, next) = match wanted.state {
+        Which::Waiting => {
+            let (found, next) = documents::<notify::Waiting>(&app, &prefix, &page, |_| true).await?;
+            (found.into_iter().map(|notify::Waiting(delivery)| delivery).collect::<Vec<_>>(), next)
+        }
+        Which::Settled => {
+            let (found, next) = documents::<notify::Settled>(&app, &prefix, &page, |_| true).await?;
+            (found.into_iter().map(|notify::Settled(delivery)| delivery).collect(), next)
+        }
+        Which::Dead => {
+            let (found, next) = documents::<notify::Dead>(&app, &prefix, &page, |_| true).await?;
+            (found.into_iter().map(|notify::Dead(delivery)| delivery).collect(), next)
+        }
+    };
+    Ok(Json(Listed::new(found.iter().map(|delivery| Delivery::of(delivery, channel)).collect(), next)))
+}
+
+async fn test(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Json<Delivery>, Problem> {
+    let channel = find(&app, &name)?;
+    let nonce = hex::encode(&app.engine.clock().entropy());
+    let tried = app.outbox.test(channel, &caller.name, &nonce).await?;
+    tracing::info!(channel = name, by = caller.name, state = <&str>::from(tried.state), "channel tried");
+    Ok(Json(Delivery::of(&tried, channel)))
+}
+
+async fn resend(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((name, delivery)): Path<(String, String)>,
+) -> Result<Json<Delivery>, Problem> {
+    let channel = find(&app, &name)?;
+    let again = app.outbox.resend(&name, &delivery).await?;
+    let again = again.ok_or_else(|| Problem::not_found("dead letter", &delivery))?;
+    tracing::info!(channel = name, delivery, by = caller.name, "dead letter sent again");
+    Ok(Json(Delivery::of(&again, channel)))
+}

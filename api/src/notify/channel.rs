@@ -1,0 +1,177 @@
+//! Channels as they are used: made of the settings, with their secrets read, at the start of the server.
+
+use super::{
+    email::Email,
+    pagerduty::Pagerduty,
+    slack::Slack,
+    text::{Texts, Words},
+    webhook::Webhook,
+};
+use crate::config;
+use engine::{Notification, RetryPolicy};
+use reqwest::{Client, RequestBuilder, Response, header, redirect::Policy};
+use std::{fs, time::Duration};
+use store::Timestamp;
+use workflows::notices::{Kind, Quiet, Severity, kind_of, matter};
+
+/// How long an answer is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest pause between two tries.
+const MOST_PAUSE: Duration = Duration::from_secs(3_600);
+/// The longest pause that a receiver may ask for.
+const MOST_ASKED: Duration = Duration::from_secs(86_400);
+/// How much of an answer is kept, in characters.
+const KEPT: usize = 200;
+
+/// One channel.
+pub(crate) struct Channel {
+    /// What it is called.
+    pub(crate) name: String,
+    /// As it is set.
+    pub(crate) settings: config::Channel,
+    line: Line,
+}
+
+/// How it tells.
+enum Line {
+    Webhook(Webhook),
+    Slack(Slack),
+    Pagerduty(Pagerduty),
+    Email(Box<Email>),
+}
+
+/// A notification as channels tell it.
+pub(super) struct Message<'a> {
+    pub(super) told: &'a Notification,
+    pub(super) kind: Kind,
+    pub(super) matter: String,
+    /// For people.
+    pub(super) words: Words,
+    /// When it is sent.
+    pub(super) now: Timestamp,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It was taken, with this answer.
+    Taken(String),
+    /// It was answered and not taken; the receiver may have said when to come again.
+    Refused(String, Option<Duration>),
+    /// There was no answer.
+    Unreached(String),
+}
+
+impl Channel {
+    /// The channel `name` as it is set.
+    ///
+    /// # Errors
+    /// The setting at fault: a file that cannot be read, a secret that is too short, an address that is none.
+    pub(super) fn of(name: &str, settings: &config::Channel) -> Result<Self, String> {
+        let line = match settings.kind {
+            config::Means::Webhook => Webhook::of(settings).map(Line::Webhook),
+            config::Means::Slack => Slack::of(settings).map(Line::Slack),
+            config::Means::Pagerduty => Pagerduty::of(settings).map(Line::Pagerduty),
+            config::Means::Email => Email::of(settings).map(|email| Line::Email(Box::new(email))),
+        };
+        let line = line.map_err(|why| match name {
+            config::Notify::DEFAULT => format!("notify.{why}"),
+            name => format!("notify.channels.{name}.{why}"),
+        })?;
+        Ok(Self { name: name.into(), settings: settings.clone(), line })
+    }
+
+    /// Sends `told`, in the words of `texts`.
+    pub(super) async fn send(&self, told: &Notification, texts: &Texts, now: Timestamp) -> Sent {
+        let kind = kind_of(told);
+        let message = Message { told, kind, matter: matter(told), words: texts.words(told), now };
+        match &self.line {
+            Line::Webhook(webhook) => webhook.send(&message).await,
+            Line::Slack(slack) => slack.send(&message).await,
+            Line::Pagerduty(pagerduty) => pagerduty.send(&message).await,
+            Line::Email(email) => email.send(&message).await,
+        }
+    }
+
+    /// Until when it keeps silent about `told`, if it does at `at`.
+    pub(crate) fn silent(&self, told: &Notification, at: Timestamp) -> Option<Timestamp> {
+        let urgent: Severity = self.settings.urgent;
+        let quiet: Option<&Quiet> = self.settings.quiet.as_ref();
+        quiet.filter(|_| kind_of(told).severity < urgent).and_then(|quiet| quiet.until(at))
+    }
+
+    /// The pause after `failed` tries, or `None` when it was the last.
+    pub(super) fn pause(&self, failed: u32, asked: Option<Duration>, seed: u64) -> Option<Duration> {
+        let policy = RetryPolicy {
+            first: Duration::from_secs(2),
+            cap: MOST_PAUSE,
+            attempts: self.settings.attempts,
+            ..RetryPolicy::default()
+        };
+        let pause = policy.delay(failed, seed)?;
+        Some(pause.max(asked.unwrap_or_default().min(MOST_ASKED)))
+    }
+}
+
+/// A client that goes nowhere but where it is sent.
+pub(super) fn client() -> Result<Client, String> {
+    let client = Client::builder().redirect(Policy::none()).timeout(PATIENCE).build();
+    client.map_err(|error| format!("url: {error}"))
+}
+
+/// The content of the file of a secret.
+pub(super) fn secret(key: &str, file: &str) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{key}: {file}: {error}"))?;
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(format!("{key}: {file} is empty"));
+    }
+    Ok(text.into())
+}
+
+/// Sends a request, and says what became of it. `secret` is kept out of what is said.
+pub(super) async fn ask(request: RequestBuilder, secret: &str) -> Sent {
+    match request.send().await {
+        Ok(answer) => judged(answer, secret).await,
+        Err(error) => Sent::Unreached(reached(&error)),
+    }
+}
+
+/// Why there was no answer, without the address, which may be a secret.
+fn reached(error: &reqwest::Error) -> String {
+    match error {
+        error if error.is_timeout() => format!("no answer within {} s", PATIENCE.as_secs()),
+        error if error.is_connect() => "it cannot be reached".into(),
+        _ => "the connection broke".into(),
+    }
+}
+
+async fn judged(answer: Response, secret: &str) -> Sent {
+    let status = answer.status();
+    let asked = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let asked = asked.and_then(|text| text.trim().parse::<u64>().ok()).map(Duration::from_secs);
+    if status.is_success() {
+        return Sent::Taken(status.to_string());
+    }
+    // Receivers say there what they did not like.
+    let body = answer.text().await.unwrap_or_default();
+    Sent::Refused(shortened(&format!("{status} {body}"), secret), asked)
+}
+
+/// A text from outside, as it may be kept: short, on one line, and without the secret.
+pub(super) fn shortened(text: &str, secret: &str) -> String {
+    let text = if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") };
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(KEPT).collect();
+    line.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_receiver_says_is_kept_short_and_without_the_secret() {
+        assert_eq!(shortened("400 no key\nR0UTE here", "R0UTE"), "400 no key *** here");
+        assert_eq!(shortened(&"x".repeat(1_000), "").len(), KEPT);
+    }
+}

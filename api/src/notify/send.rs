@@ -1,0 +1,185 @@
+//! Sending: what is due on a channel, in the order of time, each attempt on record before it is made.
+
+use super::{
+    Channel, Outbox, Round, Sent,
+    channel::PATIENCE,
+    delivery::{Dead, Delivery, Settled, State, Waiting},
+    put,
+};
+use engine::{Entity as _, Notification};
+use std::{collections::BTreeSet, time::Duration};
+use store::{Commit, Error, Key, Put, Read, Sequence, Timestamp};
+use tokio::sync::watch;
+
+/// How long an attempt is nobody else's.
+const CLAIMED: Duration = PATIENCE.saturating_mul(6);
+/// The longest name of a delivery that is looked for, in bytes.
+const LONGEST: usize = 512;
+
+impl Outbox {
+    /// Sends what is due on `channel`, one after the other. What was not taken keeps back what is of the same matter, and
+    /// nothing else; a receiver that cannot be reached ends the round of its channel.
+    pub(super) async fn send_due(
+        &self,
+        channel: &Channel,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Round, Error> {
+        let mut round = Round::default();
+        let mut kept_back = BTreeSet::new();
+        let mut reached = true;
+        for (found, Waiting(delivery)) in self.all::<Waiting>(&format!("{}/", channel.name)).await? {
+            let (now, about) = (self.clock.now(), delivery.matter());
+            let is_due = delivery.due <= now && channel.silent(&delivery.told, now).is_none();
+            if delivery.due <= now || delivery.tries > 0 {
+                round.waiting += 1;
+            }
+            if !is_due || kept_back.contains(&about) || !reached || *stop.borrow() {
+                if delivery.tries > 0 {
+                    kept_back.insert(about);
+                }
+                continue;
+            }
+            let Some((claim, delivery)) = self.claim(found.version, delivery).await? else {
+                kept_back.insert(about);
+                continue;
+            };
+            let sent = channel.send(&delivery.told, &self.texts, now).await;
+            reached = !matches!(sent, Sent::Unreached(_));
+            if matches!(sent, Sent::Taken(_)) {
+                round.waiting -= 1;
+            } else {
+                round.failed += 1;
+                kept_back.insert(about);
+            }
+            self.settle(channel, claim, delivery, sent).await?;
+        }
+        Ok(round)
+    }
+
+    /// Puts an attempt on record. Nothing if another server was before.
+    async fn claim(
+        &self,
+        version: Sequence,
+        delivery: Delivery,
+    ) -> Result<Option<(Sequence, Delivery)>, Error> {
+        let due = self.clock.now().after(CLAIMED);
+        let claimed = Delivery { tries: delivery.tries.saturating_add(1), due, ..delivery };
+        let next = put(&Waiting(claimed.clone()));
+        let reads = vec![Read { key: next.key.clone(), version: Some(version) }];
+        match self.store.commit(Commit { reads, documents: vec![next], ..Commit::default() }).await {
+            Ok(receipt) => Ok(Some((receipt.sequence, claimed))),
+            Err(Error::Conflict { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts on record what became of an attempt.
+    async fn settle(
+        &self,
+        channel: &Channel,
+        claim: Sequence,
+        delivery: Delivery,
+        sent: Sent,
+    ) -> Result<(), Error> {
+        let now = self.clock.now();
+        let key = Key::new(Waiting::COLLECTION, Waiting(delivery.clone()).id());
+        let gone = Put { key: key.clone(), body: None };
+        let (name, id, tries) = (&channel.name, &delivery.told.id, delivery.tries);
+        let documents = match sent {
+            Sent::Taken(answer) => {
+                tracing::debug!(channel = name, id, "told");
+                let taken = Delivery { answer: Some(answer), ..delivery.settled(State::Delivered, now) };
+                vec![gone, put(&Settled(taken))]
+            }
+            Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
+                tracing::error!(channel = name, id, tries, why, "a notification is dead: nobody took it");
+                vec![gone, put(&Dead(Delivery { answer: Some(why), ..delivery.settled(State::Dead, now) }))]
+            }
+            Sent::Refused(why, asked) => {
+                tracing::warn!(channel = name, id, tries, why, "a notification was not taken; trying again");
+                vec![put(&Waiting(again(channel, delivery, (why, asked), now)))]
+            }
+            Sent::Unreached(why) => {
+                tracing::warn!(
+                    channel = name,
+                    id,
+                    tries,
+                    why,
+                    "a receiver of notifications did not answer; trying again"
+                );
+                vec![put(&Waiting(again(channel, delivery, (why, None), now)))]
+            }
+        };
+        let reads = vec![Read { key, version: Some(claim) }];
+        match self.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+            // Whoever took it over meanwhile says what becomes of it.
+            Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a notification that says nothing, at once. What came of it is on record, and answered.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn test(&self, channel: &Channel, by: &str, name: &str) -> Result<Delivery, Error> {
+        let now = self.clock.now();
+        let told = Notification {
+            id: format!("{}.test.{name}", channel.name),
+            kind: "channel.test".into(),
+            reason: None,
+            about: channel.name.clone(),
+            tenant: String::new(),
+            to: Vec::new(),
+            text: format!("{by} tries the channel {}; nothing has to be done", channel.name),
+            at: now,
+        };
+        let sent = channel.send(&told, &self.texts, now).await;
+        let tried = Delivery { tries: 1, ..Delivery::waiting(&channel.name, told, now) };
+        let ended = match sent {
+            Sent::Taken(answer) => Delivery { answer: Some(answer), ..tried.settled(State::Delivered, now) },
+            Sent::Refused(why, _) | Sent::Unreached(why) => {
+                Delivery { answer: Some(why), ..tried.settled(State::Dead, now) }
+            }
+        };
+        let documents = vec![put(&Settled(ended.clone()))];
+        self.store.commit(Commit { documents, ..Commit::default() }).await?;
+        Ok(ended)
+    }
+
+    /// Lets a dead letter be sent again, from the first attempt on. None if there is none of that name.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn resend(&self, channel: &str, name: &str) -> Result<Option<Delivery>, Error> {
+        if name.len() > LONGEST || name.contains(char::is_control) {
+            return Ok(None);
+        }
+        let key = Key::new(Dead::COLLECTION, format!("{channel}/{name}"));
+        let Some(found) = self.store.document(&key).await? else { return Ok(None) };
+        let read = serde_json::from_slice::<Dead>(&found.body);
+        let corrupt = |e: serde_json::Error| Error::Corrupt { what: key.to_string(), why: e.to_string() };
+        let Dead(dead) = read.map_err(corrupt)?;
+        let again =
+            Delivery { state: State::Waiting, tries: 0, due: self.clock.now(), settled_at: None, ..dead };
+        let reads = vec![Read { key: key.clone(), version: Some(found.version) }];
+        let documents = vec![Put { key, body: None }, put(&Waiting(again.clone()))];
+        self.store.commit(Commit { reads, documents, ..Commit::default() }).await?;
+        Ok(Some(again))
+    }
+}
+
+/// The delivery, to be sent again after a pause.
+fn again(
+    channel: &Channel,
+    delivery: Delivery,
+    (why, asked): (String, Option<Duration>),
+    now: Timestamp,
+) -> Delivery {
+    let seed =
+        delivery.told.id.bytes().fold(u64::from(delivery.tries), |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+    let pause = channel.pause(delivery.tries, asked, seed).unwrap_or_default();
+    Delivery { answer: Some(why), due: now.after(pause), ..delivery }
+}

@@ -1,0 +1,140 @@
+//! Sharing out: a notification becomes a delivery for each channel that a route leads it to, in one commit.
+
+use super::{
+    KEPT, Outbox,
+    delivery::{Delivery, Last, Settled, State, Waiting},
+    put,
+};
+use engine::{Entity as _, Notification};
+use store::{Commit, Document, Error, Key, Put, Read, Sequence};
+use workflows::notices::{Act, kind_of, matter};
+
+/// A delivery that waits, and the version of its document.
+type Queued = (Sequence, Delivery);
+
+impl Outbox {
+    /// Shares out all that is new. How many are kept since there is no channel.
+    pub(super) async fn share(&self) -> Result<i64, Error> {
+        let mut fresh = self.all::<Notification>("").await?;
+        if self.channels.is_empty() {
+            return self.keep(fresh).await;
+        }
+        if fresh.is_empty() {
+            return Ok(0);
+        }
+        // What opens a matter stands before what closes it, also of one moment.
+        fresh.sort_by_key(|(_, told)| Delivery::waiting("", told.clone(), told.at).name());
+        let mut queued = self.queued().await?;
+        for (found, told) in fresh {
+            match self.share_one(&found, &told, &queued).await {
+                Ok((gone, new)) => {
+                    queued.retain(|(_, delivery)| !gone.contains(&Waiting(delivery.clone()).id()));
+                    queued.extend(new);
+                }
+                // Another server has it, or something it rests on has moved on.
+                Err(Error::Conflict { .. }) => queued = self.queued().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(0)
+    }
+
+    async fn queued(&self) -> Result<Vec<Queued>, Error> {
+        let all = self.all::<Waiting>("").await?.into_iter();
+        Ok(all.map(|(found, Waiting(delivery))| (found.version, delivery)).collect())
+    }
+
+    /// Where there is no channel, what is new stays for whoever reads it, for a while.
+    async fn keep(&self, fresh: Vec<(Document, Notification)>) -> Result<i64, Error> {
+        let now = self.clock.now();
+        let (old, kept): (Vec<_>, Vec<_>) =
+            fresh.into_iter().partition(|(_, told)| now.since(told.at) > KEPT);
+        if !old.is_empty() {
+            self.remove(old.into_iter().map(|(found, _)| found).collect()).await?;
+        }
+        Ok(i64::try_from(kept.len()).unwrap_or(i64::MAX))
+    }
+
+    /// The names of those that need not be sent any more, and those that are to be sent.
+    async fn share_one(
+        &self,
+        found: &Document,
+        told: &Notification,
+        queued: &[Queued],
+    ) -> Result<(Vec<String>, Vec<Queued>), Error> {
+        let (kind, about, now) = (kind_of(told), matter(told), self.clock.now());
+        let mut commit = Commit {
+            reads: vec![Read { key: found.key.clone(), version: Some(found.version) }],
+            documents: vec![Put { key: found.key.clone(), body: None }],
+            ..Commit::default()
+        };
+        let old = now.since(told.at) > KEPT;
+        let shares = if old { Vec::new() } else { self.routes.shares(told) };
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        if kind.act == Act::Closes {
+            gone = self.close(&about, queued, &mut commit).await?;
+        }
+        for share in shares {
+            let delivery = Delivery::waiting(&share.channel, told.clone(), share.due);
+            if matches!(kind.act, Act::Opens | Act::Tells) && self.just_told(&delivery, &mut commit).await? {
+                commit.documents.push(put(&Settled(delivery.settled(State::Merged, now))));
+            } else {
+                commit.documents.push(put(&Waiting(delivery.clone())));
+                new.push(delivery);
+            }
+        }
+        let receipt = self.store.commit(commit).await?;
+        Ok((gone, new.into_iter().map(|delivery| (receipt.sequence, delivery)).collect()))
+    }
+
+    /// Ends what of a matter that is over was never sent, and lets the next time be told at once.
+    async fn close(&self, about: &str, queued: &[Queued], commit: &mut Commit) -> Result<Vec<String>, Error> {
+        let now = self.clock.now();
+        let mut gone = Vec::new();
+        for (version, delivery) in queued {
+            let Some(channel) = self.channels.get(&delivery.channel) else { continue };
+            let waits = delivery.due > now || channel.silent(&delivery.told, now).is_some();
+            if delivery.tries > 0 || !waits || delivery.matter() != about {
+                continue;
+            }
+            let name = Waiting(delivery.clone()).id();
+            let key = Key::new(Waiting::COLLECTION, &name);
+            commit.reads.push(Read { key: key.clone(), version: Some(*version) });
+            commit.documents.push(Put { key, body: None });
+            commit.documents.push(put(&Settled(delivery.clone().settled(State::Over, now))));
+            gone.push(name);
+        }
+        for channel in self.channels.keys() {
+            let key = Key::new(Last::COLLECTION, Last::key(channel, about));
+            if let Some(last) = self.store.document(&key).await? {
+                commit.reads.push(Read { key: key.clone(), version: Some(last.version) });
+                commit.documents.push(Put { key, body: None });
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Whether the channel has just told the same of the same matter; if not, notes that it does.
+    async fn just_told(&self, delivery: &Delivery, commit: &mut Commit) -> Result<bool, Error> {
+        let Some(channel) = self.channels.get(&delivery.channel) else { return Ok(false) };
+        let span = channel.settings.dedup.0;
+        if span.is_zero() {
+            return Ok(false);
+        }
+        let last = Last {
+            channel: delivery.channel.clone(),
+            matter: delivery.matter(),
+            event: Last::event(&delivery.told),
+            at: delivery.told.at,
+        };
+        let key = Key::new(Last::COLLECTION, last.id());
+        let found = self.store.document(&key).await?;
+        commit.reads.push(Read { key, version: found.as_ref().map(|found| found.version) });
+        let before = found.and_then(|found| serde_json::from_slice::<Last>(&found.body).ok());
+        if before.is_some_and(|before| before.event == last.event && last.at.since(before.at) < span) {
+            return Ok(true);
+        }
+        commit.documents.push(put(&last));
+        Ok(false)
+    }
+}

@@ -1,0 +1,327 @@
+//! What becomes of notifications, on a clock that stands still, with somebody who listens on this machine.
+
+use super::{Dead, Delivery, Outbox, Round, Settled, State, Waiting, put};
+use crate::config::Notify;
+use axum::{
+    Router,
+    body::Bytes,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use engine::{Clock as _, ManualClock, Notification};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use store::{Commit, Memory, Store, Timestamp};
+use tokio::sync::watch;
+
+/// 2026-11-21 21:30 in Berlin.
+const EVENING: Timestamp = Timestamp(1_795_293_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What a receiver answers: the status, and its Retry-After.
+type Answer = (StatusCode, Option<&'static str>);
+
+/// Somebody who listens: answers as told, then takes all that comes.
+#[derive(Clone, Default)]
+struct Ears {
+    heard: Arc<Mutex<Vec<Value>>>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+}
+
+impl Ears {
+    async fn open(&self) -> String {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let ears = self.clone();
+        let hear = move |_: HeaderMap, body: Bytes| async move { ears.hear(&body) };
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", socket.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(socket, Router::new().route("/", post(hear))).await });
+        url
+    }
+
+    fn hear(&self, body: &[u8]) -> Response {
+        self.heard.lock().unwrap().push(serde_json::from_slice(body).unwrap());
+        match self.answers.lock().unwrap().pop_front() {
+            None => StatusCode::NO_CONTENT.into_response(),
+            Some((status, None)) => status.into_response(),
+            Some((status, Some(after))) => (status, [("retry-after", after)]).into_response(),
+        }
+    }
+
+    fn heard(&self) -> Vec<Value> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+struct Bench {
+    store: Arc<Memory>,
+    clock: Arc<ManualClock>,
+    outbox: Outbox,
+    ears: Ears,
+}
+
+impl Bench {
+    /// `settings` with the address of whoever listens in the place of `URL`.
+    async fn of(settings: &str) -> Self {
+        let ears = Ears::default();
+        let url = ears.open().await;
+        let settings: Notify = toml::from_str(&settings.replace("URL", &url)).unwrap();
+        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(EVENING)));
+        let outbox = Outbox::of(&settings, store.clone(), clock.clone()).unwrap();
+        Self { store, clock, outbox, ears }
+    }
+
+    async fn tell(&self, kind: &str, about: &str) {
+        let told = Notification {
+            id: format!("{about}.{kind}.{}", self.clock.now().0),
+            kind: kind.into(),
+            reason: None,
+            about: about.into(),
+            tenant: "acme".into(),
+            to: vec!["platform_ops".into()],
+            text: format!("{about} is {kind}"),
+            at: self.clock.now(),
+        };
+        self.store.commit(Commit { documents: vec![put(&told)], ..Commit::default() }).await.unwrap();
+    }
+
+    async fn round(&self) -> Round {
+        let (_stop, told) = watch::channel(false);
+        self.outbox.round(&told).await.unwrap()
+    }
+
+    /// What is heard in a round, by type and subject.
+    async fn hears(&self) -> Vec<String> {
+        self.round().await;
+        let said = |event: Value| {
+            let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("type").trim_start_matches("tenure."), text("subject"))
+        };
+        self.ears.heard().into_iter().map(said).collect()
+    }
+
+    async fn settled(&self) -> Vec<(String, State)> {
+        let all = self.outbox.all::<Settled>("").await.unwrap().into_iter();
+        all.map(|(_, Settled(delivery))| (delivery.told.kind, delivery.state)).collect()
+    }
+
+    async fn dead(&self) -> Vec<Delivery> {
+        self.outbox.all::<Dead>("").await.unwrap().into_iter().map(|(_, Dead(delivery))| delivery).collect()
+    }
+
+    async fn waiting(&self) -> Vec<Delivery> {
+        let all = self.outbox.all::<Waiting>("").await.unwrap().into_iter();
+        all.map(|(_, Waiting(delivery))| delivery).collect()
+    }
+}
+
+const CHAT: &str = "[channels.chat]\nkind = \"webhook\"\nurl = \"URL\"\n";
+const TO_CHAT: &str = "[[routes]]\nchannels = [\"chat\"]\n";
+
+#[tokio::test]
+async fn what_is_told_goes_out_once_and_is_on_record() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    bench.tell("approval.opened", "a-1").await;
+
+    assert_eq!(bench.hears().await, ["approval.opened a-1"]);
+    assert_eq!(bench.hears().await, [""; 0]);
+    assert_eq!(bench.settled().await, [("approval.opened".to_owned(), State::Delivered)]);
+    assert!(bench.waiting().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_urgent_waits_until_the_quiet_hours_end_and_what_is_goes_through() {
+    let quiet = "quiet = { from = \"22:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
+    let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
+    bench.tell("approval.opened", "before").await;
+    assert_eq!(bench.hears().await, ["approval.opened before"], "it is half past nine");
+
+    bench.clock.advance(60 * MINUTE);
+    bench.tell("approval.opened", "at-night").await;
+    bench.tell("execution.parked", "urgent").await;
+    assert_eq!(bench.hears().await, ["execution.parked urgent"]);
+    bench.clock.advance(8 * 60 * MINUTE);
+    assert_eq!(bench.hears().await, [""; 0], "it is half past six");
+    bench.clock.advance(30 * MINUTE);
+    assert_eq!(bench.hears().await, ["approval.opened at-night"]);
+}
+
+#[tokio::test]
+async fn what_is_over_before_the_quiet_hours_end_is_told_as_over_alone() {
+    let quiet = "quiet = { from = \"21:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
+    let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
+    bench.tell("approval.opened", "a-1").await;
+    assert_eq!(bench.hears().await, [""; 0]);
+    bench.clock.advance(MINUTE);
+    bench.tell("approval.granted", "a-1").await;
+    bench.round().await;
+    bench.clock.advance(10 * 60 * MINUTE);
+
+    assert_eq!(bench.hears().await, ["approval.granted a-1"]);
+    let over = ("approval.opened".to_owned(), State::Over);
+    assert!(bench.settled().await.contains(&over), "{:?}", bench.settled().await);
+}
+
+#[tokio::test]
+async fn a_matter_that_is_still_open_later_goes_to_further_people_and_one_that_is_over_does_not() {
+    let late = "[channels.lead]\nkind = \"webhook\"\nurl = \"URL\"\n\
+        [[routes]]\nevents = [\"approval.opened\"]\nchannels = [\"lead\"]\nafter = \"30m\"\n";
+    let bench = Bench::of(late).await;
+    bench.tell("approval.opened", "quick").await;
+    bench.tell("approval.opened", "slow").await;
+    assert_eq!(bench.hears().await, [""; 0]);
+    bench.clock.advance(29 * MINUTE);
+    bench.tell("approval.granted", "quick").await;
+    assert_eq!(bench.hears().await, [""; 0]);
+    bench.clock.advance(MINUTE);
+    assert_eq!(bench.hears().await, ["approval.opened slow"]);
+}
+
+#[tokio::test]
+async fn the_same_is_not_told_again_at_once_unless_it_was_over_between() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    bench.tell("execution.parked", "e-1").await;
+    assert_eq!(bench.hears().await.len(), 1);
+    bench.clock.advance(MINUTE);
+    bench.tell("execution.parked", "e-1").await;
+    bench.tell("execution.parked", "e-2").await;
+    assert_eq!(bench.hears().await, ["execution.parked e-2"], "another matter");
+    assert!(bench.settled().await.contains(&("execution.parked".to_owned(), State::Merged)));
+
+    bench.tell("execution.unparked", "e-1").await;
+    bench.clock.advance(MINUTE);
+    bench.tell("execution.parked", "e-1").await;
+    assert_eq!(bench.hears().await, ["execution.unparked e-1", "execution.parked e-1"]);
+    bench.clock.advance(10 * MINUTE);
+    bench.tell("execution.parked", "e-1").await;
+    assert_eq!(bench.hears().await, ["execution.parked e-1"], "ten minutes later");
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_busy_is_asked_again_when_it_says_and_not_before() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    let answers = [(StatusCode::INTERNAL_SERVER_ERROR, None), (StatusCode::TOO_MANY_REQUESTS, Some("90"))];
+    bench.ears.answers.lock().unwrap().extend(answers);
+    bench.tell("approval.opened", "a-1").await;
+
+    assert_eq!(bench.hears().await.len(), 1);
+    assert_eq!(bench.hears().await.len(), 0, "not at once");
+    bench.clock.advance(Duration::from_secs(2));
+    assert_eq!(bench.hears().await.len(), 1);
+    assert_eq!(bench.waiting().await[0].answer.as_deref(), Some("429 Too Many Requests"));
+    bench.clock.advance(Duration::from_secs(89));
+    assert_eq!(bench.hears().await.len(), 0);
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(bench.hears().await.len(), 1);
+    assert_eq!(bench.settled().await, [("approval.opened".to_owned(), State::Delivered)]);
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
+    let bench = Bench::of(&format!("{CHAT}attempts = 3\n{TO_CHAT}")).await;
+    bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 3]);
+    bench.tell("approval.opened", "a-1").await;
+    for _ in 0..10 {
+        bench.round().await;
+        bench.clock.advance(60 * MINUTE);
+    }
+    let first = bench.ears.heard();
+    assert_eq!(first.len(), 3, "three attempts, and no more");
+    let dead = bench.dead().await;
+    assert_eq!((dead.len(), dead[0].tries, dead[0].answer.as_deref()), (1, 3, Some("400 Bad Request")));
+    assert_eq!(bench.round().await, Round::default());
+
+    assert!(bench.outbox.resend("chat", "nothing").await.unwrap().is_none());
+    assert!(bench.outbox.resend("chat", &dead[0].name()).await.unwrap().is_some());
+    bench.round().await;
+    let again = bench.ears.heard();
+    assert_eq!((again.len(), &again[0]["id"]), (1, &first[0]["id"]), "under the same id");
+    assert!(bench.dead().await.is_empty());
+}
+
+/// What closes an incident may not overtake what opens it: it would stay open for ever.
+#[tokio::test]
+async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    bench.ears.answers.lock().unwrap().push_back((StatusCode::SERVICE_UNAVAILABLE, None));
+    bench.tell("approval.opened", "a-1").await;
+    bench.tell("approval.granted", "a-1").await;
+    bench.clock.advance(Duration::from_millis(1));
+    bench.tell("approval.opened", "a-2").await;
+
+    assert_eq!(bench.hears().await, ["approval.opened a-1", "approval.opened a-2"]);
+    bench.clock.advance(MINUTE);
+    assert_eq!(bench.hears().await, ["approval.opened a-1", "approval.granted a-1"]);
+}
+
+/// Of an attempt whose end nobody saw it is not known whether it was taken: it is made again under the same id, and not before
+/// whoever made it must have given up.
+#[tokio::test]
+async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    bench.tell("approval.opened", "a-1").await;
+    bench.outbox.share().await.unwrap();
+    let cut = bench.waiting().await.remove(0);
+    let due = bench.clock.now().after(MINUTE);
+    let cut = Waiting(Delivery { tries: 1, due, ..cut });
+    bench.store.commit(Commit { documents: vec![put(&cut)], ..Commit::default() }).await.unwrap();
+
+    assert_eq!(bench.hears().await, [""; 0], "another server may be at it");
+    bench.clock.advance(MINUTE);
+    bench.round().await;
+    let heard = bench.ears.heard();
+    assert_eq!((heard.len(), &heard[0]["id"]), (1, &json!(cut.0.told.id)));
+}
+
+/// Two servers on one store share the work, and nobody is told twice.
+#[tokio::test]
+async fn two_servers_tell_once() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    let settings = toml::from_str(&format!("{CHAT}{TO_CHAT}").replace("URL", &bench.ears.open().await));
+    let other = Outbox::of(&settings.unwrap(), bench.store.clone(), bench.clock.clone()).unwrap();
+    for number in 0..20 {
+        bench.tell("approval.opened", &format!("a-{number}")).await;
+    }
+    let (_stop, told) = watch::channel(false);
+    for _ in 0..3 {
+        let (here, there) = tokio::join!(bench.outbox.round(&told), other.round(&told));
+        here.unwrap();
+        there.unwrap();
+    }
+    let mut ids: Vec<String> = bench.ears.heard().iter().map(|event| event["id"].to_string()).collect();
+    ids.sort();
+    let all = ids.len();
+    ids.dedup();
+    assert_eq!((ids.len(), all), (20, 20));
+}
+
+#[tokio::test]
+async fn where_there_is_no_channel_notifications_stay_for_a_week() {
+    let bench = Bench::of("").await;
+    bench.tell("approval.opened", "a-1").await;
+    assert_eq!(bench.round().await.waiting, 1);
+    bench.clock.advance(Duration::from_secs(7 * 86_400 + 1));
+    assert_eq!(bench.round().await.waiting, 0);
+    assert!(bench.outbox.all::<Notification>("").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_has_ended_is_forgotten_after_its_time() {
+    let bench = Bench::of(&format!("{CHAT}attempts = 1\n{TO_CHAT}")).await;
+    bench.ears.answers.lock().unwrap().push_back((StatusCode::BAD_REQUEST, None));
+    bench.tell("approval.opened", "a-1").await;
+    bench.tell("approval.opened", "a-2").await;
+    bench.round().await;
+    assert_eq!((bench.settled().await.len(), bench.dead().await.len()), (1, 1));
+    bench.clock.advance(Duration::from_secs(8 * 86_400));
+    bench.outbox.forget().await.unwrap();
+    assert_eq!((bench.settled().await.len(), bench.dead().await.len()), (0, 1));
+    bench.clock.advance(Duration::from_secs(23 * 86_400));
+    bench.outbox.forget().await.unwrap();
+    assert_eq!(bench.dead().await.len(), 0);
+}

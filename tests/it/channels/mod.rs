@@ -1,0 +1,372 @@
+//! People are told through the channels of their choice, each in its own form, once, and nothing secret leaks on the way.
+
+mod receivers;
+
+use crate::served::{NODES, Ran, Served, files_with, generated, large, tenure};
+use axum::http::StatusCode;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use receivers::{Letter, Mailbox, Receiver};
+use ring::hmac;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use tempfile::TempDir;
+
+const PAGER_KEY: &str = "R0uteKeyOfTheHouse0123456789abcdef";
+const PASSWORD: &str = "a-pass-word-nobody-should-see";
+const SIGNS: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwLaLa";
+
+/// A folder with settings, and files with secrets beside them.
+struct Settings(TempDir);
+
+impl Settings {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes a file; its path.
+    fn file(&self, name: &str, text: &str) -> String {
+        let file = self.0.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    fn serve(&self, text: &str) -> Served {
+        let file = self.file("tenure.toml", text);
+        Served::start_logged(&[("TENURE_CONFIG", &file)])
+    }
+
+    /// What `tenure serve` says to these settings, if it does not serve.
+    fn refused(&self, text: &str) -> Ran {
+        let file = self.file("tenure.toml", text);
+        let data = self.0.path().join("data");
+        fs::create_dir_all(&data).unwrap();
+        Ran::of(tenure(&data).args(["serve", "--listen", "127.0.0.1:0"]).env("TENURE_CONFIG", file))
+    }
+}
+
+/// Channels of every kind, to receivers of the tests.
+struct House {
+    _settings: Settings,
+    receiver: Receiver,
+    mailbox: Mailbox,
+    served: Served,
+}
+
+impl House {
+    async fn new() -> Self {
+        let (settings, receiver, mailbox) = (Settings::new(), Receiver::default(), Mailbox::default());
+        let (url, post) = (receiver.open().await, mailbox.open().await);
+        let chat = settings.file("chat", &format!("{url}/services/T0/B0/chatSecretOfTheHouse\n"));
+        let pager = settings.file("pager", &format!("{PAGER_KEY}\n"));
+        let password = settings.file("password", PASSWORD);
+        let signs = settings.file("signs", &format!("whsec_{SIGNS}"));
+        let served = settings.serve(&format!(
+            "[notify.channels.hook]\nkind = \"webhook\"\nurl = \"{url}/hook\"\nsecret_file = \"{signs}\"\n\
+             [notify.channels.chat]\nkind = \"slack\"\nurl_file = \"{chat}\"\n\
+             [notify.channels.pager]\nkind = \"pagerduty\"\nurl = \"{url}/pager\"\nkey_file = \"{pager}\"\n\
+             [notify.channels.mail]\nkind = \"email\"\nserver = \"{post}\"\ntls = \"none\"\n\
+             user = \"tenure\"\npassword_file = \"{password}\"\n\
+             from = \"Tenure <tenure@example.com>\"\nto = [\"ops@example.com\", \"lead@example.com\"]\n\
+             [[notify.routes]]\nevents = [\"approval.opened\"]\nchannels = [\"hook\", \"chat\", \"pager\", \"mail\"]\n\
+             [[notify.routes]]\nevents = [\"approval.*\"]\ntenants = [\"zeta\"]\nchannels = [\"chat\"]\n"
+        ));
+        let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        Self { _settings: settings, receiver, mailbox, served }
+    }
+
+    /// Lets somebody agree to what `id` asks.
+    async fn grant(&self, id: &str) -> String {
+        let asked = self.served.asked(id).await;
+        let approval = asked["waiting_for"]["approval"]["id"].as_str().map(str::to_owned);
+        let approval = approval.unwrap_or_else(|| panic!("{asked}"));
+        let olga = self.served.user("olga", &["platform_ops"], None).await;
+        let agreed = self.served.run(&[
+            "--token",
+            &olga,
+            "approvals",
+            "approve",
+            &approval,
+            "--reason",
+            "there is room",
+        ]);
+        assert_eq!(agreed.exit, 0, "{agreed:?}");
+        approval
+    }
+}
+
+/// It goes to all that the channel names, from whom it says, and was let in by the password.
+fn is_a_letter(letter: &Letter) {
+    assert!(letter.from.contains("<tenure@example.com>"), "{letter:?}");
+    let to: Vec<_> = letter.to.iter().map(|to| to.trim_start_matches("RCPT TO:")).collect();
+    assert_eq!(to, ["<ops@example.com>", "<lead@example.com>"]);
+    assert_eq!(STANDARD.decode(&letter.auth).unwrap(), format!("\0tenure\0{PASSWORD}").as_bytes());
+    for line in [
+        "Subject: To decide [acme]: ",
+        "Message-ID: <",
+        "To: ops@example.com, lead@example.com",
+        "Content-Type: text/plain",
+    ] {
+        assert!(letter.text.contains(line), "{line}: {}", letter.text);
+    }
+}
+
+/// Nobody has to look whether something waits: whoever is asked hears of it, and the incident is over when it is granted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form_and_closed_where_it_must_be()
+{
+    let house = House::new().await;
+    let id = house.served.onboard(&large("acme")).await;
+
+    let hook = house.receiver.at("/hook", 1).await.remove(0);
+    let header = |name: &str| hook.headers[name].to_str().unwrap().to_owned();
+    let approval = hook.body["subject"].as_str().unwrap().to_owned();
+    assert_eq!(header("content-type"), "application/cloudevents+json; charset=utf-8");
+    assert_eq!(
+        (&hook.body["type"], &hook.body["id"]),
+        (&json!("tenure.approval.opened"), &json!(header("webhook-id")))
+    );
+    assert_eq!(hook.body["data"]["severity"], "warning");
+    assert_eq!(
+        (&hook.body["data"]["tenant"], &hook.body["data"]["to"][0]),
+        (&json!("acme"), &json!("platform_ops"))
+    );
+    let signed = format!("{}.{}.{}", header("webhook-id"), header("webhook-timestamp"), hook.body);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &STANDARD.decode(SIGNS).unwrap());
+    let wanted = STANDARD.encode(hmac::sign(&key, signed.as_bytes()));
+    assert_eq!(header("webhook-signature"), format!("v1,{wanted}"));
+
+    let chat = house.receiver.at("/services/T0/B0/chatSecretOfTheHouse", 1).await.remove(0);
+    let said = chat.body["text"].as_str().unwrap();
+    assert!(
+        said.starts_with("*To decide [acme]: ") && said.contains(&format!("approvals show {approval}")),
+        "{said}"
+    );
+    assert_eq!(chat.body.as_object().unwrap().len(), 1);
+
+    let pager = house.receiver.at("/pager", 1).await.remove(0).body;
+    let incident = format!("approval/{approval}");
+    assert_eq!((&pager["event_action"], &pager["dedup_key"]), (&json!("trigger"), &json!(incident)));
+    assert_eq!(pager["routing_key"], PAGER_KEY);
+    let payload = &pager["payload"];
+    assert_eq!((&payload["severity"], &payload["source"]), (&json!("warning"), &json!("tenure")));
+    assert_eq!((&payload["class"], &payload["group"]), (&json!("approval.opened"), &json!("acme")));
+    assert!(payload["summary"].as_str().unwrap().starts_with("To decide [acme]"), "{payload}");
+
+    is_a_letter(&house.mailbox.wait(1).await.remove(0));
+
+    assert_eq!(house.grant(&id).await, approval);
+    let resolved = house.receiver.at("/pager", 2).await.remove(1).body;
+    let wanted = json!({ "event_action": "resolve", "dedup_key": incident, "routing_key": PAGER_KEY });
+    assert_eq!(resolved, wanted);
+    assert_eq!(house.receiver.heard().len(), 4, "the others were to hear of the question alone");
+    assert_eq!(house.mailbox.letters().len(), 1);
+}
+
+/// The key of one, the address of another, the password of a third: none is in an answer, the store or the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
+    let house = House::new().await;
+    house.receiver.answer([StatusCode::BAD_REQUEST; 3]);
+    *house.mailbox.refusals.lock().unwrap() = 1;
+    house.served.onboard(&large("acme")).await;
+    house.mailbox.wait(1).await;
+    house.receiver.at("/pager", 1).await;
+    let mut told = Vec::new();
+    for channel in ["hook", "chat", "pager", "mail"] {
+        told.push(house.served.run(&["notify", "test", channel, "-o", "json"]).out);
+        for state in ["waiting", "settled", "dead"] {
+            told.push(
+                house.served.run(&["notify", "deliveries", channel, "--state", state, "-o", "json"]).out,
+            );
+        }
+    }
+    told.push(house.served.run(&["notify", "channels", "-o", "json"]).out);
+    told.push(house.served.get("/v1/channels").await.body.to_string());
+    assert!(told.iter().any(|text| text.contains("channel.test")), "{told:?}");
+    let dir = house.served.dir.path().to_owned();
+    let log = fs::read_to_string(dir.join("log.txt")).unwrap();
+    assert!(log.contains("was not taken"), "the log tells of channels");
+    for secret in [
+        PAGER_KEY,
+        "chatSecretOfTheHouse",
+        PASSWORD,
+        SIGNS,
+        &STANDARD.encode(format!("\0tenure\0{PASSWORD}")),
+    ] {
+        assert!(told.iter().all(|text| !text.contains(secret)), "{secret}");
+        assert_eq!(files_with(&dir, secret), [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_listed_and_sent_again_by_command() {
+    let (settings, receiver) = (Settings::new(), Receiver::default());
+    let chat = settings.file("chat", &format!("{}/chat", receiver.open().await));
+    let served = settings.serve(&format!(
+        "[notify.channels.chat]\nkind = \"slack\"\nurl_file = \"{chat}\"\nattempts = 1\n\
+         [[notify.routes]]\nchannels = [\"chat\"]\nevents = [\"approval.opened\"]\n"
+    ));
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    receiver.answer([StatusCode::INTERNAL_SERVER_ERROR]);
+    served.onboard(&large("acme")).await;
+    receiver.at("/chat", 1).await;
+    let dead = async || {
+        let listed = served.get("/v1/channels/chat/deliveries?state=dead").await.body;
+        listed["items"].as_array().unwrap().clone()
+    };
+    let mut letters = dead().await;
+    for _ in 0..100 {
+        if !letters.is_empty() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        letters = dead().await;
+    }
+    let letter = letters.first().expect("it is dead");
+    assert_eq!(
+        (&letter["state"], &letter["tries"], &letter["event"]),
+        (&json!("dead"), &json!(1), &json!("approval.opened"))
+    );
+    assert_eq!(letter["answer"], "500 Internal Server Error");
+    let listed = served.run(&["notify", "channels", "-o", "json"]).json();
+    assert_eq!((&listed[0]["id"], &listed[0]["dead"]), (&json!("chat"), &json!(1)), "{listed}");
+
+    let id = letter["id"].as_str().unwrap();
+    let sent = served.run(&["notify", "resend", "chat", id]);
+    assert_eq!(sent.exit, 0, "{sent:?}");
+    let heard = receiver.at("/chat", 2).await;
+    assert_eq!(heard[0].body, heard[1].body);
+    assert_eq!(dead().await, Vec::<Value>::new());
+    let again = served.run(&["notify", "resend", "chat", id]);
+    assert_eq!(again.exit, 3, "it is dead no more: {again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_is_tried_by_command_and_by_those_who_may() {
+    let house = House::new().await;
+    let tried = house.served.run(&["notify", "test", "pager", "-o", "json"]);
+    assert_eq!((tried.exit, &tried.json()["state"]), (0, &json!("delivered")), "{tried:?}");
+    let heard = house.receiver.at("/pager", 2).await;
+    let actions: Vec<_> = heard.iter().map(|told| told.body["event_action"].clone()).collect();
+    assert_eq!(actions, ["trigger", "resolve"], "nobody is kept awake");
+    assert_eq!(heard[0].body["dedup_key"], heard[1].body["dedup_key"]);
+
+    house.receiver.answer([StatusCode::FORBIDDEN]);
+    let failed = house.served.run(&["notify", "test", "chat", "-o", "json"]);
+    assert_eq!((failed.exit, &failed.json()["answer"]), (1, &json!("403 Forbidden")), "{failed:?}");
+    let strange = house.served.run(&["notify", "test", "chatt"]);
+    assert_eq!(strange.exit, 3, "{strange:?}");
+    let fin = house.served.user("fin", &["finance"], None).await;
+    let refused = house.served.json_as(&fin, "/v1/channels/mail:test", json!({})).await;
+    assert_eq!((refused.status, refused.code()), (StatusCode::FORBIDDEN, "auth.forbidden"));
+    assert_eq!(house.served.get_as(&fin, "/v1/channels").await.status, 200);
+    let owner = house.served.user("own", &["tenant_owner"], Some("acme")).await;
+    assert_eq!(house.served.get_as(&owner, "/v1/channels").await.status, 403);
+    let settled = house.served.get("/v1/channels/pager/deliveries").await.body;
+    assert_eq!(settled["items"][0]["event"], "channel.test", "{settled}");
+}
+
+/// A mail server that cannot be spoken to in private is told nothing, not even who speaks.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
+    let (settings, mailbox) = (Settings::new(), Mailbox::default());
+    let (post, password) = (mailbox.open().await, settings.file("password", PASSWORD));
+    let served = settings.serve(&format!(
+        "[notify.channels.mail]\nkind = \"email\"\nserver = \"{post}\"\nuser = \"tenure\"\npassword_file = \"{password}\"\n\
+         from = \"tenure@example.com\"\nto = [\"ops@example.com\"]\n"
+    ));
+    let tried = served.run(&["notify", "test", "mail", "-o", "json"]);
+    assert_eq!(tried.exit, 1, "{tried:?}");
+    assert!(tried.json()["answer"].as_str().unwrap().contains("STARTTLS"), "{tried:?}");
+    assert!(mailbox.letters().is_empty());
+}
+
+/// What was not told yet is told after a start, and what was is not told again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
+    let (settings, receiver) = (Settings::new(), Receiver::default());
+    let url = receiver.open().await;
+    let text = format!(
+        "[notify.channels.hook]\nkind = \"webhook\"\nurl = \"{url}/hook\"\n\
+         [[notify.routes]]\nchannels = [\"hook\"]\nevents = [\"approval.opened\"]\n"
+    );
+    let file = settings.file("tenure.toml", &text);
+    let served = Served::start_with(&[("TENURE_CONFIG", &file)]);
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    served.onboard(&large("acme")).await;
+    receiver.at("/hook", 1).await;
+    // It is taken once the answer is on record.
+    for _ in 0..100 {
+        let settled = served.get("/v1/channels/hook/deliveries").await.body;
+        if settled["items"].as_array().is_some_and(|items| items.len() == 1) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    receiver.answer([StatusCode::SERVICE_UNAVAILABLE]);
+    let zeta = served.onboard(&large("zeta")).await;
+    served.asked(&zeta).await;
+    let (dir, _admin) = served.killed();
+
+    let running = crate::served::Running::start(dir.path(), &[("TENURE_CONFIG", &file)]);
+    let ids = |heard: &[receivers::Told]| -> Vec<String> {
+        heard.iter().map(|told| told.body["data"]["tenant"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut heard = receiver.at("/hook", 3).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    heard = if heard.len() == 3 { receiver.heard() } else { heard };
+    assert_eq!(running.stop(Signal::TERM), Some(0));
+    assert_eq!(ids(&heard), ["acme", "zeta", "zeta"], "the second was refused once, and is told again");
+    assert_eq!(heard[1].body, heard[2].body, "under the same id");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_at_the_start_with_their_place() {
+    let settings = Settings::new();
+    let chat = settings.file("chat", "https://chat.example.com/x");
+    let channel = format!("[notify.channels.chat]\nkind = \"slack\"\nurl_file = \"{chat}\"\n");
+    let with = |folder: &str, file: &str, text: &str| {
+        let folder = settings.0.path().join(folder);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(file), text).unwrap();
+        format!("[notify]\ntemplates = \"{}\"\n{channel}", folder.display())
+    };
+    for (text, wanted) in [
+        (with("a", "approval.opened.txt", "{{ tenant }}\n{{ nothing }}"), "approval.opened.txt line 2"),
+        (with("b", "execution.parked.txt", "{% if tenant %}"), "execution.parked.txt line 1"),
+        (channel.replace("/chat\"", "/nowhere\""), "notify.channels.chat.url_file"),
+        (
+            format!("{channel}[[notify.routes]]\nchannels = [\"chat\"]\nevents = [\"approval.open\"]\n"),
+            "`approval.opened`",
+        ),
+    ] {
+        let refused = settings.refused(&text);
+        assert_eq!(refused.exit, 2, "{refused:?}");
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+}
+
+#[test]
+fn the_page_of_notifications_names_every_event() {
+    use workflows::notices::{Act, KINDS, Severity};
+    let mut table =
+        "| event | severity | what it does to its matter | when |\n|---|---|---|---|\n".to_owned();
+    for kind in KINDS {
+        let severity: Severity = kind.severity;
+        let act = match kind.act {
+            Act::Opens => "opens it",
+            Act::TakesUp => "takes it up",
+            Act::Closes => "closes it",
+            Act::Tells => "none",
+        };
+        table.push_str(&format!(
+            "| `{}` | `{}` | {act} | {} |\n",
+            kind.name,
+            <&str>::from(severity),
+            kind.when
+        ));
+    }
+    generated("notifications.md", "events", &table);
+}

@@ -1,0 +1,302 @@
+//! TLS by the server itself: who connects is shown the certificate that stands, and who is connected never notices a new one.
+
+use crate::{
+    served::{Ran, Served, small, tenure},
+    streams::Stream,
+};
+use reqwest::{Certificate, Client, Method, tls::TlsInfo};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// An authority of nobody else's, in a folder with what it has signed. `server.pem` and `server.key` are what the server reads.
+struct Authority(TempDir);
+
+impl Authority {
+    fn new() -> Self {
+        let me = Self(tempfile::tempdir().unwrap());
+        me.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 9 -subj /CN=authority -keyout ca.key -out ca.pem");
+        fs::write(me.at("ext"), "subjectAltName=IP:127.0.0.1\nbasicConstraints=critical,CA:FALSE\n").unwrap();
+        me
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let made = Command::new("openssl").args(arguments.split(' ')).current_dir(self.0.path()).output();
+        let made = made.unwrap_or_else(|e| panic!("openssl makes the certificates of these tests: {e}"));
+        assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    /// A pair of this name, valid for so many days.
+    fn signs(&self, name: &str, days: i32) {
+        self.openssl(&format!("req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"));
+        self.openssl(&format!("x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile ext -out {name}.pem"));
+    }
+
+    /// Puts a certificate and a key where the server reads them.
+    fn lays(&self, certificate: &str, key: &str) {
+        for (from, to) in [(format!("{certificate}.pem"), "server.pem"), (format!("{key}.key"), "server.key")]
+        {
+            fs::copy(self.at(&from), self.at("part")).unwrap();
+            fs::rename(self.at("part"), self.at(to)).unwrap();
+        }
+    }
+
+    fn variables(&self) -> [(&'static str, String); 2] {
+        let text = |name: &str| self.at(name).to_str().unwrap().to_owned();
+        [("TENURE_TLS_CERTIFICATE_FILE", text("server.pem")), ("TENURE_TLS_KEY_FILE", text("server.key"))]
+    }
+
+    /// A client that trusts this authority, with no connection yet.
+    fn client(&self) -> Client {
+        let pem = fs::read(self.at("ca.pem")).unwrap();
+        let trusted = Certificate::from_pem_bundle(&pem).unwrap();
+        Client::builder().tls_certs_merge(trusted).tls_info(true).build().unwrap()
+    }
+
+    fn serves(&self) -> Served {
+        let variables = self.variables();
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Served::start_logged(&variables).asking_by(self.client())
+    }
+}
+
+/// The certificate that a client's connection was begun with.
+async fn shown(client: &Client, url: &str) -> Vec<u8> {
+    let answer = client.get(format!("{url}/livez")).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["strict-transport-security"], "max-age=31536000");
+    answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec()
+}
+
+/// What whoever connects from then on is shown, once it is something else than `before`.
+async fn after(authority: &Authority, url: &str, before: &[u8]) -> Vec<u8> {
+    for _ in 0..200 {
+        let found = shown(&authority.client(), url).await;
+        if found != before {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the certificate was not replaced");
+}
+
+async fn metric(served: &Served, name: &str) -> f64 {
+    let text = served.send(served.ask(Method::GET, "/metrics")).await.body.as_str().unwrap().to_owned();
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    line.trim().parse().unwrap()
+}
+
+const REFUSED: &str = "tenure_tls_certificate_reads_total{outcome=\"refused\"}";
+const TAKEN: &str = "tenure_tls_certificate_reads_total{outcome=\"taken\"}";
+
+/// A connection that is kept, and a stream, live through it; who comes after sees the new one.
+#[tokio::test]
+async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
+    api::install_tls();
+    let authority = Authority::new();
+    authority.signs("one", 3);
+    authority.signs("two", 5);
+    authority.lays("one", "one");
+    let served = authority.serves();
+    assert!(served.url.starts_with("https://127.0.0.1:"), "{}", served.url);
+    let kept = authority.client();
+    let first = shown(&kept, &served.url).await;
+    let mut stream = Stream::open(&served, &served.admin, "/v1/watch", "").await;
+    assert_eq!(stream.must().await.name, "present");
+    let left = metric(&served, "tenure_tls_certificate_left_seconds").await;
+    assert!((2.9 * 86_400.0..=3.0 * 86_400.0).contains(&left), "{left}");
+
+    authority.lays("two", "two");
+    let second = after(&authority, &served.url, &first).await;
+
+    assert_eq!(shown(&kept, &served.url).await, first, "the connection that is kept is the one of before");
+    let answer =
+        served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", crate::served::NODES).await;
+    assert_eq!(answer.status, 200);
+    let id = served.onboard(&small("acme")).await;
+    stream.until(|told| told.data.to_string().contains(&id)).await;
+    assert_eq!(metric(&served, TAKEN).await, 1.0);
+    let left = metric(&served, "tenure_tls_certificate_left_seconds").await;
+    assert!(left > 4.9 * 86_400.0, "{left}");
+
+    // Told to look again, it goes on with what it has.
+    served.signal(Signal::HUP);
+    assert_eq!(shown(&authority.client(), &served.url).await, second);
+    assert_eq!(stopped(served, stream).await, Some(0));
+}
+
+/// Asks the server to stop; the stream is ended in order.
+async fn stopped(served: Served, mut stream: Stream) -> Option<i32> {
+    let ending = tokio::task::spawn_blocking(move || served.stopped(Signal::TERM));
+    stream.until(|told| told.name == "end").await;
+    ending.await.unwrap()
+}
+
+/// Keys of others, certificates that are over, files that are gone: each is said, and counted, and changes nothing.
+#[tokio::test]
+async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
+    api::install_tls();
+    let authority = Authority::new();
+    authority.signs("one", 3);
+    authority.signs("two", 5);
+    authority.signs("over", -1);
+    authority.lays("one", "one");
+    let served = authority.serves();
+    let first = shown(&authority.client(), &served.url).await;
+
+    let log = || fs::read_to_string(served.dir.path().join("log.txt")).unwrap();
+    let garbage = || fs::write(authority.at("server.pem"), "no certificate").unwrap();
+    let gone = || fs::remove_file(authority.at("server.key")).unwrap();
+    let wrongs: [(&dyn Fn(), &str); 4] = [
+        (&|| authority.lays("one", "two"), "is not that of the first certificate"),
+        (&|| authority.lays("over", "over"), "was valid until"),
+        (&garbage, "holds no certificate"),
+        (&gone, "cannot be read"),
+    ];
+    for (wrong, why) in wrongs {
+        let before = metric(&served, REFUSED).await;
+        wrong();
+        let began = Instant::now();
+        while !log().contains(why) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{why}: {}", log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(metric(&served, REFUSED).await > before, "{why}");
+        assert_eq!(shown(&authority.client(), &served.url).await, first, "{why}");
+    }
+    let refused = metric(&served, REFUSED).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(metric(&served, REFUSED).await, refused, "the same files are told of once");
+    assert_eq!(metric(&served, TAKEN).await, 0.0);
+
+    authority.lays("two", "two");
+    after(&authority, &served.url, &first).await;
+}
+
+/// The command line trusts an authority that it is told of, by flag and by context, and no other.
+#[tokio::test]
+async fn the_command_line_verifies_a_server_of_a_private_authority() {
+    let authority = Authority::new();
+    authority.signs("one", 3);
+    authority.lays("one", "one");
+    let served = authority.serves();
+    let ca = authority.at("ca.pem");
+    let ca = ca.to_str().unwrap();
+
+    let strange = served.run(&["tenants", "list"]);
+    assert!(strange.exit == 9 && strange.err.contains("certificate"), "{strange:?}");
+    let known = served.run(&["--ca-file", ca, "tenants", "list"]);
+    assert_eq!(known.exit, 0, "{known:?}");
+    let empty = authority.at("ext");
+    let empty = served.run(&["--ca-file", empty.to_str().unwrap(), "tenants", "list"]);
+    assert!(empty.exit == 2 && empty.err.contains("--ca-file"), "{empty:?}");
+
+    let by_context = |arguments: &[&str]| Ran::of(tenure(served.dir.path()).args(arguments));
+    let set = ["context", "set", "house", "--server", &served.url, "--ca-file", ca, "--token", &served.admin];
+    assert_eq!(by_context(&set).exit, 0);
+    let listed = by_context(&["--context", "house", "tenants", "list"]);
+    assert_eq!(listed.exit, 0, "{listed:?}");
+    let told = by_context(&["--context", "house", "context", "show", "-o", "json"]).json();
+    assert_eq!(told["ca_file"]["is"], ca, "{told}");
+    let other = Authority::new();
+    let other = other.at("ca.pem");
+    let wrong = by_context(&["--context", "house", "--ca-file", other.to_str().unwrap(), "tenants", "list"]);
+    assert_eq!(wrong.exit, 9, "{wrong:?}");
+
+    let doctor = served.run(&["--ca-file", ca, "doctor", "-o", "json"]);
+    assert!(doctor.out.contains("TLS; the certificate is valid until"), "{doctor:?}");
+}
+
+/// Who connects and says nothing keeps nobody else waiting; who speaks plain HTTP is not answered.
+#[tokio::test]
+async fn a_handshake_that_is_slow_or_none_keeps_nobody_waiting() {
+    api::install_tls();
+    let authority = Authority::new();
+    authority.signs("one", 3);
+    authority.lays("one", "one");
+    let served = authority.serves();
+    let address = served.url.trim_start_matches("https://");
+    let silent: Vec<_> = (0..50).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+
+    let began = Instant::now();
+    shown(&authority.client(), &served.url).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(Client::new().get(format!("http://{address}/livez")).send().await.is_err());
+    drop(silent);
+}
+
+/// What a start says of the settings `variables`: the exit code and the error.
+fn refused(dir: &Path, variables: &[(&str, String)]) -> (i32, String) {
+    let ran = Ran::of(tenure(dir).args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().cloned()));
+    (ran.exit, ran.err)
+}
+
+#[test]
+fn a_server_whose_certificate_cannot_be_used_does_not_start_and_doctor_says_why() {
+    let authority = Authority::new();
+    authority.signs("one", 3);
+    authority.signs("two", 3);
+    authority.signs("over", -1);
+    let dir = tempfile::tempdir().unwrap();
+    let variables = authority.variables();
+    let doctor = || {
+        let told = Ran::of(
+            tenure(dir.path()).args(["doctor", "--offline", "-o", "json"]).envs(variables.iter().cloned()),
+        );
+        let checks = told.json()["checks"].as_array().unwrap().clone();
+        let tls = checks.into_iter().find(|check| check["check"] == "tls");
+        let tls = tls.unwrap_or_else(|| panic!("{told:?}"));
+        (tls["state"].clone(), tls["says"].as_str().unwrap().to_owned())
+    };
+
+    let (exit, why) = refused(dir.path(), &variables[..1]);
+    assert!(exit == 2 && why.contains("tls.key_file"), "{exit}: {why}");
+    let (exit, why) = refused(dir.path(), &variables);
+    assert!(
+        exit == 2 && why.contains("tls.certificate_file") && why.contains("cannot be read"),
+        "{exit}: {why}"
+    );
+    authority.lays("one", "two");
+    let (exit, why) = refused(dir.path(), &variables);
+    assert!(exit == 2 && why.contains("write both anew"), "{exit}: {why}");
+    let (state, says) = doctor();
+    assert!(state == "failed" && says.contains("is not that of"), "{says}");
+
+    authority.lays("over", "over");
+    assert_eq!(doctor().0, "failed");
+    authority.lays("one", "one");
+    let (state, says) = doctor();
+    assert!(state == "warning" && says.contains("2 days"), "{says}");
+    authority.signs("long", 90);
+    authority.lays("long", "long");
+    assert_eq!(doctor().0, Value::from("ok"));
+}
+
+/// The start says it where somebody reads it, and only there where somebody can listen.
+#[test]
+fn a_server_that_others_reach_without_tls_says_what_to_do() {
+    let said = |listen: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server =
+            tenure(dir.path()).args(["serve", "--listen", listen]).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let said: String = lines.take_while(|line| !line.starts_with("try next")).collect();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        said
+    };
+    assert!(said("0.0.0.0:0").contains("tls.certificate_file"));
+    assert!(!said("127.0.0.1:0").contains("in the clear"));
+}

@@ -1,0 +1,190 @@
+//! What can be told, how grave it is, and what it does to the matter that it is about.
+
+use engine::Notification;
+use serde::{Deserialize, Serialize};
+
+/// How grave something is.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Somebody is waited for.
+    Warning,
+    /// Something stands still until somebody acts.
+    Error,
+    /// A promise is broken, or cannot be taken back.
+    Critical,
+}
+
+/// What an event does to the matter that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The matter is open, or still is.
+    Opens,
+    /// Somebody has taken it up; it is open.
+    TakesUp,
+    /// The matter is over.
+    Closes,
+    /// There is no matter that could be closed.
+    Tells,
+}
+
+/// A kind of event that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name, as [`Notification::kind`] has it.
+    pub name: &'static str,
+    /// How grave it is.
+    pub severity: Severity,
+    /// What it does to its matter.
+    pub act: Act,
+    /// When it is told.
+    pub when: &'static str,
+}
+
+const fn kind(name: &'static str, severity: Severity, act: Act, when: &'static str) -> Kind {
+    Kind { name, severity, act, when }
+}
+
+/// Every kind of event that is told.
+pub const KINDS: &[Kind] = &[
+    kind("approval.opened", Severity::Warning, Act::Opens, "people are asked"),
+    kind(
+        "approval.reminder",
+        Severity::Warning,
+        Act::Opens,
+        "people have not decided, and it expires before long",
+    ),
+    kind(
+        "approval.escalated",
+        Severity::Error,
+        Act::Opens,
+        "others are asked, since those who were have not decided",
+    ),
+    kind("approval.extended", Severity::Warning, Act::Opens, "the deadline was moved, once"),
+    kind(
+        "approval.plan_changed",
+        Severity::Warning,
+        Act::Opens,
+        "the plan is another one, and people are asked again",
+    ),
+    kind("approval.voted", Severity::Info, Act::TakesUp, "somebody agreed, and more are needed"),
+    kind("approval.granted", Severity::Info, Act::Closes, "enough people agreed"),
+    kind("approval.refused", Severity::Info, Act::Closes, "somebody said no"),
+    kind("approval.expired", Severity::Warning, Act::Closes, "the deadline passed before people decided"),
+    kind("approval.withdrawn", Severity::Info, Act::Closes, "there is nothing to decide any more"),
+    kind(
+        "approval.glass_broken",
+        Severity::Critical,
+        Act::Tells,
+        "somebody decided alone, and is to be reviewed",
+    ),
+    kind(
+        "execution.parked",
+        Severity::Error,
+        Act::Opens,
+        "an execution waits for an operator; the reason says why",
+    ),
+    kind("execution.unparked", Severity::Info, Act::Closes, "it goes on, or was ended"),
+    kind(
+        "execution.overdue",
+        Severity::Critical,
+        Act::Opens,
+        "an execution is not over though it was promised to be",
+    ),
+    kind("execution.ended_late", Severity::Info, Act::Closes, "it is over"),
+    kind(
+        "schedule.failed",
+        Severity::Error,
+        Act::Tells,
+        "a sweep, or what else is built in, could not be done",
+    ),
+    kind("certificate.issued", Severity::Info, Act::Tells, "a certificate of destruction is signed"),
+    kind("channel.test", Severity::Info, Act::Tells, "somebody tries a channel"),
+];
+
+/// What is not in the table: written by a later version, and told all the same.
+const STRANGE: Kind = kind("", Severity::Warning, Act::Tells, "");
+
+/// The state in which an offboarding asks whether data may be destroyed.
+const DESTROYS: &str = "AwaitingDestruction";
+
+/// What kind of event a notification tells of. Of some the reason makes it graver.
+#[must_use]
+pub fn kind_of(told: &Notification) -> Kind {
+    let kind = KINDS.iter().copied().find(|kind| kind.name == told.kind).unwrap_or(STRANGE);
+    let severity = match (kind.name, told.reason.as_deref()) {
+        ("approval.opened" | "approval.reminder", Some(DESTROYS)) => Severity::Error,
+        ("execution.parked", Some("past_pivot_failure")) => Severity::Critical,
+        (_, _) => kind.severity,
+    };
+    Kind { severity, ..kind }
+}
+
+/// What the notification is about, named so that whatever opens the matter, takes it up and closes it has the same name.
+#[must_use]
+pub fn matter(told: &Notification) -> String {
+    let about = &told.about;
+    match told.kind.as_str() {
+        "execution.parked" | "execution.unparked" => format!("execution/{about}"),
+        "execution.overdue" | "execution.ended_late" => format!("execution/{about}/promise"),
+        "approval.glass_broken" => format!("approval/{about}/glass"),
+        kind if kind.starts_with("approval.") => format!("approval/{about}"),
+        kind => format!("{}/{about}", kind.split('.').next().unwrap_or(kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Timestamp;
+
+    pub(crate) fn told(kind: &str, about: &str) -> Notification {
+        Notification {
+            id: format!("{about}.{kind}"),
+            kind: kind.into(),
+            reason: None,
+            about: about.into(),
+            tenant: "acme".into(),
+            to: Vec::new(),
+            text: String::new(),
+            at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn whatever_closes_a_matter_names_it_as_what_opens_it_does() {
+        for (opens, closes) in [
+            ("approval.opened", "approval.granted"),
+            ("approval.escalated", "approval.expired"),
+            ("execution.parked", "execution.unparked"),
+            ("execution.overdue", "execution.ended_late"),
+        ] {
+            assert_eq!(matter(&told(opens, "x")), matter(&told(closes, "x")));
+            assert_eq!(kind_of(&told(opens, "x")).act, Act::Opens);
+            assert_eq!(kind_of(&told(closes, "x")).act, Act::Closes);
+        }
+        assert_ne!(matter(&told("execution.parked", "x")), matter(&told("execution.overdue", "x")));
+    }
+
+    #[test]
+    fn a_question_about_destruction_is_graver_than_another() {
+        let plain = told("approval.opened", "x");
+        let destroys = Notification { reason: Some(DESTROYS.into()), ..plain.clone() };
+        assert!(kind_of(&destroys).severity > kind_of(&plain).severity);
+    }
+}

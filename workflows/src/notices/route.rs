@@ -1,0 +1,224 @@
+//! Routes: which events go to which channels.
+
+use super::kind::{Act, KINDS, Kind, Severity, kind_of, matter};
+use engine::Notification;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+use store::Timestamp;
+
+/// Which events are meant: `approval.opened`, `execution.parked/outcome_unknown` (with its reason), `approval.*` or `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pattern(String);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let name = text.split('/').next().unwrap_or_default();
+        let front = name.strip_suffix('*');
+        let known = match front {
+            Some(front) => KINDS.iter().any(|kind| kind.name.starts_with(front)),
+            None => KINDS.iter().any(|kind| kind.name == name),
+        };
+        if known && !front.unwrap_or(name).contains('*') {
+            return Ok(Self(text));
+        }
+        let near = engine::nearest(name, KINDS.iter().map(|kind| kind.name));
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(format!("{text:?} means no event{meant} (docs/notifications.md lists them)"))
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.0
+    }
+}
+
+impl Pattern {
+    fn takes(&self, kind: &str, reason: Option<&str>) -> bool {
+        let (name, wanted) = self.0.split_once('/').map_or((&*self.0, None), |(name, why)| (name, Some(why)));
+        let named = match name.strip_suffix('*') {
+            Some(front) => kind.starts_with(front),
+            None => kind == name,
+        };
+        named && wanted.is_none_or(|wanted| reason == Some(wanted))
+    }
+}
+
+/// One route: what all its conditions take goes to each of its channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The events; one of these.
+    pub events: Vec<Pattern>,
+    /// The tenants whose things are meant; empty for all, and for what is nobody's.
+    pub tenants: Vec<String>,
+    /// At least so grave.
+    pub severity: Severity,
+    /// Where to.
+    pub channels: Vec<String>,
+    /// Only if the matter is not over so long afterwards.
+    pub after: Duration,
+}
+
+/// All routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// The routes; each is asked.
+    pub routes: Vec<Route>,
+    /// Channels on which a matter that was opened is closed too, whatever the routes say of what closes it.
+    pub closing: Vec<String>,
+}
+
+/// That a channel is to tell of something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which channel.
+    pub channel: String,
+    /// Not before this.
+    pub due: Timestamp,
+}
+
+impl Routes {
+    /// Which channels are to tell of `told`, each once, and from when on. What several routes lead to the same channel is due
+    /// as early as the first of them says.
+    #[must_use]
+    pub fn shares(&self, told: &Notification) -> Vec<Share> {
+        let kind = kind_of(told);
+        let mut due: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for route in &self.routes {
+            let meant = route.takes(told, kind);
+            for channel in &route.channels {
+                let closes = kind.act != Act::Opens && self.closing.contains(channel) && route.opens(told);
+                if !meant && !closes {
+                    continue;
+                }
+                // What closes a matter comes at once: it is kept behind what opens it.
+                let after = if kind.act == Act::Opens { route.after } else { Duration::ZERO };
+                let at = told.at.after(after);
+                due.entry(channel).and_modify(|first| *first = (*first).min(at)).or_insert(at);
+            }
+        }
+        due.into_iter().map(|(channel, due)| Share { channel: channel.into(), due }).collect()
+    }
+}
+
+impl Route {
+    fn takes(&self, told: &Notification, kind: Kind) -> bool {
+        self.of(&told.tenant)
+            && kind.severity >= self.severity
+            && self.events.iter().any(|event| event.takes(&told.kind, told.reason.as_deref()))
+    }
+
+    fn of(&self, tenant: &str) -> bool {
+        self.tenants.is_empty() || self.tenants.iter().any(|wanted| wanted == tenant)
+    }
+
+    /// Whether something that opens the matter of `told`, and so was told of before, would go this way.
+    fn opens(&self, told: &Notification) -> bool {
+        let about = matter(told);
+        let opens = |kind: &&Kind| {
+            let same = Notification { kind: kind.name.into(), ..told.clone() };
+            kind.act == Act::Opens && matter(&same) == about
+        };
+        let name = |event: &Pattern, kind: &Kind| {
+            let name = event.0.split('/').next().unwrap_or_default();
+            Pattern(name.into()).takes(kind.name, None)
+        };
+        self.of(&told.tenant)
+            && kind_of(told).act != Act::Tells
+            && KINDS.iter().filter(opens).any(|kind| self.events.iter().any(|event| name(event, kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(kind: &str, tenant: &str) -> Notification {
+        Notification {
+            id: format!("x.{kind}"),
+            kind: kind.into(),
+            reason: None,
+            about: "x".into(),
+            tenant: tenant.into(),
+            to: Vec::new(),
+            text: String::new(),
+            at: Timestamp(1_000),
+        }
+    }
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::try_from(text.to_owned()).unwrap()
+    }
+
+    fn route(events: &[&str], channels: &[&str]) -> Route {
+        Route {
+            events: events.iter().map(|event| pattern(event)).collect(),
+            tenants: Vec::new(),
+            severity: Severity::Info,
+            channels: channels.iter().map(|&channel| channel.into()).collect(),
+            after: Duration::ZERO,
+        }
+    }
+
+    fn channels(routes: &Routes, told: &Notification) -> Vec<String> {
+        routes.shares(told).into_iter().map(|share| share.channel).collect()
+    }
+
+    #[test]
+    fn events_go_by_name_by_tenant_and_by_severity() {
+        let routes = vec![
+            route(&["approval.*"], &["chat"]),
+            Route { tenants: vec!["acme".into()], ..route(&["*"], &["acme-mail"]) },
+            Route { severity: Severity::Error, ..route(&["*"], &["pager"]) },
+        ];
+        let routes = Routes { routes, closing: Vec::new() };
+        assert_eq!(channels(&routes, &told("approval.opened", "acme")), ["acme-mail", "chat"]);
+        assert_eq!(channels(&routes, &told("approval.opened", "zeta")), ["chat"]);
+        assert_eq!(channels(&routes, &told("execution.parked", "zeta")), ["pager"]);
+        assert_eq!(channels(&routes, &told("certificate.issued", "zeta")), [""; 0]);
+    }
+
+    #[test]
+    fn a_reason_narrows_an_event() {
+        let routes = vec![route(&["execution.parked/outcome_unknown"], &["chat"])];
+        let routes = Routes { routes, closing: Vec::new() };
+        let parked = told("execution.parked", "acme");
+        let unknown = Notification { reason: Some("outcome_unknown".into()), ..parked.clone() };
+        assert_eq!(channels(&routes, &unknown), ["chat"]);
+        assert_eq!(channels(&routes, &parked), [""; 0]);
+    }
+
+    #[test]
+    fn a_channel_that_closes_hears_the_end_of_what_it_was_told_of() {
+        let opened =
+            vec![route(&["approval.opened", "execution.parked/outcome_unknown"], &["pager", "chat"])];
+        let routes = Routes { routes: opened, closing: vec!["pager".into()] };
+        assert_eq!(channels(&routes, &told("approval.granted", "acme")), ["pager"]);
+        assert_eq!(channels(&routes, &told("approval.voted", "acme")), ["pager"]);
+        assert_eq!(channels(&routes, &told("execution.unparked", "acme")), ["pager"]);
+        assert_eq!(channels(&routes, &told("execution.ended_late", "acme")), [""; 0], "another matter");
+        assert_eq!(channels(&routes, &told("approval.glass_broken", "acme")), [""; 0]);
+    }
+
+    #[test]
+    fn the_earliest_route_to_a_channel_counts_and_only_what_opens_waits() {
+        let later = Route { after: Duration::from_secs(60), ..route(&["approval.*"], &["pager"]) };
+        let routes = Routes { routes: vec![later.clone()], closing: Vec::new() };
+        assert_eq!(routes.shares(&told("approval.opened", "acme"))[0].due, Timestamp(61_000));
+        assert_eq!(routes.shares(&told("approval.granted", "acme"))[0].due, Timestamp(1_000));
+        let both = Routes { routes: vec![later, route(&["*"], &["pager"])], closing: Vec::new() };
+        assert_eq!(both.shares(&told("approval.opened", "acme"))[0].due, Timestamp(1_000));
+    }
+
+    #[test]
+    fn an_event_that_there_is_not_is_refused_with_the_one_that_was_meant() {
+        let error = Pattern::try_from("approval.open".to_owned()).unwrap_err();
+        assert!(error.contains("`approval.opened`"), "{error}");
+        for wrong in ["nothing.*", "*.opened", "approval.**", ""] {
+            assert!(Pattern::try_from(wrong.to_owned()).is_err(), "{wrong}");
+        }
+    }
+}
