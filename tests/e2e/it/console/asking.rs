@@ -87,7 +87,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click("[data-order=user]").await;
     browser.write("dialog input[name=name]", "ada").await;
     browser.click(ASK).await;
-    let token = browser.text("dialog .command pre").await;
+    let token = token(&browser).await;
     assert_eq!(admin.get("/v1/users/ada").await["roles"], json!(["platform_ops"]));
     let me = reqwest::Client::new().get(format!("{}/v1/me", server.url())).bearer_auth(token.trim());
     assert_eq!(me.send().await.unwrap().status(), 200, "the token that is shown opens");
@@ -112,6 +112,19 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click(ASK).await;
     until_version(&admin, version + 1).await;
     assert_eq!(browser.complaints(&["422"]).await, Vec::<String>::new());
+}
+
+/// The token that is shown, once it stands where the command stood that does the same.
+async fn token(browser: &Browser) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = browser.text("dialog .command pre").await;
+        if text.starts_with("tn_") {
+            return text;
+        }
+        assert!(Instant::now() < deadline, "no token is shown: {text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// The one execution that is so, once it can be found.
