@@ -158,6 +158,20 @@ impl Browser {
         assert!(answer.is_null(), "{css}: {answer}");
     }
 
+    /// Clicks what sends a form of a page without scripts, and waits until another page has come: the next click is not for the
+    /// button that goes.
+    pub async fn send(&self, css: &str) {
+        let element = self.element(css).await;
+        let answer = self.post(&format!("/element/{element}/click"), json!({})).await;
+        assert!(answer.is_null(), "{css}: {answer}");
+        let deadline = Instant::now() + PATIENCE;
+        let path = format!("/session/{}/element/{element}/name", self.session);
+        while !self.ask(Method::GET, &path, Value::Null).await["error"].is_string() {
+            assert!(Instant::now() < deadline, "the page with {css} stays");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Writes into the first element, in place of what is there.
     pub async fn write(&self, css: &str, text: &str) {
         let element = self.element(css).await;

@@ -34,7 +34,7 @@ async fn me(server: &Server, token: &str) -> (u16, Value) {
 async fn sign_in_as(browser: &Browser, name: &str) {
     browser.write("input[name=login]", name).await;
     browser.write("input[name=password]", "any").await;
-    browser.click("button[type=submit]").await;
+    browser.send("button[type=submit]").await;
 }
 
 #[tokio::test]
@@ -61,16 +61,16 @@ async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_
     browser.open(&format!("{}/#/executions", server.url())).await;
     browser.click(".provider button").await;
     sign_in_as(&browser, "nobody").await;
-    browser.click("button[type=submit]").await;
+    browser.send("button[type=submit]").await;
     let refused = browser.text(".problem").await;
     assert!(refused.contains("oidc:") || refused.contains("nobody@example.com"), "{refused}");
     browser.open(&format!("{issuer}/session/end")).await;
-    browser.click("button[value=yes]").await;
+    browser.send("button[value=yes]").await;
 
     browser.open(&format!("{}/#/executions", server.url())).await;
     browser.click(".provider button").await;
     sign_in_as(&browser, "alice").await;
-    browser.click("button[type=submit]").await;
+    browser.send("button[type=submit]").await;
     assert_eq!(browser.text(".who").await.trim(), "oidc:alice@example.com");
     let at = browser.run("return location.href").await;
     assert_eq!(at, format!("{}/#/executions", server.url()), "back where she was going, with no code left");
@@ -94,11 +94,11 @@ async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_
     let at = told.split(' ').find(|word| word.starts_with("http")).unwrap();
     browser.open(at).await;
     // The code is compared, then what is asked for is agreed to; she is signed in at the provider already.
-    browser.click("button[type=submit]").await;
+    browser.send("button[type=submit]").await;
     if browser.count("input[name=login]").await > 0 {
         sign_in_as(&browser, "alice").await;
     }
-    browser.click("button[type=submit]").await;
+    browser.send("button[type=submit]").await;
     let mut token = String::new();
     login.stdout.take().unwrap().read_to_string(&mut token).unwrap();
     assert!(login.wait().unwrap().success(), "{:?}", said.collect::<Vec<_>>());
