@@ -48,6 +48,7 @@ mod quota;
 mod recipes;
 mod reclaim;
 mod requirements;
+mod routes;
 mod scale;
 mod schedules;
 mod sealing;

@@ -24,7 +24,11 @@ pub(crate) use delivery::{Dead, Delivery, Settled, State, Waiting};
 use crate::{app::Shared, config};
 use engine::{Clock, Entity};
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use store::{Commit, Document, Error, Put, Store};
 use text::Texts;
 use tokio::sync::watch;
@@ -52,6 +56,8 @@ pub(crate) struct Outbox {
     channels: BTreeMap<String, Channel>,
     routes: Routes,
     texts: Texts,
+    /// What could not be read, by its key.
+    unread: Mutex<BTreeSet<String>>,
 }
 
 /// What a round came to.
@@ -86,7 +92,14 @@ impl Outbox {
             after: set.after.0,
         };
         let routes = Routes { routes: settings.all_routes().into_iter().map(route).collect(), closing };
-        Ok(Self { store, clock, channels, routes, texts: Texts::of(&settings.templates)? })
+        Ok(Self {
+            store,
+            clock,
+            channels,
+            routes,
+            texts: Texts::of(&settings.templates)?,
+            unread: Mutex::default(),
+        })
     }
 
     /// The channels, by name.
@@ -110,7 +123,8 @@ impl Outbox {
         Ok(whole)
     }
 
-    /// Every document of a collection whose name begins with `prefix`, with what it says; what cannot be read is removed.
+    /// Every document of a collection whose name begins with `prefix`, with what it says. What cannot be read is left as it is, and said
+    /// once: another version may have written it.
     async fn all<T: Entity + DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(Document, T)>, Error> {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         loop {
@@ -119,8 +133,10 @@ impl Outbox {
                 match serde_json::from_slice(&found.body) {
                     Ok(item) => all.push((found, item)),
                     Err(error) => {
-                        tracing::error!(document = %found.key, %error, "it cannot be read, and is removed");
-                        self.remove(vec![found]).await?;
+                        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+                        if unread.insert(found.key.to_string()) {
+                            tracing::error!(document = %found.key, %error, "it cannot be read, and is left as it is");
+                        }
                     }
                 }
             }

@@ -9,14 +9,14 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::post,
 };
-use engine::{Clock as _, ManualClock, Notification};
+use engine::{Clock as _, Entity as _, ManualClock, Notification};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
     time::Duration,
 };
-use store::{Commit, Memory, Store, Timestamp};
+use store::{Commit, Key, Memory, Put, Store, Timestamp};
 use tokio::sync::watch;
 
 /// 2026-11-21 21:30 in Berlin.
@@ -132,6 +132,25 @@ async fn what_is_told_goes_out_once_and_is_on_record() {
     assert_eq!(bench.hears().await, [""; 0]);
     assert_eq!(bench.settled().await, [("approval.opened".to_owned(), State::Delivered)]);
     assert!(bench.waiting().await.is_empty());
+}
+
+/// A server of the next version may have written it, on the same database.
+#[tokio::test]
+async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
+    let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
+    let strange = |of: &str| Key::new(of, "chat/of-another-version");
+    let all = [Waiting::COLLECTION, Settled::COLLECTION, Dead::COLLECTION, Notification::COLLECTION];
+    let documents =
+        all.map(|of| Put { key: strange(of), body: Some(b"{\"state\":\"odd\"}".to_vec()) }).to_vec();
+    bench.store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
+    bench.tell("approval.opened", "a-1").await;
+
+    assert_eq!(bench.hears().await, ["approval.opened a-1"]);
+    bench.clock.advance(60 * 24 * 60 * MINUTE);
+    bench.outbox.forget().await.unwrap();
+    for of in all {
+        assert!(bench.store.document(&strange(of)).await.unwrap().is_some(), "{of}");
+    }
 }
 
 #[tokio::test]
