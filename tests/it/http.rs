@@ -1,6 +1,6 @@
 //! HTTP: who is let in, what is answered, and what is never done twice. Against a real server.
 
-use crate::served::{Served, large, seen, small};
+use crate::served::{Answer, Served, large, small};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

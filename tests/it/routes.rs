@@ -3,11 +3,11 @@
 use crate::{
     denied::{self, Met},
     http::{CREATE, YAML},
-    served::{Answer, Served, generated, large, small},
+    served::{Answer, Served, generated, large, seen, small},
 };
 use api::{Access, Role, Rule, Verb, codes, rules};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An address with something in every place.
