@@ -153,17 +153,29 @@ impl Browser {
 
     /// Clicks the first element, as somebody with a mouse does.
     pub async fn click(&self, css: &str) {
-        let element = self.element(css).await;
-        let answer = self.post(&format!("/element/{element}/click"), json!({})).await;
-        assert!(answer.is_null(), "{css}: {answer}");
+        self.clicked(css).await;
+    }
+
+    /// The element that was clicked. One that the page has drawn anew since it was found was not: the click is for its successor.
+    async fn clicked(&self, css: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let element = self.element(css).await;
+            let answer = self.post(&format!("/element/{element}/click"), json!({})).await;
+            if answer.is_null() {
+                return element;
+            }
+            let said = answer.to_string();
+            let gone = ["stale element reference", "does not belong to the document"];
+            let gone = gone.iter().any(|gone| said.contains(gone));
+            assert!(gone && Instant::now() < deadline, "{css}: {said}");
+        }
     }
 
     /// Clicks what sends a form of a page without scripts, and waits until another page has come: the next click is not for the
     /// button that goes.
     pub async fn send(&self, css: &str) {
-        let element = self.element(css).await;
-        let answer = self.post(&format!("/element/{element}/click"), json!({})).await;
-        assert!(answer.is_null(), "{css}: {answer}");
+        let element = self.clicked(css).await;
         let deadline = Instant::now() + PATIENCE;
         let path = format!("/session/{}/element/{element}/name", self.session);
         while !self.ask(Method::GET, &path, Value::Null).await["error"].is_string() {
