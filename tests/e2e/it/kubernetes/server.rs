@@ -56,6 +56,7 @@ pub async fn world() -> Option<World> {
     let client = reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build().unwrap();
     let world = World { server, client, token, url };
     world.script("kubernetes-apiserver.sh", &["start"], true).await;
+    world.settle().await;
     Some(world)
 }
 
@@ -262,8 +263,40 @@ impl World {
 
     /// Every object of every kind that can be listed, without what differs from one making to the next.
     pub async fn snapshot(&self) -> Snapshot {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // A server that was started anew lists groups before it serves them.
+            if let Some(snapshot) = self.look().await {
+                return snapshot;
+            }
+            assert!(Instant::now() < until, "not all that is listed is served");
+            tokio::time::sleep(BETWEEN).await;
+        }
+    }
+
+    /// Waits until nothing goes any more that a test before this one has left to the cluster's own controllers, which make up for what
+    /// they missed while the server was down.
+    async fn settle(&self) {
+        let until = Instant::now() + PATIENCE / 3;
+        let mut before = self.snapshot().await;
+        loop {
+            tokio::time::sleep(BETWEEN).await;
+            let now = self.snapshot().await;
+            let goes = now.values().any(|item| !item["metadata"]["deletionTimestamp"].is_null());
+            if !goes && now == before {
+                return;
+            }
+            if Instant::now() > until {
+                let changes = differences(&before, &now);
+                return println!("the cluster does not come to rest: something goes: {goes}; {changes:?}");
+            }
+            before = now;
+        }
+    }
+
+    async fn look(&self) -> Option<Snapshot> {
         let mut snapshot = Snapshot::new();
-        let groups = self.get("/apis").await.unwrap();
+        let groups = self.get("/apis").await?;
         let mut paths = vec![(String::new(), "/api/v1".to_owned())];
         for group in groups["groups"].as_array().unwrap() {
             let name = group["name"].as_str().unwrap();
@@ -273,7 +306,7 @@ impl World {
         }
         let mut seen = BTreeSet::new();
         for (group, path) in paths {
-            let listed = self.get(&path).await.unwrap();
+            let listed = self.get(&path).await?;
             for resource in listed["resources"].as_array().unwrap() {
                 let name = resource["name"].as_str().unwrap();
                 let verbs = resource["verbs"].as_array().unwrap();
@@ -282,7 +315,7 @@ impl World {
                 if !wanted || !seen.insert(format!("{group}/{name}")) {
                     continue;
                 }
-                let list = self.get(&format!("{path}/{name}")).await.unwrap();
+                let list = self.get(&format!("{path}/{name}")).await?;
                 for item in list["items"].as_array().into_iter().flatten() {
                     let (key, item) = plain(&format!("{path}/{name}"), item);
                     if !key.starts_with(&format!("{CLASSES} /tenure-")) {
@@ -291,7 +324,7 @@ impl World {
                 }
             }
         }
-        snapshot
+        Some(snapshot)
     }
 }
 
