@@ -14,6 +14,7 @@ packages=(
     ceph-mon ceph-osd radosgw ceph-common
     softhsm2 opensc
     chromium chromium-driver
+    docker-registry knot bind9-dnsutils curl python3-venv
     qemu-system-x86 busybox-static cpio e2fsprogs nvme-cli cryptsetup-bin util-linux
 )
 missing=()
@@ -31,6 +32,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
 ./oidc-up.sh --prepare || { echo "prepare: the OpenID provider could not be installed"; failed=1; }
+./scim-up.sh --prepare || { echo "prepare: the SCIM service could not be installed"; failed=1; }
 ./chart.sh ../../api/packaging/helm/tenure tenure tenure >/dev/null || { echo "prepare: the renderer of charts could not be built"; failed=1; }
 ./prometheus.sh >/dev/null || { echo "prepare: Prometheus is not to be had"; failed=1; }
 # The machine for drives is made once, when it first starts.

@@ -9,4 +9,5 @@ mod objects;
 mod observability;
 mod packages;
 mod slurm;
+mod systems;
 mod whole;

@@ -26,11 +26,19 @@ pub struct Play {
     pub heeds_taints: bool,
     /// Whether kubelets are at work: else pods neither start nor end.
     pub runs: bool,
+    /// How many clients of probes may end from here on; those beyond run on.
+    pub ends: usize,
 }
 
 impl Default for Play {
     fn default() -> Self {
-        Self { reaches: Box::new(|from, to| from == to), places: true, heeds_taints: true, runs: true }
+        Self {
+            reaches: Box::new(|from, to| from == to),
+            places: true,
+            heeds_taints: true,
+            runs: true,
+            ends: usize::MAX,
+        }
     }
 }
 
@@ -163,6 +171,7 @@ impl Hand {
             self.status(pod, json!({ "phase": "Running", "podIP": address, "conditions": [ready] })).await;
         } else if phase == "Running"
             && let Some(code) = self.code(pod)
+            && self.may_end()
         {
             let name = &pod["spec"]["containers"][0]["name"];
             let ended = json!({
@@ -172,6 +181,13 @@ impl Hand {
             let phase = if code == 0 { "Succeeded" } else { "Failed" };
             self.status(pod, json!({ "phase": phase, "containerStatuses": [ended] })).await;
         }
+    }
+
+    fn may_end(&self) -> bool {
+        let mut play = self.play.lock().unwrap();
+        let may = play.ends > 0;
+        play.ends = play.ends.saturating_sub(1);
+        may
     }
 
     /// The exit code of a probe's client, by what it says that it reaches and by the network that is played.

@@ -2,6 +2,7 @@
 
 mod program;
 mod service;
+mod system;
 mod workflow;
 
 use async_trait::async_trait;

@@ -148,7 +148,8 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let scene = Scene::new(&world, "broken-off").await;
     let stamp = scene.stamp("traffic", 2);
     let before = world.snapshot().await;
-    // Given up once all four pods are there and the clients have found that the wall holds.
+    // Given up once all four pods are there and one client has found that the wall holds; without the other nothing is found.
+    scene.kubelets.play(|play| play.ends = 1);
     let left = async {
         loop {
             let pods = pods(&world).await;
@@ -168,7 +169,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
 
     // Meanwhile the wall has fallen.
     scene.kubelets.play(|play| play.reaches = Box::new(|_, _| true));
-    scene.kubelets.play(|play| play.runs = true);
+    scene.kubelets.play(|play| (play.runs, play.ends) = (true, usize::MAX));
     let found = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
     assert!(!found.held, "an old pod was believed: {found:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);

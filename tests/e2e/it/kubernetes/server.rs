@@ -175,16 +175,7 @@ impl World {
     /// Makes an object as somebody else would, who asks again where the server says that it will take it in a moment: a pod in a
     /// namespace whose account has no token yet.
     pub async fn post(&self, path: &str, body: Value) -> Value {
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            let (status, said) = self.try_post(path, body.clone()).await;
-            if status < 300 {
-                return said;
-            }
-            let later = said["reason"] == "ServerTimeout" && Instant::now() < until;
-            assert!(later, "POST {path}: {status} {said}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        post(self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token), body).await
     }
 
     /// Makes many objects, some at a time.
@@ -194,11 +185,10 @@ impl World {
             if making.len() >= 16 {
                 making.join_next().await.unwrap().unwrap();
             }
-            let request = self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token);
-            making.spawn(async move {
-                let answer = request.json(&object).send().await.unwrap();
-                assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
-            });
+            making.spawn(post(
+                self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token),
+                object,
+            ));
         }
         while let Some(made) = making.join_next().await {
             made.unwrap();
@@ -325,6 +315,22 @@ impl World {
             }
         }
         Some(snapshot)
+    }
+}
+
+/// Asks until the server takes it, where it says that it will in a moment.
+async fn post(request: reqwest::RequestBuilder, body: Value) -> Value {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = request.try_clone().unwrap().json(&body).send().await.unwrap();
+        let status = answer.status();
+        let said: Value = answer.json().await.unwrap();
+        if status.is_success() {
+            return said;
+        }
+        let later = said["reason"] == "ServerTimeout" && Instant::now() < until;
+        assert!(later, "POST: {status} {said}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 

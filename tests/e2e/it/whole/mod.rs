@@ -4,7 +4,7 @@
 
 mod deaths;
 mod destroyed;
-mod house;
+pub(crate) mod house;
 mod kubernetes;
 mod planted;
 mod slurm;

@@ -25,6 +25,8 @@ const REFUSED: [i32; 2] = [64, 65];
 const UNAVAILABLE: i32 = 69;
 /// Not at the moment; nothing was done (`EX_TEMPFAIL`).
 const NOT_NOW: i32 = 75;
+/// What it asked answered what is no answer (`EX_PROTOCOL`).
+const UNREADABLE: i32 = 76;
 /// It has no permission (`EX_NOPERM`).
 const DENIED: i32 = 77;
 /// It cannot do that as it is set up (`EX_CONFIG`).
@@ -92,13 +94,13 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
         Ended::Exit(0) => serde_json::from_slice(&output.stdout)
             .map_err(|e| wire::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
         Ended::Exit(code) => {
-            Err(failed(code, &about, output).unwrap_or_else(|| unsure(format!("exit code {code}"))))
+            Err(failed(code, &about, output, changing).unwrap_or_else(|| unsure(format!("exit code {code}"))))
         }
     }
 }
 
 /// The failure that an exit code stands for, if it stands for one.
-fn failed(code: i32, about: &str, output: &Output) -> Option<ActionError> {
+fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<ActionError> {
     let told = Said::read(&output.stdout);
     let words = told.words();
     let words = if words.is_empty() { output.last_words() } else { format!(": {words}") };
@@ -106,6 +108,7 @@ fn failed(code: i32, about: &str, output: &Output) -> Option<ActionError> {
     let error = match code {
         code if REFUSED.contains(&code) => ActionError::permanent(codes::REFUSED, said),
         UNAVAILABLE | NOT_NOW => ActionError::transient(codes::UNAVAILABLE, said),
+        UNREADABLE => wire::unreadable(said, changing),
         DENIED => ActionError::permanent(codes::DENIED, said),
         UNSUPPORTED => ActionError::permanent(codes::UNSUPPORTED, said),
         FENCED => ActionError::permanent(codes::FENCED, said),

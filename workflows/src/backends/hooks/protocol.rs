@@ -22,6 +22,8 @@ pub enum Verb {
     Undo,
     /// Answer as the verb would that `undo` tells, and change nothing.
     DryRun,
+    /// Show what there is, and change nothing. Asked of those alone that serve a system.
+    Look,
 }
 
 /// The request.
@@ -72,7 +74,7 @@ impl Request {
     pub fn changes(&self) -> bool {
         match self.verb {
             Verb::Run | Verb::Undo => true,
-            Verb::Probe | Verb::DryRun => false,
+            Verb::Probe | Verb::DryRun | Verb::Look => false,
         }
     }
 

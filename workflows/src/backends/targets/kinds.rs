@@ -16,6 +16,8 @@ pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
 pub(super) const OBJECTS: &[&str] = &["s3"];
 /// What can serve a machine.
 pub(super) const MACHINES: &[&str] = &["drives"];
+/// The systems that have no backend of their own.
+pub(super) const SYSTEMS: &[&str] = &["identity", "storage", "backups", "registry", "logs", "network"];
 /// What can stand behind a hook.
 pub(super) const HOOKS: &[&str] = &["exec", "http"];
 

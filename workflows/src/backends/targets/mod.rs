@@ -7,7 +7,7 @@ mod kinds;
 
 use super::{
     agents::{Agents, AgentsTarget, GpusByAgents},
-    hooks,
+    hooks::{self, OneHook},
     routed::{ByPlace, Estates, OnMachines, OutOfReach},
 };
 use crate::{
@@ -65,8 +65,20 @@ pub struct Targets {
     objects: BTreeMap<String, Chosen>,
     /// By cluster and node: what serves a machine as hardware, `drives`.
     machines: BTreeMap<String, BTreeMap<String, Chosen>>,
+    /// By name, one of [`kinds::SYSTEMS`]: the hook that serves a system of the house.
+    systems: BTreeMap<String, SystemTarget>,
     /// By name: what stands behind a hook, `exec` or `http`.
     hooks: BTreeMap<String, Chosen>,
+}
+
+/// A system of the house.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SystemTarget {
+    /// What changes it, `exec` or `http`.
+    hook: Chosen,
+    /// What looks at it with credentials of its own.
+    verifier: Chosen,
 }
 
 impl Targets {
@@ -113,6 +125,13 @@ impl Targets {
             left.served.insert(("objects", region.clone()), estate);
             objects.insert(region, served);
         }
+        for (name, target) in self.systems {
+            let system = Arc::new(system(&name, target)?);
+            if system.name() == "identity" {
+                platform.identity = system.clone();
+            }
+            left.served.insert((system.name(), String::new()), system);
+        }
         platform.estate = Estates::over(left.served, left.blind, platform.estate);
         platform.objects = ByPlace::<dyn Objects>::over(objects, platform.objects);
         let (machines, volumes) = machines(self.machines)?;
@@ -120,15 +139,35 @@ impl Targets {
         platform.estate = OnMachines::over(volumes, platform.estate);
         let mut named = BTreeMap::new();
         for (name, chosen) in self.hooks {
-            let at = format!("hooks.{name}");
-            let (kind, settings) = exactly_one(&at, chosen, kinds::HOOKS)?;
-            named.insert(name, kinds::hook(&kind, settings).map_err(|e| e.within(&format!("{at}.{kind}")))?);
+            let one = hook(&format!("hooks.{name}"), chosen)?;
+            named.insert(name, one);
         }
         if !named.is_empty() {
             platform.hooks = Arc::new(hooks::Table::new(named, Some(platform.hooks)));
         }
         Ok(platform)
     }
+}
+
+/// What stands behind a hook that is named here.
+fn hook(at: &str, chosen: Chosen) -> Result<Arc<dyn OneHook>, TargetError> {
+    let (kind, settings) = exactly_one(at, chosen, kinds::HOOKS)?;
+    kinds::hook(&kind, settings).map_err(|e| e.within(&format!("{at}.{kind}")))
+}
+
+/// The system of this name behind its hooks.
+fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError> {
+    let at = format!("systems.{name}");
+    let Some(known) = kinds::SYSTEMS.iter().find(|known| **known == name) else {
+        let why = format!("is no system that a hook serves: these are {}", kinds::SYSTEMS.join(", "));
+        return Err(TargetError::new(&at, why));
+    };
+    let one = hook(&format!("{at}.hook"), target.hook)?;
+    if target.verifier.is_empty() {
+        let why = "is missing: name a hook whose credentials read alone, so that what was removed is looked for with other eyes";
+        return Err(TargetError::new(&format!("{at}.verifier"), why));
+    }
+    Ok(hooks::System::new(known, one, hook(&format!("{at}.verifier"), target.verifier)?))
 }
 
 /// By cluster and node.
@@ -310,6 +349,16 @@ mod tests {
                 "machines.eu-1.gpu-7.dd: is no kind of backend: these are: drives",
             ),
             ("hooks: { dns: {} }", "hooks.dns: says nothing: name one of exec, http"),
+            (
+                "systems: { keys: {} }",
+                "systems.keys: is no system that a hook serves: these are identity, storage, backups, registry, logs, network",
+            ),
+            ("systems: { network: {} }", "systems.network.hook: says nothing: name one of exec, http"),
+            (
+                "systems: { network: { hook: { exec: { program: /bin/true } } } }",
+                "systems.network.verifier: is missing: name a hook whose credentials read alone, so that what was removed \
+                 is looked for with other eyes",
+            ),
             (
                 "hooks: { dns: { carrier-pigeon: {} } }",
                 "hooks.dns.carrier-pigeon: is no kind of backend: these are: exec, http",

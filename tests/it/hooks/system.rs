@@ -1,0 +1,130 @@
+//! A system of the house: what its hook shows is believed only when it is whole, and about what was asked.
+
+use super::{script, stamp};
+use engine::Class;
+use serde_json::json;
+use std::{path::Path, sync::Arc};
+use workflows::{
+    actuators::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes},
+    backends::{
+        exec::{ExecTarget, Program},
+        hooks::System,
+    },
+};
+
+/// The system behind a script, which finds the request in `$request` and its folder in `$0`.
+fn behind(folder: &Path, text: &str) -> System {
+    let text = format!("request=$(cat)\ncd \"$(dirname \"$0\")\"\necho \"$request\" >> asked\n{text}");
+    let hook = Arc::new(Program::connect(&ExecTarget::new(script(folder, &text))).unwrap());
+    System::new("registry", hook.clone(), hook)
+}
+
+fn app() -> Thing {
+    Thing::new("registry", "", "Repository", "acme/app")
+}
+
+/// What was asked, one request after the other.
+fn asked(folder: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join("asked")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_absence() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = json!({ "kind": "Repository", "name": "acme/app", "uid": "1", "tenant": "acme" });
+    let with = |field: &str, value: serde_json::Value| {
+        let mut thing = whole.clone();
+        thing[field] = value;
+        thing
+    };
+    let shown = [
+        (json!([with("uid", json!(""))]), json!(with("uid", json!("")))),
+        (json!([with("tenant", json!("globex"))]), json!(with("name", json!("acme/other")))),
+        (json!([with("kind", json!(7))]), json!(with("kind", json!("Model")))),
+        (json!(null), json!([])),
+        (json!({}), json!("acme/app")),
+    ];
+    for (survey, look) in shown {
+        for (output, is_survey) in [(&survey, true), (&look, false)] {
+            let answer = json!({ "status": "done", "output": output });
+            let system = behind(folder.path(), &format!("echo '{answer}'"));
+            let error = if is_survey {
+                system.survey("registry", "acme", Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap_err()
+            } else {
+                system.look(&app(), Eyes::Verifier, &stamp("e/S/1/0", false)).await.unwrap_err()
+            };
+            assert_eq!(
+                (error.class, error.code.as_str()),
+                (Class::Transient, codes::UNREADABLE),
+                "{output}: {error}"
+            );
+        }
+    }
+    let empty = behind(folder.path(), r#"echo '{"status":"not_done"}'"#);
+    let error = empty.look(&app(), Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
+    assert_eq!(error.code, codes::UNREADABLE, "an answer to another question: {error}");
+}
+
+#[tokio::test]
+async fn a_thing_is_seen_with_all_that_is_said_of_it_and_a_look_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let thing =
+        json!({ "kind": "Repository", "name": "acme/app", "uid": "1", "tenant": "acme", "class": "model" });
+    let system = behind(folder.path(), &format!("echo '{}'", json!({ "status": "done", "output": [thing] })));
+
+    let seen = system.survey("registry", "acme", Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap();
+
+    assert_eq!((seen[0].thing.clone(), seen[0].text("class")), (app(), Some("model")));
+    let request = asked(folder.path()).remove(0);
+    assert_eq!(
+        (&request["verb"], &request["tenant"], &request["hook"]),
+        (&json!("look"), &json!("acme"), &json!("registry"))
+    );
+}
+
+/// A hook that knows no dry run is not asked for one; what is asked in earnest names the thing and the identity that was found.
+#[tokio::test]
+async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let system = behind(folder.path(), r#"echo '{"status":"done"}'"#);
+    let earnest = stamp("e/S/1/0", false);
+    let dry = Stamp { dry_run: true, ..earnest.clone() };
+    system.remove(&app(), "1", &dry).await.unwrap();
+    system.admit(&app(), "acme", Admits::Nothing, &dry).await.unwrap();
+    assert_eq!(asked(folder.path()), [json!(null); 0]);
+
+    system.remove(&app(), "1", &earnest).await.unwrap();
+    system.admit(&app(), "acme", Admits::ReadOnly, &earnest).await.unwrap();
+
+    let asked: Vec<_> = asked(folder.path()).iter().map(|request| request["arguments"].clone()).collect();
+    let named = |more: serde_json::Value| {
+        let mut all = json!({ "place": "", "kind": "Repository", "name": "acme/app" });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    assert_eq!(
+        asked,
+        [
+            named(json!({ "do": "remove", "uid": "1" })),
+            named(json!({ "do": "admit", "admits": "read_only" }))
+        ]
+    );
+}
+
+/// What a hook says that it made is looked at: made and not shown is unknown, and another's is refused before anything is asked.
+#[tokio::test]
+async fn what_was_made_is_looked_at_and_anothers_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let forgets = behind(folder.path(), r#"echo '{"status":"done"}'"#);
+    let groups = ["acme-admins".to_owned()];
+    let error = forgets.create("t-acme", "acme", &groups, &stamp("e/S/1/0", false)).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (Class::Unknown, codes::UNREADABLE), "{error}");
+
+    std::fs::remove_file(folder.path().join("asked")).unwrap();
+    let others = json!({ "kind": "Groups", "name": "t-acme", "uid": "1", "tenant": "acme", "step": "e/OTHER/1/0", "groups": ["x"] });
+    let taken = behind(folder.path(), &format!("echo '{}'", json!({ "status": "done", "output": others })));
+    let error = taken.create("t-acme", "acme", &groups, &stamp("e/S/1/0", false)).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::OBJECT_FOREIGN), "{error}");
+    assert!(asked(folder.path()).iter().all(|request| request["verb"] == "look"), "nothing is changed");
+}
