@@ -3,11 +3,14 @@
 //! It is written from the rules alone: every quantity is counted anew from the leaves, every list is built whole and
 //! sorted whole. It knows one tree of cohorts and no rule beyond Kueue's.
 
-use std::cmp::Ordering;
+mod tree;
+
 use workflows::reclaim::planner::{
     Algorithm, BorrowWithinCohort, Demand, Kind, Preempt, Preemption, Quota, Settings, Sharing, Snapshot,
     Strategy, Weight, Workload,
 };
+
+use tree::{Tree, order, wide};
 
 /// A cohort or workspace.
 #[derive(Clone, Debug)]
@@ -164,143 +167,6 @@ impl State {
             })
             .collect()
     }
-}
-
-fn wide(amount: u64) -> i128 {
-    i128::from(amount)
-}
-
-/// The state without some workloads, and perhaps with the demand.
-#[derive(Clone)]
-struct Tree<'a> {
-    state: &'a State,
-    mistake: Mistake,
-    gone: Vec<usize>,
-    extra: bool,
-    /// The quota of each subtree and kind, which nothing here changes.
-    quotas: Vec<Vec<i128>>,
-}
-
-impl<'a> Tree<'a> {
-    fn new(state: &'a State, mistake: Mistake) -> Self {
-        let mut tree = Self { state, mistake, gone: Vec::new(), extra: false, quotas: Vec::new() };
-        let all = 0..state.places.len();
-        tree.quotas = all.map(|at| state.kinds().map(|kind| tree.count(at, kind)).collect()).collect();
-        tree
-    }
-
-    fn quota(&self, at: usize, kind: usize) -> Quota {
-        let mut quota = self.state.places[at].quotas[kind].unwrap_or_default();
-        if self.mistake == Mistake::NoLendingLimit {
-            quota.lending_limit = None;
-        }
-        if self.mistake == Mistake::NoBorrowingLimit {
-            quota.borrowing_limit = None;
-        }
-        quota
-    }
-
-    fn children(&self, at: usize) -> Vec<usize> {
-        (0..self.state.places.len()).filter(|child| self.state.places[*child].parent == Some(at)).collect()
-    }
-
-    fn count(&self, at: usize, kind: usize) -> i128 {
-        let lent = |child: usize| {
-            let quota = self.count(child, kind);
-            self.quota(child, kind).lending_limit.map_or(quota, |limit| quota.min(wide(limit)))
-        };
-        wide(self.quota(at, kind).nominal) + self.children(at).into_iter().map(lent).sum::<i128>()
-    }
-
-    fn subtree(&self, at: usize, kind: usize) -> i128 {
-        self.quotas[at][kind]
-    }
-
-    fn local(&self, at: usize, kind: usize) -> i128 {
-        self.quota(at, kind).lending_limit.map_or(0, |limit| (self.subtree(at, kind) - wide(limit)).max(0))
-    }
-
-    fn usage(&self, at: usize, kind: usize) -> i128 {
-        let running = self.state.running.iter().enumerate();
-        let here = running.filter(|(index, load)| load.at == at && !self.gone.contains(index));
-        let own: i128 = here.map(|(_, load)| wide(load.usage[kind].unwrap_or(0))).sum();
-        let demand = if self.extra && at == self.state.asks { wide(self.state.requests[kind]) } else { 0 };
-        let above = |child: usize| (self.usage(child, kind) - self.local(child, kind)).max(0);
-        own + demand + self.children(at).into_iter().map(above).sum::<i128>()
-    }
-
-    fn room(&self, at: usize, kind: usize, used: bool) -> i128 {
-        let (subtree, local) = (self.subtree(at, kind), self.local(at, kind));
-        let usage = if used { self.usage(at, kind) } else { 0 };
-        let Some(parent) = self.state.places[at].parent else { return subtree - usage };
-        let mut above = self.room(parent, kind, used);
-        if let Some(limit) = self.quota(at, kind).borrowing_limit {
-            above = above.min(subtree - local - (usage - local).max(0) + wide(limit));
-        }
-        (local - usage).max(0) + above
-    }
-
-    fn available(&self, at: usize, kind: usize) -> i128 {
-        self.room(at, kind, true).max(0)
-    }
-
-    fn within(&self, at: usize, kinds: &[usize]) -> bool {
-        kinds.iter().all(|kind| self.usage(at, *kind) <= self.subtree(at, *kind))
-    }
-
-    fn fits(&self, borrowing: bool) -> bool {
-        let (asks, mut without) = (self.state.asks, self.clone());
-        without.extra = false;
-        self.state.kinds().filter(|kind| self.state.requests[*kind] > 0).all(|kind| {
-            let asked = wide(self.state.requests[kind]);
-            (borrowing || without.usage(asks, kind) + asked <= without.subtree(asks, kind))
-                && asked <= without.available(asks, kind)
-        })
-    }
-
-    fn declared(&self, at: usize, kind: usize) -> bool {
-        self.state.places[at].quotas[kind].is_some()
-            || self.children(at).into_iter().any(|child| self.declared(child, kind))
-    }
-
-    /// Whether it borrows, whether its share is endless, and the share as a fraction.
-    fn share(&self, at: usize) -> (bool, bool, i128, i128) {
-        let shares = (0..2).map(|of| self.share_of(at, of));
-        let all: Vec<_> = shares.collect();
-        let most = all.iter().copied().max_by(|a, b| order(*a, *b)).unwrap();
-        (all.iter().any(|share| share.0), most.1, most.2, most.3)
-    }
-
-    fn share_of(&self, at: usize, of: usize) -> (bool, bool, i128, i128) {
-        let Some(parent) = self.state.places[at].parent else { return (false, false, 0, 1) };
-        let kinds = || self.state.kinds().filter(move |kind| resource(*kind) == of);
-        let above = |kind: usize| (self.usage(at, kind) - self.subtree(at, kind)).max(0);
-        let borrowed: i128 = kinds().filter(|kind| self.declared(at, *kind)).map(above).sum();
-        let root = self.path(at).last().copied().unwrap();
-        let lendable: i128 = kinds()
-            .filter(|kind| self.declared(root, *kind))
-            .map(|kind| self.room(parent, kind, false))
-            .sum();
-        let weight = wide(self.state.places[at].weight);
-        match (borrowed > 0, lendable > 0, weight > 0) {
-            (false, ..) => (false, false, 0, 1),
-            (true, false, _) => (true, false, 0, 1),
-            (true, true, false) => (true, true, borrowed, lendable),
-            (true, true, true) => (true, false, borrowed, lendable * weight),
-        }
-    }
-
-    fn compare(&self, a: usize, b: usize) -> Ordering {
-        order(self.share(a), self.share(b))
-    }
-
-    fn path(&self, at: usize) -> Vec<usize> {
-        std::iter::successors(Some(at), |at| self.state.places[*at].parent).collect()
-    }
-}
-
-fn order(a: (bool, bool, i128, i128), b: (bool, bool, i128, i128)) -> Ordering {
-    a.1.cmp(&b.1).then_with(|| (a.2 * b.3).cmp(&(b.2 * a.3)))
 }
 
 struct Oracle<'a> {

@@ -181,6 +181,13 @@ pub trait Estate: Debug + Send + Sync {
     /// The thing as it stands, if there is one.
     async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError>;
 
+    /// The thing once that of this identity is gone, or as it stands after a moment, seen by the platform: a backend that is told of
+    /// changes waits for one, any other just looks.
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let _ = uid;
+        self.look(thing, Eyes::Platform, stamp).await
+    }
+
     /// Sets what the tenant's thing lets in.
     async fn admit(
         &self,

@@ -134,6 +134,13 @@ pub trait Kubernetes: Debug + Send + Sync {
     /// The object as it stands, if there is one.
     async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
 
+    /// The object once that of this identity is gone, or as it stands after a moment: a backend that is told of changes waits for one, any
+    /// other just reads.
+    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        let _ = uid;
+        self.read(place, stamp).await
+    }
+
     /// What holds the object while it is being deleted, in words for people: finalizers, contents, a failing controller. `None`
     /// when it is not being deleted, or where the target cannot say.
     async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
@@ -210,13 +217,13 @@ pub(super) async fn remove(
     }
     if !found.terminating {
         kubernetes.delete(place, &found.uid, stamp).await?;
-        match kubernetes.read(place, stamp).await? {
-            None => return Ok(Removal::Gone),
-            Some(other) if other.uid != found.uid => {
-                return Ok(Removal::left(&place.full_name(), &other, stamp));
-            }
-            Some(_) => {}
+    }
+    match kubernetes.gone(place, &found.uid, stamp).await? {
+        None => return Ok(Removal::Gone),
+        Some(other) if other.uid != found.uid => {
+            return Ok(Removal::left(&place.full_name(), &other, stamp));
         }
+        Some(_) => {}
     }
     let mut error = look_again(codes::TERMINATING);
     if let Some(held) = kubernetes.held_by(place, stamp).await? {

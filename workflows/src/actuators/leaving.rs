@@ -279,7 +279,7 @@ impl Action for RemoveThing {
         if !seen.terminating {
             on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
         }
-        match on.estate.look(&self.thing, Eyes::Platform, &stamp).await.map_err(unsure)? {
+        match on.estate.gone(&self.thing, &self.uid, &stamp).await.map_err(unsure)? {
             None => Ok(self.ended(Fate::Gone)),
             Some(seen) => {
                 let message = seen.text("held").unwrap_or_default().to_owned();

@@ -114,6 +114,12 @@ pub trait Workloads: Debug + Send + Sync {
     /// The workload as it stands, if the cluster knows it.
     async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError>;
 
+    /// The workload once nothing of it runs any more, or as it stands after a moment: a backend that is told of changes waits for one, any
+    /// other just observes.
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.observe(of, stamp).await
+    }
+
     /// Lets it run on these GPUs. One that runs there already is left as it is.
     async fn start(
         &self,
@@ -331,7 +337,7 @@ impl Action for AwaitGone {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        match on.workloads.observe(&self.workload, &Stamp::of(self, call)).await? {
+        match on.workloads.gone(&self.workload, &Stamp::of(self, call)).await? {
             Some(seen) if seen.pods => Err(look_again(codes::WORKLOAD_TERMINATING)),
             Some(_) | None => Ok(()),
         }

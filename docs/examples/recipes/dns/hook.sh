@@ -18,7 +18,7 @@ set -euo pipefail
 shopt -s inherit_errexit
 
 server=${1:?the name server} port=${2:?its port} zone=${3:?the zone} key=${4:?the file with the key}
-zone=${zone%.}.
+zone=${zone%.}. zone=${zone,,}
 request=$(cat)
 field() { jq -er "$1" <<<"$request"; }
 arg() { jq -r ".arguments[\"$1\"] // \"\"" <<<"$request"; }

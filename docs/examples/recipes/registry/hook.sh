@@ -64,7 +64,12 @@ header() { tr -d '\r' <"$scratch/head" | sed -n "s/^$1: *//Ip" | tail -n 1; }
 paged() { # PATH FIELD
     local path=$1 all='[]'
     while [[ -n $path ]]; do
-        ask GET "$path" || break
+        if ! ask GET "$path"; then
+            # Only the registry's own word for it is an absence, and of a catalogue there is none.
+            jq -e '[.errors[]?.code] | index("NAME_UNKNOWN")' "$scratch/body" >/dev/null 2>&1 ||
+                { echo "the registry answers 404 to GET $path" >&2; exit 78; }
+            break
+        fi
         all=$(jq -c --argjson all "$all" "\$all + (.$2 // [])" "$scratch/body") || { echo "the answer to GET $path cannot be read" >&2; exit 76; }
         path=$(header link | sed -n 's/^<\([^>]*\)>.*rel="next".*$/\1/p')
         path=${path#"$url"}

@@ -71,9 +71,17 @@ filtered() {
         page=$(scim GET "$1?filter=$query&startIndex=$from&count=100")
         all=$(jq -c --argjson page "$page" '. + ($page.Resources // [])' <<<"$all")
         from=$(($(jq length <<<"$all") + 1))
-        if ((from > $(jq -r '.totalResults' <<<"$page"))) || [[ $(jq -r '.Resources // [] | length' <<<"$page") == 0 ]]; then break; fi
+        if ((from > $(jq -r '.totalResults' <<<"$page"))); then break; fi
+        # A list that breaks off is no list: what it leaves out would pass for gone.
+        [[ $(jq -r '.Resources // [] | length' <<<"$page") != 0 ]] || { echo "the list of $1 breaks off after $((from - 1))" >&2; exit 76; }
     done
     printf '%s' "$all"
+}
+
+# All whose name is this one. A service may take no notice of a filter: what it lets through is looked at again.
+named() { # RESOURCE FIELD NAME
+    filtered "$1" "$2 eq $(jq -n --arg n "$3" '$n')" |
+        jq -c --arg f "$2" --arg n "$3" 'map(select(.[$f] // "" | ascii_downcase == ($n | ascii_downcase)))'
 }
 
 patch() { # GROUP OPERATION VALUE
@@ -90,7 +98,7 @@ make_group() { # NAME EXTERNAL-ID MEMBERS
 # Of a tenant: its own groups, the eldest first, which is the identity of all; the frozen ones apart.
 read_groups() {
     local found
-    found=$(filtered Groups "externalId sw \"tenure:$1:\"")
+    found=$(filtered Groups "externalId sw \"tenure:$1:\"" | jq -c --arg t "tenure:$1:" 'map(select(.externalId // "" | startswith($t)))')
     groups=$(jq -c '[.[] | select(.externalId | contains(":frozen:") | not)] | sort_by([.meta.created, .id])' <<<"$found")
     frozen=$(jq -c '[.[] | select(.externalId | contains(":frozen:"))]' <<<"$found")
 }
@@ -147,12 +155,12 @@ give_way() {
 make_groups() {
     local name there id
     while read -r name; do
-        there=$(filtered Groups "displayName eq $(jq -n --arg n "$name" '$n')")
+        there=$(named Groups displayName "$name")
         id=$(jq -r --arg t "tenure:$tenant:" '[.[] | select(.externalId // "" | startswith($t) | not)] | .[0].id // ""' <<<"$there")
         [[ -z $id ]] || give_way "somebody else made the group $name"
         if [[ -z $(of_step "[.[] | $own] | .[0].id // \"\"" "$there") ]]; then
             make_group "$name" "tenure:$tenant:$(field .epoch):$(field .step)" '[]'
-            there=$(filtered Groups "displayName eq $(jq -n --arg n "$name" '$n')")
+            there=$(named Groups displayName "$name")
         fi
         # Of one attempt and another that was thought dead the elder's stays.
         for id in $(of_step "[.[] | $own] | sort_by([.meta.created, .id]) | .[1:][].id" "$there"); do scim DELETE "Groups/$id" >/dev/null; done
@@ -173,7 +181,7 @@ hand_over() {
     [[ -n $owners && -s $owners/$tenant ]] || refuse platform.refused "write who administers $tenant to ${owners:-the folder of owners}/$tenant, a user name a line"
     while read -r member; do
         [[ -n $member ]] || continue
-        id=$(filtered Users "userName eq $(jq -n --arg n "$member" '$n')" | jq -r '.[0].id // ""')
+        id=$(named Users userName "$member" | jq -r '.[0].id // ""')
         [[ -n $id ]] || refuse platform.refused "the service knows no user $member, who is to administer $tenant"
         members=$(jq -c --arg id "$id" '. + [{value: $id}]' <<<"$members")
     done <"$owners/$tenant"

@@ -152,7 +152,8 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     scene.kubelets.play(|play| play.ends = 1);
     let left = async {
         loop {
-            let pods = pods(&world).await;
+            let mut pods = pods(&world).await;
+            pods.retain(|pod| pod["spec"]["containers"][0]["image"] == IMAGE);
             if pods.len() == 4 && pods.iter().any(|pod| pod["status"]["phase"] == "Failed") {
                 scene.kubelets.play(|play| play.runs = false);
                 return pods;

@@ -1,16 +1,17 @@
-//! One API server for all tests, and what is seen of it by other means than the backend.
+//! The API servers that tests take turns at, and what is seen of them by other means than the backend.
 
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::Command,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use tests::kit::proxy::{Changes, Proxy, trusting};
 use tokio::{
-    sync::{MappedMutexGuard, Mutex, MutexGuard},
+    sync::{Semaphore, SemaphorePermit},
     task::JoinSet,
 };
 use workflows::backends::kubernetes::KubernetesTarget;
@@ -21,40 +22,52 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// Where priority classes are.
 pub const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
-/// The server, which ends with this process.
+/// So many servers run at most: most of a test's time is spent in waiting for what the cluster's own controllers do.
+const SERVERS: usize = 2;
+static TURNS: Semaphore = Semaphore::const_new(SERVERS);
+/// Servers that no test has at the moment.
+static IDLE: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
+
+/// A server, which ends with this process.
 struct Server {
     dir: TempDir,
 }
 
-static SERVER: Mutex<Option<Server>> = Mutex::const_new(None);
-
-/// The server, for one test at a time, with administrator's rights.
+/// A server, for one test at a time, with administrator's rights.
 pub struct World {
-    server: MappedMutexGuard<'static, Server>,
+    server: Arc<Server>,
     client: reqwest::Client,
     token: String,
     url: String,
+    _turn: SemaphorePermit<'static>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(self.server.clone());
+    }
 }
 
 /// What every object of the cluster says, by `plural.group namespace/name`.
 pub type Snapshot = BTreeMap<String, Value>;
 
-/// Has the server to oneself; `None`, said aloud, where it cannot be had.
+/// Has a server to oneself; `None`, said aloud, where it cannot be had.
 pub async fn world() -> Option<World> {
-    let mut guard = SERVER.lock().await;
-    if guard.is_none() {
-        *guard = tokio::task::spawn_blocking(start).await.unwrap();
-    }
-    if guard.is_none() {
+    let turn = TURNS.acquire().await.unwrap();
+    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let server = match idle {
+        Some(server) => Some(server),
+        None => tokio::task::spawn_blocking(start).await.unwrap().map(Arc::new),
+    };
+    let Some(server) = server else {
         e2e::skipped("a Kubernetes API server", "run tests/servers/kubernetes-build.sh as root");
         return None;
-    }
-    let server = MutexGuard::map(guard, |server| server.as_mut().unwrap());
+    };
     let read = |name: &str| std::fs::read_to_string(server.dir.path().join(name)).unwrap().trim().to_owned();
     let (url, token) = (read("server"), read("admin.token"));
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build().unwrap();
-    let world = World { server, client, token, url };
+    let world = World { server, client, token, url, _turn: turn };
     world.script("kubernetes-apiserver.sh", &["start"], true).await;
     world.settle().await;
     Some(world)
@@ -103,6 +116,8 @@ impl World {
             verifier_kubeconfig: Some(self.kubeconfig("verifier")),
             // An API server of 1.20 has no admission policies.
             admission_webhook: Some("images.example".into()),
+            // The tests look again soon by themselves.
+            watch_ms: 300,
             ..KubernetesTarget::default()
         }
     }
@@ -132,6 +147,12 @@ impl World {
         // Of one key that is not there: what is wanted is at which revision the answer was.
         let seen = ask("range", json!({ "key": "AA==" })).await;
         ask("compaction", json!({ "revision": seen["header"]["revision"], "physical": true })).await;
+    }
+
+    /// What a watch of a list from that version on says in its first second.
+    pub async fn watched(&self, path: &str, version: &str) -> String {
+        let asked = format!("{}{path}?watch=true&timeoutSeconds=1&resourceVersion={version}", self.url);
+        self.client.get(asked).bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
     }
 
     /// Ends the API server at once.

@@ -120,6 +120,10 @@ impl Workloads for GpusByAgents {
         self.rest.observe(of, stamp).await
     }
 
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.rest.gone(of, stamp).await
+    }
+
     async fn start(
         &self,
         of: &WorkloadRef,

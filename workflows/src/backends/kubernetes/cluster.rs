@@ -3,9 +3,10 @@
 use super::{
     answers::Fault,
     discovery::At,
-    marks::{Marks, terminating},
+    marks::{self, Marks, terminating},
     objects::{merged, swapped},
     settings::{KubernetesTarget, KubernetesTargetError},
+    watch,
     wire::{self, Ask, deadline},
 };
 use crate::actuators::{
@@ -16,7 +17,7 @@ use engine::ActionError;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Mutex, time::Duration};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 /// How long a connection may take; the deadline of a call still bounds it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub struct KubernetesCluster {
     pub(super) marks: Marks,
     /// The versions that were looked up, by plural.
     pub(super) served: Mutex<BTreeMap<&'static str, String>>,
+    /// Who may wait by a watch.
+    pub(super) watching: Semaphore,
 }
 
 /// Without credentials.
@@ -69,6 +72,7 @@ impl KubernetesCluster {
             marks: Marks::new(&target.prefix),
             target: target.clone(),
             served: Mutex::default(),
+            watching: Semaphore::new(watch::AT_A_TIME),
         })
     }
 
@@ -169,6 +173,18 @@ impl Kubernetes for KubernetesCluster {
         }
         let (at, live) = self.live(place, stamp).await?;
         Ok(live.map(|live| self.found(&live, &at)))
+    }
+
+    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        let (at, live) = self.live(place, stamp).await?;
+        let left = match live {
+            Some(live) if marks::uid(&live) == uid && terminating(&live) => {
+                let until = deadline(stamp);
+                self.awaited(&at.path(), live, |_| false, (self.patience(until), until)).await?
+            }
+            other => other,
+        };
+        Ok(left.map(|left| self.found(&left, &at)))
     }
 
     async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {

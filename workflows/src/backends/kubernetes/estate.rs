@@ -86,6 +86,14 @@ impl Estate for KubernetesCluster {
         self.looked(thing, &reader).await
     }
 
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let reader = self.reader(Eyes::Platform, stamp).await?;
+        if !stamp.dry_run {
+            self.left(thing, uid, &reader).await?;
+        }
+        self.looked(thing, &reader).await
+    }
+
     async fn admit(
         &self,
         thing: &Thing,

@@ -5,6 +5,7 @@ use super::{
     cluster::KubernetesCluster,
     estate::parts,
     estate_kinds::{NODE, made},
+    estate_reader::Reader,
     estate_volumes::Storage,
     marks::{terminating, uid, version},
     objects::TRIES,
@@ -54,5 +55,23 @@ impl KubernetesCluster {
         }
         let why = format!("{thing} changed under each of {TRIES} attempts");
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+
+    /// Waits a moment for what was asked to go to be gone. Whether it is, a look has to tell.
+    pub(super) async fn left(
+        &self,
+        thing: &Thing,
+        identity: &str,
+        reader: &Reader,
+    ) -> Result<(), ActionError> {
+        let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
+        let (namespace, name) = parts(thing, kind.namespaced)?;
+        // A volume is not being deleted by itself before its claim is gone.
+        let going = reader.named(&kind, namespace, name).await?.filter(|live| uid(live) == identity);
+        let Some(going) = going else { return Ok(()) };
+        let until = (self.patience(reader.until), reader.until);
+        // What may be listed may perhaps not be read by itself: then this waits for nothing, and the look is not spoiled by it.
+        drop(self.awaited(&kind.path(namespace, name), going, |_| false, until).await);
+        Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod estate_volumes;
 mod guards;
 mod lists;
 mod marks;
+mod mig;
 mod nodes;
 mod objects;
 mod parse;
@@ -28,6 +29,7 @@ mod probes;
 mod ranges;
 mod render;
 mod settings;
+mod watch;
 mod wire;
 mod workloads;
 
@@ -35,4 +37,5 @@ mod workloads;
 mod tests;
 
 pub use cluster::KubernetesCluster;
-pub use settings::{KubernetesTarget, KubernetesTargetError};
+pub(crate) use mig::GpuOperator;
+pub use settings::{KubernetesTarget, KubernetesTargetError, MigTarget};

@@ -1,7 +1,7 @@
 //! Which cluster, and under which names Tenure works in it.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// One cluster, as operators describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,37 @@ pub struct KubernetesTarget {
     /// bears no label of a tenant, and no network policy of its own.
     #[serde(default = "probe_namespace")]
     pub probe_namespace: String,
+    /// For how long a call waits by a watch for what is being deleted or ended to be gone, in milliseconds, before it says that it is not
+    /// done yet and is made again. Default 5000; 0 never watches. At most half of the call's own time.
+    #[serde(default = "watch_ms")]
+    pub watch_ms: u64,
+    /// How GPUs are partitioned there by NVIDIA's GPU operator. Default none: then its labels are not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigTarget>,
+}
+
+/// The MIG manager of a cluster, and the layouts that it knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigTarget {
+    /// By its name in the MIG manager's own configuration (`all-1g.10gb`): how many of each profile one GPU comes to. `all-disabled` is
+    /// known.
+    #[serde(default)]
+    pub layouts: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The namespace of the MIG manager's pods. Default `gpu-operator`.
+    #[serde(default = "manager_namespace")]
+    pub manager_namespace: String,
+    /// The label of its pods, `key=value`. Default `app=nvidia-mig-manager`.
+    #[serde(default = "manager_label")]
+    pub manager_label: String,
+}
+
+fn manager_namespace() -> String {
+    "gpu-operator".to_owned()
+}
+
+fn manager_label() -> String {
+    "app=nvidia-mig-manager".to_owned()
 }
 
 impl Default for KubernetesTarget {
@@ -66,6 +97,8 @@ impl Default for KubernetesTarget {
             admission_webhook: None,
             probe_image: None,
             probe_namespace: probe_namespace(),
+            watch_ms: watch_ms(),
+            mig: None,
         }
     }
 }
@@ -76,6 +109,10 @@ fn survey_skips() -> Vec<String> {
 
 fn probe_namespace() -> String {
     "tenure-probes".to_owned()
+}
+
+fn watch_ms() -> u64 {
+    5000
 }
 
 fn manager() -> String {
@@ -134,6 +171,14 @@ pub enum KubernetesTargetError {
         "probe_image: {0:?} is not pinned: give it as NAME@sha256:DIGEST, since tenants' policies let it in"
     )]
     ProbeImage(String),
+    /// A layout that is none.
+    #[error("mig.layouts.{layout}: {why}")]
+    Layout {
+        /// Its name.
+        layout: String,
+        /// What is wrong with it, and what to write.
+        why: &'static str,
+    },
     /// No connection can be prepared from it.
     #[error(
         "kubeconfig: no connection can be made with these credentials ({0}); check certificates and keys"
@@ -169,6 +214,16 @@ impl KubernetesTarget {
             let digest = image.split_once("@sha256:").map(|(_, digest)| digest);
             digest.is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit()))
         };
+        for (layout, each) in self.mig.iter().flat_map(|mig| &mig.layouts) {
+            let why = match layout.as_str() {
+                "all-disabled" => "is a node without partitions; take it from the list",
+                _ if each.is_empty() || each.values().any(|count| *count == 0) => {
+                    "has nothing in it; say how many of each profile one GPU comes to, as {1g.10gb: 7}"
+                }
+                _ => continue,
+            };
+            return Err(KubernetesTargetError::Layout { layout: layout.clone(), why });
+        }
         match &self.probe_image {
             Some(image) if !pinned(image) => Err(KubernetesTargetError::ProbeImage(image.clone())),
             Some(_) | None => Ok(()),

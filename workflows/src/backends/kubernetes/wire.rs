@@ -105,6 +105,12 @@ impl Ask {
         self
     }
 
+    /// As a request whose answer is a stream, and that has no body.
+    pub(super) fn watched(&self) -> Option<Request<Vec<u8>>> {
+        let (head, _none) = self.request().ok()?.into_parts();
+        Some(Request::from_parts(head, Vec::new()))
+    }
+
     fn changing(&self) -> bool {
         self.method != Method::GET && !self.question
     }

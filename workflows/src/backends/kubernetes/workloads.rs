@@ -32,6 +32,12 @@ impl Workloads for KubernetesCluster {
         }
     }
 
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        let until = deadline(stamp);
+        self.left_of(of, (self.patience(until), until)).await?;
+        self.observe(of, stamp).await
+    }
+
     async fn start(
         &self,
         of: &WorkloadRef,

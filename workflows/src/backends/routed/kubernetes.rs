@@ -45,6 +45,10 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         self.at(&place.cluster).read(place, stamp).await
     }
 
+    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.at(&place.cluster).gone(place, uid, stamp).await
+    }
+
     async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
         self.at(&place.cluster).held_by(place, stamp).await
     }

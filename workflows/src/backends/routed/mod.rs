@@ -10,6 +10,7 @@ mod volumes;
 mod workloads;
 
 pub use estate::Estates;
+pub use gpus::LayoutsApart;
 pub use volumes::OnMachines;
 pub use workloads::OutOfReach;
 

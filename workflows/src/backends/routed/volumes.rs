@@ -95,6 +95,10 @@ impl Estate for OnMachines {
         self.of(thing).look(thing, eyes, stamp).await
     }
 
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        self.of(thing).gone(thing, uid, stamp).await
+    }
+
     async fn admit(
         &self,
         thing: &Thing,

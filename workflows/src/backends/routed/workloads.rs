@@ -32,6 +32,10 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.at(&of.cluster).observe(of, stamp).await
     }
 
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.at(&of.cluster).gone(of, stamp).await
+    }
+
     async fn start(
         &self,
         of: &WorkloadRef,

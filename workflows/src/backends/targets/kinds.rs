@@ -2,7 +2,7 @@
 
 use super::TargetError;
 use crate::{
-    actuators::{Estate, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
+    actuators::{Estate, Gpus, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
     backends::{agents::AgentsTarget, hooks::OneHook},
 };
 use serde_json::Value;
@@ -54,19 +54,23 @@ pub(super) struct Served {
     pub(super) slurm: Option<Arc<dyn Slurm>>,
     pub(super) workloads: Option<Arc<dyn Workloads>>,
     pub(super) estate: Option<Arc<dyn Estate>>,
+    /// How GPUs are partitioned, and nothing else about them.
+    pub(super) layouts: Option<Arc<dyn Gpus>>,
 }
 
 /// `name` is what the fleet calls the cluster.
 #[cfg(feature = "kubernetes")]
 pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, TargetError> {
-    use crate::backends::kubernetes::KubernetesCluster;
+    use crate::backends::kubernetes::{GpuOperator, KubernetesCluster};
     let cluster = KubernetesCluster::connect(&read(settings)?).await;
     let cluster = cluster.map_err(|e| TargetError::new("", e))?;
     let cluster = Arc::new(cluster.called(name));
+    let layouts = GpuOperator::of(&cluster).map(|one| Arc::new(one) as Arc<dyn Gpus>);
     Ok(Served {
         kubernetes: Some(cluster.clone()),
         workloads: Some(cluster.clone()),
         estate: Some(cluster),
+        layouts,
         ..Served::default()
     })
 }
@@ -106,6 +110,7 @@ pub(super) fn slurm(name: &str, settings: Value) -> Result<Served, TargetError> 
         slurm: Some(cluster.clone()),
         workloads: Some(cluster.clone()),
         estate: Some(cluster),
+        ..Served::default()
     })
 }
 

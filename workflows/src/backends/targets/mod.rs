@@ -8,7 +8,7 @@ mod kinds;
 use super::{
     agents::{Agents, AgentsTarget, GpusByAgents},
     hooks::{self, OneHook},
-    routed::{ByPlace, Estates, OnMachines, OutOfReach},
+    routed::{ByPlace, Estates, LayoutsApart, OnMachines, OutOfReach},
 };
 use crate::{
     actuators::{Estate, Gpus, Kubernetes, Machines, Objects, Slurm, Workloads},
@@ -208,6 +208,7 @@ async fn clusters(
     let (mut kubernetes, mut slurm, mut workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut served = BTreeMap::new();
     let mut agents: BTreeMap<String, AgentsTarget> = BTreeMap::new();
+    let mut layouts = BTreeMap::new();
     for (name, chosen) in all {
         let named = kinds_of(&name, &chosen)?;
         let mut reached: Option<Arc<dyn Workloads>> = None;
@@ -234,6 +235,7 @@ async fn clusters(
                 kubernetes.entry(name.clone()).or_insert(backend);
             }
             slurm.extend(one.slurm.map(|backend| (name.clone(), backend)));
+            layouts.extend(one.layouts.map(|backend| (name.clone(), backend)));
             if let Some(system) = system_of(&kind) {
                 match one.estate {
                     Some(backend) => drop(left.served.insert((system, name.clone()), backend)),
@@ -246,7 +248,7 @@ async fn clusters(
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
         served.insert(name, named);
     }
-    looked_after(agents, &mut workloads, &mut platform);
+    looked_after(agents, layouts, &mut workloads, &mut platform);
     platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
@@ -258,19 +260,28 @@ fn system_of(kind: &str) -> Option<&'static str> {
     crate::actuators::SYSTEMS.into_iter().find(|system| *system == kind)
 }
 
-/// Has agents look after the GPUs of their clusters; the lifecycle of workloads stays with whatever else serves the cluster.
+/// Has agents look after the GPUs of their clusters, and whatever partitions them do that; the lifecycle of workloads stays with whatever
+/// else serves the cluster.
 fn looked_after(
     targets: BTreeMap<String, AgentsTarget>,
+    layouts: BTreeMap<String, Arc<dyn Gpus>>,
     workloads: &mut BTreeMap<String, Arc<dyn Workloads>>,
     platform: &mut Platform,
 ) {
     let agents = Arc::new(Agents::of(targets));
     let each = |name: &str| (name.to_owned(), agents.clone() as Arc<dyn Gpus>);
-    let gpus: BTreeMap<String, Arc<dyn Gpus>> = agents.clusters().map(each).collect();
+    let mut gpus: BTreeMap<String, Arc<dyn Gpus>> = agents.clusters().map(each).collect();
     for name in gpus.keys() {
         if let Some(rest) = workloads.remove(name) {
             workloads.insert(name.clone(), Arc::new(GpusByAgents::over(agents.clone(), rest)));
         }
+    }
+    for (name, layouts) in layouts {
+        let apart = match gpus.remove(&name) {
+            Some(agents) => LayoutsApart::seen_by(layouts, agents),
+            None => LayoutsApart::over(layouts, platform.gpus.clone()),
+        };
+        gpus.insert(name, Arc::new(apart));
     }
     platform.gpus = ByPlace::<dyn Gpus>::over(gpus, platform.gpus.clone());
     platform.agents = agents;

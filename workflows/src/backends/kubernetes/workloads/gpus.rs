@@ -17,7 +17,11 @@ use tokio::time::Instant;
 impl KubernetesCluster {
     /// The pods on a node that ask for any GPU there, or for devices by claims, and have not ended. Never fewer than have one
     /// open among pods; what has a GPU open without asking for it is not seen.
-    pub(super) async fn askers(&self, node: &str, until: Instant) -> Result<Vec<String>, ActionError> {
+    pub(in crate::backends::kubernetes) async fn askers(
+        &self,
+        node: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, ActionError> {
         // `nvidia.com/gpu` and `nvidia.com/mig-1g.10gb` are one vendor's.
         let vendor = self.target.gpu_resource.split_once('/').map_or("", |(vendor, _)| vendor);
         let of_vendor = |resource: &str| {

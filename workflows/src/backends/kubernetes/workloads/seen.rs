@@ -49,19 +49,20 @@ impl Queued {
         format!("Workload {}/{}", text(&self.live, &["metadata", "namespace"]), name(&self.live))
     }
 
-    fn finished(&self) -> bool {
-        is_so(&self.live, "Finished")
-    }
-
     pub(super) fn active(&self) -> bool {
-        !self.finished()
+        !is_so(&self.live, "Finished")
             && at(&self.live, &["spec", "active"]).is_none_or(|active| *active != Value::Bool(false))
     }
 
     /// Whether Kueue still counts it. It lets go of the quota once nothing of it runs, so this holds for jobs whose pods cannot be told.
     pub(super) fn reserved(&self) -> bool {
-        !self.finished() && is_so(&self.live, "QuotaReserved")
+        !let_go(&self.live)
     }
+}
+
+/// Whether Kueue does not count it any more.
+fn let_go(workload: &Value) -> bool {
+    is_so(workload, "Finished") || !is_so(workload, "QuotaReserved")
 }
 
 impl Known {
@@ -114,6 +115,28 @@ impl KubernetesCluster {
             return Ok(None);
         }
         Ok(Some(Known { namespace, queued, pods }))
+    }
+
+    /// Waits a moment for the pods of the workload to end, one after the other, and then for Kueue to let go of its quota.
+    pub(super) async fn left_of(
+        &self,
+        of: &WorkloadRef,
+        (patience, until): (Instant, Instant),
+    ) -> Result<(), ActionError> {
+        while Instant::now() < patience {
+            let Some(known) = self.known(of, until).await? else { break };
+            let (path, live, so): (_, _, fn(&Value) -> bool) = match (known.pods.first(), &known.queued) {
+                (Some(pod), _) => (path(pod), pod, ended),
+                (None, Some(queued)) if queued.reserved() => (queued.path.clone(), &queued.live, let_go),
+                (None, _) => break,
+            };
+            let left = self.awaited(&path, live.clone(), so, (patience, until)).await?;
+            // As it was: the time is up, or there is nothing to be told here.
+            if left.is_some_and(|left| uid(&left) == uid(live) && !so(&left)) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn queued(
