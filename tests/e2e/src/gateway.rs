@@ -89,6 +89,7 @@ impl Gateway {
                 echo "read $pool"
                 rados -p "$pool" --all ls | while IFS= read -r line; do
                     space=${line%%$'\t'*} rest=${line#*$'\t'} name=${rest%%$'\t'*}
+                    echo "object $pool $name"
                     rados -p "$pool" ${space:+-N "$space"} get "$name" - 2>/dev/null || true
                 done
             done"#;
@@ -96,7 +97,11 @@ impl Gateway {
         let output = bash.arg("-c").arg(read).env("CEPH_CONF", conf).output().expect("bash runs");
         let (all, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && all.contains(".buckets.data"), "the store is read: {said}");
-        output.stdout.windows(secret.len()).any(|bytes| bytes == secret.as_bytes())
+        let found = output.stdout.windows(secret.len()).any(|bytes| bytes == secret.as_bytes());
+        for one in all.split("object ").filter(|one| one.contains(secret)) {
+            println!("the store holds it in {}", one.lines().next().unwrap_or_default());
+        }
+        found
     }
 
     /// A client with these credentials: `PLATFORM`, `VERIFIER` or `STRANGER`.

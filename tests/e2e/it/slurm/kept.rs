@@ -33,7 +33,8 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     let release = stamp("0C/Release/1");
     let runs = || cluster.job_state(job) == "RUNNING";
     killed_behind(&cluster, runs, || slurm.requeue(&train, &release)).await;
-    until("the job runs", Duration::from_secs(20), || async { runs() }).await;
+    // Slurm begins a job again only two minutes after a launch that came to nothing, as of one that the controller has forgotten.
+    until("the job runs", Duration::from_secs(60), || async { runs() }).await;
     cluster.says(&["scancel", &job.to_string()]);
     until("it has left", Duration::from_secs(20), || async { cluster.job_state(job).is_empty() }).await;
     tokio::time::sleep(Duration::from_secs(7)).await;

@@ -172,6 +172,12 @@ async fn a_failure_to_look_is_never_an_absence() {
         ("registry", "registry", vec![registry.url.clone(), registry.file("wrong")], codes::DENIED),
         ("registry", "registry", vec![away.into(), registry.file("tenure")], codes::UNAVAILABLE),
         (
+            "registry",
+            "registry",
+            vec![format!("{}/elsewhere", registry.url), registry.file("tenure")],
+            codes::UNSUPPORTED,
+        ),
+        (
             "network",
             "dns",
             vec!["127.0.0.1".into(), dns.port.clone(), "gpus.example".into(), wrong],

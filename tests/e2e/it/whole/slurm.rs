@@ -93,7 +93,8 @@ fn standing(cluster: &Cluster) -> [String; 5] {
         "format=account,user,grptres,grpjobs,grpsubmitjobs",
     ]);
     let reservations = cluster.says(&["scontrol", "-o", "show", "reservations"]);
-    let nodes = cluster.says(&["sinfo", "-hN", "-o", "%N %t %E"]);
+    // A star says that slurmctld has not heard of the node's daemon lately: a matter of the machine's load and of no tenant.
+    let nodes = cluster.says(&["sinfo", "-hN", "-o", "%N %t %E"]).replace("* ", " ");
     let users = cluster.says(&["sacctmgr", "-nP", "show", "user", "format=user,adminlevel"]);
     let qos = cluster.says(&["sacctmgr", "-nP", "show", "qos", "format=name"]);
     [accounts, users, qos, reservations, nodes]

@@ -12,6 +12,9 @@ use std::{
 /// and that is another test's.
 const UP: Duration = Duration::from_secs(6);
 
+/// By so much longer is each pause between two deaths of Tenure's server than the one before.
+const LULL: Duration = Duration::from_millis(400);
+
 /// Who is killed, and when.
 pub struct Unrest<'a> {
     house: &'a House,
@@ -41,7 +44,8 @@ impl<'a> Unrest<'a> {
             self.world.start().await;
             let (mut ours, mut theirs, mut since) = (1, 1, Instant::now());
             while !over.load(Ordering::SeqCst) {
-                tokio::time::sleep(self.dice.span(200, 2_500)).await;
+                // Ever rarer: a task whose worker died over it eight times is poison, rightly, and here a step may take long.
+                tokio::time::sleep(self.dice.span(200, 2_500) + ours * LULL).await;
                 if self.dice.one_in_thousand(250) && since.elapsed() > UP {
                     self.world.kill().await;
                     tokio::time::sleep(self.dice.span(100, 2_000)).await;
