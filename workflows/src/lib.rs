@@ -31,6 +31,7 @@ pub mod reclaim;
 pub mod sanitisation;
 pub mod simulate;
 pub mod sla_change;
+pub mod statement;
 pub mod sweeps;
 pub mod tenancy;
 

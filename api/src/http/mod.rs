@@ -56,6 +56,7 @@ mod streams;
 mod sweeps;
 mod tenants;
 mod told;
+mod usage;
 mod users;
 mod versions;
 mod view;

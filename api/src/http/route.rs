@@ -10,7 +10,7 @@ use super::{
     problem::Problem,
     reclaims, repairs, reservations, retention, schedules, sessions, store, streams, sweeps, tenants,
     told::Told,
-    users, versions, workflows, workloads,
+    usage, users, versions, workflows, workloads,
 };
 use crate::{app::Shared, auth::Verb};
 use ::workflows::tenancy::Scope;
@@ -125,6 +125,7 @@ pub(super) fn table() -> Vec<Route> {
         nodes::routes(),
         agents::routes(),
         account::routes(),
+        usage::routes(),
         reservations::routes(),
         workloads::routes(),
         facts::routes(),

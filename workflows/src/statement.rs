@@ -1,0 +1,162 @@
+//! What usage comes to: one line for each workspace, kind of GPU, class and month, with its list price; as CSV and as FOCUS.
+//!
+//! Called by the export of usage, with months as the account counted them. Invariant: whole numbers alone. What is lent is shown
+//! with its lender and priced with its borrower, so that no GPU-second is charged twice. See `docs/usage.md`.
+
+mod csv;
+mod decimal;
+mod focus;
+
+pub use csv::csv;
+pub use focus::focus;
+
+use crate::{
+    policy::PlatformPolicy,
+    tenancy::{Cents, Cluster, GpuKind, Resource, Spent, TenantId, Usage, WorkspaceName},
+};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// How GPUs were used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Within the workspace's own nominal.
+    Own,
+    /// On loan from others.
+    Borrowed,
+    /// Beyond the nominal, lent by nobody, after a quota was lowered.
+    Over,
+    /// Set aside for a demand.
+    InTransit,
+    /// Lent to others, who are charged for it.
+    Lent,
+}
+
+impl Class {
+    const ALL: [Self; 5] = [Self::Own, Self::Borrowed, Self::Over, Self::InTransit, Self::Lent];
+
+    fn of(self, spent: Spent) -> u64 {
+        match self {
+            Self::Own => spent.own,
+            Self::Borrowed => spent.borrowed,
+            Self::Over => spent.over,
+            Self::InTransit => spent.in_transit,
+            Self::Lent => spent.lent,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Borrowed => "borrowed",
+            Self::Over => "over",
+            Self::InTransit => "in_transit",
+            Self::Lent => "lent",
+        }
+    }
+}
+
+/// Where a tenant's GPUs are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The cluster, once it is claimed.
+    pub cluster: String,
+    /// Its region.
+    pub region: String,
+}
+
+impl From<&Cluster> for Place {
+    fn from(cluster: &Cluster) -> Self {
+        Self { cluster: cluster.id.to_string(), region: cluster.region.to_string() }
+    }
+}
+
+/// One line of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which workspace.
+    pub workspace: WorkspaceName,
+    /// On which cluster; empty where it is not known any more.
+    pub cluster: String,
+    /// In which region; empty where it is not known any more.
+    pub region: String,
+    /// A model, or a slice as `MODEL/PROFILE`.
+    pub gpu: String,
+    /// How it was used.
+    pub class: Class,
+    /// The month in UTC, as `2026-01`.
+    pub month: String,
+    /// From when, in milliseconds since 1970.
+    pub from: Timestamp,
+    /// Until when.
+    pub to: Timestamp,
+    /// GPU-milliseconds.
+    pub gpu_millis: u64,
+    /// List price of a GPU-hour; `None` for slices, which have none.
+    pub hourly: Option<Cents>,
+    /// Millionths of the currency, rounded half up; nothing for what is lent.
+    pub cost_micros: Option<u128>,
+}
+
+/// The currency of list prices.
+pub const CURRENCY: &str = "EUR";
+
+/// Months by their ids, each once: one that has just been closed may be on record and in the account that was read before.
+#[must_use]
+pub fn once(running: Vec<Usage>, closed: Vec<Usage>) -> Vec<Usage> {
+    let key = |usage: Usage| (Usage::key(&usage.tenant, &usage.workspace, &usage.month), usage);
+    let all: BTreeMap<String, Usage> = running.into_iter().chain(closed).map(key).collect();
+    all.into_values().collect()
+}
+
+/// The lines of months of usage; classes in which nothing was used have none.
+#[must_use]
+pub fn lines(usages: &[Usage], place: &Place, policy: &PlatformPolicy) -> Vec<Line> {
+    let kinds = usages.iter().flat_map(|usage| usage.spent.iter().map(move |spent| (usage, spent)));
+    let classes = kinds.flat_map(|(usage, (resource, spent))| {
+        Class::ALL.map(|class| (usage, resource, class, class.of(*spent)))
+    });
+    let used = classes.filter(|(_, _, _, millis)| *millis > 0);
+    used.filter_map(|(usage, resource, class, millis)| line(usage, resource, class, millis, place, policy))
+        .collect()
+}
+
+fn line(
+    usage: &Usage,
+    resource: &Resource,
+    class: Class,
+    gpu_millis: u64,
+    place: &Place,
+    policy: &PlatformPolicy,
+) -> Option<Line> {
+    let kind = resource.gpu()?;
+    let hourly = hourly(kind, policy);
+    let charged = if class == Class::Lent { 0 } else { gpu_millis };
+    Some(Line {
+        tenant: usage.tenant.clone(),
+        workspace: usage.workspace.clone(),
+        cluster: place.cluster.clone(),
+        region: place.region.clone(),
+        gpu: kind.to_string(),
+        class,
+        month: usage.month.clone(),
+        from: usage.from,
+        to: usage.to,
+        gpu_millis,
+        hourly,
+        cost_micros: hourly.map(|price| decimal::cost_micros(charged, price)),
+    })
+}
+
+/// The list price of a whole GPU for an hour.
+fn hourly(kind: &GpuKind, policy: &PlatformPolicy) -> Option<Cents> {
+    let whole = kind.profile.is_none();
+    whole.then(|| policy.prices.get(&kind.model).copied().unwrap_or(policy.price))
+}
+
+#[cfg(test)]
+mod tests;
