@@ -66,12 +66,12 @@ pub(crate) struct Requests {
     tasks: Gauge,
     notifications: Gauge,
     notify_failed: Counter,
+    notify_died: Counter,
 }
 
 impl Requests {
-    /// Names the metrics in `registry`.
-    pub(crate) fn registered(registry: &mut Registry) -> Self {
-        let me = Self {
+    fn none_yet() -> Self {
+        Self {
             answered: Family::default(),
             // 0.5 ms to about 16 s.
             seconds: Histogram::new(exponential_buckets(0.0005, 2.0, 16)),
@@ -89,7 +89,13 @@ impl Requests {
             tasks: Gauge::default(),
             notifications: Gauge::default(),
             notify_failed: Counter::default(),
-        };
+            notify_died: Counter::default(),
+        }
+    }
+
+    /// Names the metrics in `registry`.
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
+        let me = Self::none_yet();
         registry.register("http_requests", "Requests answered", me.answered.clone());
         registry.register("http_request_seconds", "How long requests took", me.seconds.clone());
         registry.register(
@@ -101,6 +107,11 @@ impl Requests {
             "notification_failures",
             "Times that the receiver of notifications did not take one",
             me.notify_failed.clone(),
+        );
+        registry.register(
+            "notification_dead_letters",
+            "Notifications that nobody took in as many attempts as are made",
+            me.notify_died.clone(),
         );
         let gauges = [
             ("store_writable", "1 while commits are accepted", &me.writable),
@@ -147,6 +158,11 @@ impl Requests {
     /// A notification was not taken.
     pub(crate) fn notify_failed(&self) {
         self.notify_failed.inc();
+    }
+
+    /// So many notifications are dead: nobody took them.
+    pub(crate) fn notify_died(&self, letters: u64) {
+        self.notify_died.inc_by(letters);
     }
 
     /// The store is like this.

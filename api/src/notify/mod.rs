@@ -65,6 +65,8 @@ pub(crate) struct Outbox {
 pub(crate) struct Round {
     /// Attempts that were not taken.
     pub(crate) failed: u64,
+    /// Deliveries that nobody took and that are not tried again.
+    pub(crate) dead: u64,
     /// What waits.
     pub(crate) waiting: i64,
 }
@@ -118,6 +120,7 @@ impl Outbox {
         for part in futures_util::future::join_all(sending).await {
             let part = part?;
             whole.failed += part.failed;
+            whole.dead += part.dead;
             whole.waiting += part.waiting;
         }
         Ok(whole)
@@ -194,6 +197,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
             Ok(round) => {
                 app.requests.notifications(round.waiting);
                 (0..round.failed).for_each(|_| app.requests.notify_failed());
+                app.requests.notify_died(round.dead);
                 pause = every;
             }
             Err(error) => {

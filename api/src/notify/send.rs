@@ -51,7 +51,7 @@ impl Outbox {
                 round.failed += 1;
                 kept_back.insert(about);
             }
-            self.settle(channel, claim, delivery, sent).await?;
+            round.dead += u64::from(self.settle(channel, claim, delivery, sent).await?);
         }
         Ok(round)
     }
@@ -73,15 +73,16 @@ impl Outbox {
         }
     }
 
-    /// Puts on record what became of an attempt.
+    /// Puts on record what became of an attempt, and says whether the delivery is dead by it.
     async fn settle(
         &self,
         channel: &Channel,
         claim: Sequence,
         delivery: Delivery,
         sent: Sent,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let now = self.clock.now();
+        let mut dead = false;
         let key = Key::new(Waiting::COLLECTION, Waiting(delivery.clone()).id());
         let gone = Put { key: key.clone(), body: None };
         let (name, id, tries) = (&channel.name, &delivery.told.id, delivery.tries);
@@ -93,6 +94,7 @@ impl Outbox {
             }
             Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
                 tracing::error!(channel = name, id, tries, why, "a notification is dead: nobody took it");
+                dead = true;
                 vec![gone, put(&Dead(Delivery { answer: Some(why), ..delivery.settled(State::Dead, now) }))]
             }
             Sent::Refused(why, asked) => {
@@ -112,8 +114,9 @@ impl Outbox {
         };
         let reads = vec![Read { key, version: Some(claim) }];
         match self.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+            Ok(_) => Ok(dead),
             // Whoever took it over meanwhile says what becomes of it.
-            Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+            Err(Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -245,14 +245,16 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     let bench = Bench::of(&format!("{CHAT}attempts = 3\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 3]);
     bench.tell("approval.opened", "a-1").await;
+    let mut died = 0;
     for _ in 0..10 {
-        bench.round().await;
+        died += bench.round().await.dead;
         bench.clock.advance(60 * MINUTE);
     }
     let first = bench.ears.heard();
     assert_eq!(first.len(), 3, "three attempts, and no more");
     let dead = bench.dead().await;
     assert_eq!((dead.len(), dead[0].tries, dead[0].answer.as_deref()), (1, 3, Some("400 Bad Request")));
+    assert_eq!(died, 1, "counted once, when it is put aside");
     assert_eq!(bench.round().await, Round::default());
 
     assert!(bench.outbox.resend("chat", "nothing").await.unwrap().is_none());
