@@ -217,7 +217,7 @@ function whole(item, from, form) {
         { key: 'side' },
         section('Decision', { key: 'decision' }, decision(item, from, form)),
         section('Who must agree', { key: 'seats' }, seats(item)),
-        section('At the deadline', { key: 'deadline' }, deadline(item)),
+        !item.ruling && section('At the deadline', { key: 'deadline' }, deadline(item)),
         section('What happened', { key: 'history' }, history(item)),
       ),
     ),

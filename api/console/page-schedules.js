@@ -143,9 +143,9 @@ function about(item) {
           ? table(
               [
                 { label: `in ${item.zone}`, cell: (row) => row.local.replace('T', ' ') },
-                { label: 'in UTC', cell: (row) => row.utc.slice(0, 19).replace('T', ' ') },
+                item.zone !== 'UTC' && { label: 'in UTC', cell: (row) => row.utc.slice(0, 19).replace('T', ' ') },
                 { label: 'starts', cell: (row) => time(row.due) },
-              ],
+              ].filter(Boolean),
               item.firing,
               { key: (row) => row.utc, caption: 'The next five moments' },
             )

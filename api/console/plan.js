@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 import { id, more, json } from './parts.js';
-import { many, number, resource, words } from './format.js';
+import { bytes, many, number, resource, words } from './format.js';
 
 const scalar = (value) => value === null || typeof value !== 'object';
 
@@ -42,8 +42,13 @@ function object(item) {
   if (scalar(about)) return [words(kind), String(about)];
   if (Array.isArray(about)) return [words(kind), about.join(', ')];
   const { workspace, ...rest } = about;
+  if (!workspace && !Object.keys(rest).length) return [words(kind), h('span.faint', "the tenant's")];
   return [words(kind), workspace ? `${workspace}` : '', Object.keys(rest).length ? brief(rest) : null];
 }
+
+/** An amount of memory or storage in bytes, in the unit that suits: plans name them as Kubernetes does. */
+const amount = (name, item) =>
+  typeof item === 'number' && /^(requests\.|limits\.)?(memory|storage)$/.test(name) ? bytes(item) : undefined;
 
 /** A value in one line: `hold yes; quotas: nominal 32, lending limit 8`. */
 export function brief(value) {
@@ -53,7 +58,7 @@ export function brief(value) {
   if (Array.isArray(value)) return value.map(brief).join(value.every(scalar) ? ', ' : '; ');
   const entries = Object.entries(value).filter(([, item]) => item !== null);
   return entries
-    .map(([name, item]) => `${words(name)}${scalar(item) ? ' ' : ': '}${brief(item)}`)
+    .map(([name, item]) => `${words(name)}${scalar(item) ? ' ' : ': '}${amount(name, item) ?? brief(item)}`)
     .join(entries.every(([, item]) => scalar(item)) ? ', ' : '; ');
 }
 
