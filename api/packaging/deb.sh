@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Builds a Debian package of a program that is built already.
 #
-#   deb.sh [PROGRAM] [FOLDER]       by default target/release/tenure, into the folder target/packages; prints the package's path
+#   deb.sh [PROGRAM] [FOLDER]       by default target/dist/tenure, into the folder target/packages; prints the package's path
 #
 # The same program, sources and SOURCE_DATE_EPOCH (by default the last commit's time) give the same bytes. TENURE_MAINTAINER names who
 # stands for it; DEB_COMPRESSION is dpkg-deb's (xz). It needs dpkg-deb, and strip and objdump of binutils.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-program=${1:-$root/target/release/tenure}
+program=${1:-$root/target/dist/tenure}
 folder=${2:-$root/target/packages}
-[ -x "$program" ] || { echo "deb: $program is not there: cargo build --release" >&2; exit 2; }
+[ -x "$program" ] || { echo "deb: $program is not there: cargo build --profile dist --bin tenure" >&2; exit 2; }
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 arch=$(dpkg --print-architecture)
