@@ -83,6 +83,44 @@ async fn what_ends_makes_room_and_is_on_the_account() {
 }
 
 #[tokio::test]
+async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus() {
+    let served = with_acme().await;
+    seen(&served, ACME).await;
+    assert_eq!(submit(&served, "research", "borrows", 6).await.status, 200);
+    let export = "/v1/usage/acme:export";
+
+    let whole = served.get(export).await;
+    assert_eq!((whole.status.as_u16(), &whole.headers["content-type"]), (200, &"text/csv".parse().unwrap()));
+    let rows = |answer: &Answer| answer.body.as_str().unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let of = |rows: &[String], workspace: &str, class: &str| {
+        rows.iter()
+            .any(|row| row.starts_with(&format!("acme,{workspace},")) && row.contains(&format!(",{class},")))
+    };
+    let lines = rows(&whole);
+    assert!(lines[0].starts_with("tenant,workspace,cluster,region,gpu,class,month,"), "{}", lines[0]);
+    for (workspace, class) in [("research", "own"), ("research", "borrowed"), ("serving", "lent")] {
+        assert!(of(&lines, workspace, class), "{workspace} {class}: {lines:#?}");
+    }
+    let one = rows(&served.get(&format!("{export}?workspace=serving")).await);
+    assert!(of(&one, "serving", "lent") && !of(&one, "research", "own"), "{one:#?}");
+    assert_eq!(rows(&served.get(&format!("{export}?to=1999-12")).await).len(), 1, "the header alone");
+
+    let focus = rows(&served.get(&format!("{export}?format=focus")).await);
+    let columns: Vec<_> = focus[0].split(',').collect();
+    assert!(columns.contains(&"BilledCost") && columns.contains(&"InvoiceIssuerName"), "{columns:?}");
+    assert!(!focus.iter().any(|row| row.contains("serving")), "what is lent is no charge: {focus:#?}");
+
+    for wrong in ["from=2026-13", "to=2026", "format=xml", "colour=red"] {
+        assert_eq!(served.get(&format!("{export}?{wrong}")).await.code(), "query.invalid", "{wrong}");
+    }
+    let stranger = served.user("eve", &["viewer"], Some("globex")).await;
+    let refused = served.get_as(&stranger, export).await;
+    assert_eq!(refused.status, 404, "{}", refused.body);
+    let own = served.user("ann", &["viewer"], Some(ACME)).await;
+    assert_eq!(served.get_as(&own, export).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_and_cancelled() {
     let served = with_acme().await;
     seen(&served, ACME).await;

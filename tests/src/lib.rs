@@ -13,6 +13,7 @@ pub mod identity;
 pub mod kit;
 pub mod later;
 pub mod moving;
+pub mod newcomer;
 pub mod pairs;
 pub mod postgres;
 pub mod preemption;

@@ -3,6 +3,7 @@
 mod asking;
 mod browser;
 mod live;
+mod newcomer;
 mod signin;
 
 use browser::Browser;

@@ -1,0 +1,54 @@
+//! The tutorial as a newcomer types it, who agrees in the console where the tutorial says how.
+
+use super::{PATIENCE, TENURE, browser::Browser};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+use tests::newcomer::{Newcomer, WITHIN, Walk};
+
+/// What the tutorial has whoever stays at the command line do.
+const BY_COMMAND: &str =
+    r#"tenure --token "$(cat olga.token)" approvals approve "$ASKED" --reason "capacity is there""#;
+/// What is done meanwhile by whoever has gone to the console.
+const WAITS: &str = r#"touch asked; while tenure approvals list | grep -q "$ASKED"; do sleep 0.2; done"#;
+/// A token copied, a page opened, a plan read, a reason typed, a button: six things to do, at ten seconds each.
+const BY_HAND: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
+    let profile = tempfile::tempdir().unwrap();
+    let Some(browser) = Browser::start(profile.path()).await else {
+        return e2e::skipped(
+            "chromedriver",
+            "tests/servers/prepare.sh installs chromium and chromium-driver",
+        );
+    };
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorial.md")).unwrap();
+    let walk = Walk::of(&page);
+    assert!(walk.script.contains(BY_COMMAND), "the tutorial says it otherwise now");
+    let script = walk.script.replace(BY_COMMAND, WAITS);
+    let mut newcomer = Newcomer::begins(&script, Path::new(TENURE));
+
+    let asked = newcomer.dir().join("asked");
+    let deadline = Instant::now() + PATIENCE;
+    while !asked.exists() {
+        let so_far = fs::read_to_string(newcomer.dir().join("said.txt")).unwrap_or_default();
+        assert!(Instant::now() < deadline, "{so_far}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let token = fs::read_to_string(newcomer.dir().join("olga.token")).unwrap();
+    browser.open(&newcomer.url).await;
+    browser.write("input[name=token]", token.trim()).await;
+    browser.click("button.primary").await;
+    browser.press("ga").await;
+    browser.click("[data-slot=inbox] a").await;
+    assert!(browser.text(".plan").await.contains("globex"), "the plan that the tutorial speaks of");
+    browser.write("textarea[name=reason]", "capacity is there").await;
+    browser.click("[data-verb=approve]").await;
+
+    let said = tokio::task::spawn_blocking(move || newcomer.ended()).await.unwrap();
+    assert!(said.contains("Active (finished): completed"), "{said}");
+    assert!(walk.told(&said, BY_HAND) < WITHIN);
+}

@@ -1,0 +1,191 @@
+//! The tutorial, as a newcomer types it: its commands as one script, and how long reading and copying them takes.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    fmt::Write as _,
+    fs,
+    os::unix::{fs::symlink, process::CommandExt as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How fast people read what they have not read before, in words a minute, prose and the output of programs alike.
+const READ: u32 = 200;
+/// How long it takes to copy one block of commands and to see that it has run.
+const COPY: Duration = Duration::from_secs(8);
+/// Within which a newcomer is through, without the build.
+pub const WITHIN: Duration = Duration::from_secs(600);
+
+/// A page as somebody goes through it.
+#[derive(Debug)]
+pub struct Walk {
+    /// Its commands as one script, which says when it begins with which block.
+    pub script: String,
+    /// Under which heading each block stands, and how many words there are to be read up to it.
+    blocks: Vec<(String, u32)>,
+    /// Words behind the last block.
+    rest: u32,
+}
+
+impl Walk {
+    /// The blocks of commands of a page in Markdown, as `sh` marks them.
+    ///
+    /// # Panics
+    /// When it has more than 4,294,967,295 words.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut walk = Self { script: String::new(), blocks: Vec::new(), rest: 0 };
+        let (mut inside, mut heading) = (false, String::new());
+        for line in text.lines() {
+            match line {
+                "```sh" => {
+                    inside = true;
+                    walk.blocks.push((heading.clone(), std::mem::take(&mut walk.rest)));
+                    writeln!(walk.script, "echo \"== block {} $EPOCHREALTIME\"", walk.blocks.len()).unwrap();
+                }
+                line if line.starts_with("```") => inside = false,
+                line if inside => writeln!(walk.script, "{line}").unwrap(),
+                line => {
+                    if let Some(title) = line.strip_prefix("## ") {
+                        heading = title.to_owned();
+                    }
+                    walk.rest += u32::try_from(line.split_whitespace().count()).unwrap();
+                }
+            }
+        }
+        walk.script += "echo \"== block end $EPOCHREALTIME\"\n";
+        walk
+    }
+
+    /// How many blocks of commands there are.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Prints what each heading takes of whom, by what the script has said and with `clicked` beside it; answers with the whole.
+    ///
+    /// # Panics
+    /// When a moment in it is no number.
+    #[must_use]
+    pub fn told(&self, said: &str, clicked: Duration) -> Duration {
+        let moments = said.lines().filter_map(|line| line.strip_prefix("== block ")?.split_once(' '));
+        let moments: Vec<f64> = moments.map(|(_, at)| at.replace(',', ".").parse().unwrap()).collect();
+        let mut rows: Vec<(&str, u32, u32, Duration)> = Vec::new();
+        for ((heading, words), pair) in self.blocks.iter().zip(moments.windows(2)) {
+            if rows.last().is_none_or(|row| row.0 != heading) {
+                rows.push((heading, 0, 0, Duration::ZERO));
+            }
+            let row = rows.last_mut().unwrap();
+            *row = (row.0, row.1 + words, row.2 + 1, row.3 + Duration::from_secs_f64(pair[1] - pair[0]));
+        }
+        rows.push(("at the end", self.rest, 0, Duration::ZERO));
+        println!("| {:<34} | words | read | copied | machine |\n|---|---|---|---|---|", "what");
+        let mut whole = clicked;
+        for (heading, words, blocks, machine) in rows {
+            let (read, copied) = (Duration::from_secs(60) * words / READ, COPY * blocks);
+            println!(
+                "| {heading:<34} | {words} | {} s | {} s | {:.1} s |",
+                read.as_secs(),
+                copied.as_secs(),
+                machine.as_secs_f64()
+            );
+            whole += read + copied + machine;
+        }
+        if !clicked.is_zero() {
+            println!("clicked and typed in the console: {} s", clicked.as_secs());
+        }
+        println!("a newcomer needs {} s in all, of {} s", whole.as_secs(), WITHIN.as_secs());
+        whole
+    }
+}
+
+/// A script under way in a folder of its own, with what it has started: all of it ends with this.
+#[derive(Debug)]
+pub struct Newcomer {
+    child: Child,
+    group: Pid,
+    dir: tempfile::TempDir,
+    /// Where the server of the tutorial listens.
+    pub url: String,
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+}
+
+impl Newcomer {
+    /// Begins with `script`, given nothing but the program and the pages.
+    ///
+    /// # Panics
+    /// When there is no folder or no shell to be had.
+    #[must_use]
+    pub fn begins(script: &str, tenure: &Path) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        symlink(docs, dir.path().join("docs")).expect("a link");
+        fs::create_dir(dir.path().join("bin")).expect("a folder");
+        symlink(tenure, dir.path().join("bin/tenure")).expect("a link");
+        let path = std::env::var("PATH").expect("a PATH");
+        let address = format!("127.0.0.1:{}", crate::processes::free_port());
+        let url = format!("http://{address}");
+        let said = fs::File::create(dir.path().join("said.txt")).expect("a file");
+
+        let mut command = Command::new("bash");
+        for name in ["TENURE_TOKEN", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"] {
+            command.env_remove(name);
+        }
+        let child = command
+            .args(["-eu", "-c", script])
+            .env("PATH", format!("{}:{path}", dir.path().join("bin").display()))
+            .env("TENURE_LISTEN", &address)
+            .env("TENURE_SERVER", &url)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(said.try_clone().expect("a file"))
+            .stderr(said)
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let group = Pid::from_child(&child);
+        Self { child, group, dir, url }
+    }
+
+    /// The folder it works in.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What was said once all of it has ended well.
+    ///
+    /// # Panics
+    /// When it ends otherwise, or not within four minutes.
+    #[must_use]
+    pub fn ended(&mut self) -> String {
+        let began = Instant::now();
+        let ended = loop {
+            match self.child.try_wait().expect("a child") {
+                Some(ended) => break Some(ended),
+                None if began.elapsed() > Duration::from_secs(240) => break None,
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        let said = fs::read_to_string(self.dir().join("said.txt")).expect("what was said");
+        let log = fs::read_to_string(self.dir().join("serve.log")).unwrap_or_default();
+        assert!(ended.is_some_and(|ended| ended.success()), "{ended:?}\n{said}\n{log}");
+        assert!(said.contains("== block end "), "{said}");
+        for seen in [
+            "certificate.json: holds",
+            "forged.json: DOES NOT HOLD",
+            "audit.jsonl: holds",
+            "Closed (finished): completed",
+        ] {
+            assert!(said.contains(seen), "{seen}: {said}");
+        }
+        said
+    }
+}
