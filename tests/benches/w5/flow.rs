@@ -96,7 +96,7 @@ pub struct W5 {
 
 /// Where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
-pub enum Five {
+pub enum Walk {
     /// Its steps.
     One,
     /// The second.
@@ -114,18 +114,18 @@ pub enum Five {
 impl Workflow for W5 {
     const NAME: &'static str = "w5";
     const SCHEMA: u32 = 1;
-    const INITIAL: Five = Five::One;
-    type State = Five;
+    const INITIAL: Walk = Walk::One;
+    type State = Walk;
     type Platform = Desk;
 
-    fn step(&self, state: Five) -> Step<Self> {
+    fn step(&self, state: Walk) -> Step<Self> {
         let next = match state {
-            Five::One => Five::Two,
-            Five::Two => Five::Three,
-            Five::Three => Five::Four,
-            Five::Four => Five::Five,
-            Five::Five => Five::Done,
-            Five::Done => return end(Outcome::Completed),
+            Walk::One => Walk::Two,
+            Walk::Two => Walk::Three,
+            Walk::Three => Walk::Four,
+            Walk::Four => Walk::Five,
+            Walk::Five => Walk::Done,
+            Walk::Done => return end(Outcome::Completed),
         };
         act(Work { step: self.results.len() })
             .nothing_to_undo()
