@@ -66,6 +66,9 @@ pub(crate) struct App {
     pub(crate) batched: Arc<Notify>,
     /// Tells people what they are to be told.
     pub(crate) outbox: Outbox,
+    /// Counts spans of traces.
+    #[cfg(feature = "otlp")]
+    pub(crate) spans: crate::traces::Spans,
     /// Tells those who watch what happens.
     pub(crate) feed: Arc<Feed>,
 }

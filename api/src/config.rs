@@ -7,6 +7,7 @@ mod notify;
 mod oidc;
 mod span;
 mod tls;
+mod traces;
 
 pub(crate) use http::Http;
 pub(crate) use keep::Keep;
@@ -16,6 +17,7 @@ pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;
 pub(crate) use span::{Kept, Span};
 pub(crate) use tls::Tls;
+pub(crate) use traces::Traces;
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -61,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) seal: Seal,
     /// Through whom people sign in.
     pub(crate) oidc: Oidc,
+    /// Where traces are sent.
+    pub(crate) traces: Traces,
 }
 
 /// What is logged and how.
@@ -205,6 +209,7 @@ impl Default for Config {
             notify: Notify::default(),
             seal: Seal::default(),
             oidc: Oidc::default(),
+            traces: Traces::default(),
         }
     }
 }
@@ -282,6 +287,7 @@ const KEYS: &[&str] = &[
     "oidc.name_claim",
     "oidc.groups_claim",
     "oidc.session",
+    "traces.url",
 ];
 
 impl Config {
@@ -327,6 +333,7 @@ impl Config {
         self.store.checked()?;
         self.tls.checked()?;
         self.oidc.checked()?;
+        self.traces.checked()?;
         if self.seal.key_file.is_empty()
             && !(self.seal.earlier_key_file.is_empty() && self.seal.keys.is_empty())
         {

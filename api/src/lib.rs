@@ -31,6 +31,8 @@ mod standing;
 mod storage;
 mod targets;
 mod tls;
+#[cfg(feature = "otlp")]
+mod traces;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;

@@ -132,7 +132,12 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
 /// What goes on beside the answers, until it is told to stop.
 fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
     let hangups = tls::hangups(app).map_err(Failure::other)?;
+    #[cfg(feature = "otlp")]
+    let follower = crate::traces::Follower::of(app)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     Ok(vec![
+        #[cfg(feature = "otlp")]
+        tokio::spawn(crate::traces::run(app.clone(), follower, stop.clone())),
         tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
         tokio::spawn(schedules::run(app.clone(), stop.clone())),
         tokio::spawn(batching::run(app.clone(), stop.clone())),
@@ -212,6 +217,8 @@ fn assemble(
     let requests = Requests::registered(&mut registry);
     let audited = Audited::registered(&mut registry);
     let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
+    #[cfg(feature = "otlp")]
+    let spans = crate::traces::Spans::registered(&mut registry);
     let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
     let unusable = |why: String| Failure::new(Exit::Usage, format!("configuration: {why}"));
     let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(unusable)?;
@@ -250,6 +257,8 @@ fn assemble(
         audited,
         denials: denials::Denials::default(),
         refusals,
+        #[cfg(feature = "otlp")]
+        spans,
         tls,
         standing: Standing::default(),
         engine,

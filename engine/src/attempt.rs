@@ -2,13 +2,14 @@
 
 use crate::{
     ActionError, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket, TimeLimit, TimedOut,
+    Tried,
     action::{Beat, DeedKind},
     directive::Limits,
     limits::Pass,
 };
 use serde_json::Value;
 use std::{future::Future, sync::Arc, time::Duration};
-use store::Lease;
+use store::{ExecutionId, Lease};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
@@ -56,6 +57,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let lease = Held { lease, pass };
         let (name, repeat) = (deed.name, deed.repeat);
         let deed = Arc::new(deed);
+        let tried = Tried::of(name, &call, self.inner.clock.now());
         let watch = Stopwatch::start();
         if doubt {
             let probed = self.attempt(deed.clone(), call.clone(), true, limits, &lease, seen.clone()).await?;
@@ -67,7 +69,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Err(ActionError { class: Class::Pending { .. }, .. }) => Probe::Running,
                 Err(error) => {
                     let error = ActionError { class: Class::Unknown, ..error };
-                    return Ok(Event::Settled { ticket, result: Err(error) });
+                    return Ok(Event::Settled { ticket, result: Err(error), tried: Some(tried) });
                 }
             };
             tracing::info!(action = name, ?answer, "asked what became of an earlier attempt");
@@ -87,11 +89,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         // What was said last is read again by the attempt that comes after a failure.
         let said = Some(seen.borrow().note.clone()).filter(|note| !note.is_empty());
         let result = result.map_err(|error| ActionError { beat: said.or(error.beat.clone()), ..error });
-        self.count(name, &result, watch.elapsed());
+        self.count(call.execution, name, &result, watch.elapsed());
         if let Err(error) = &result {
             tracing::info!(action = name, attempt = call.attempt, %error, class = ?error.class, "attempt failed");
         }
-        Ok(Event::Settled { ticket, result })
+        Ok(Event::Settled { ticket, result, tried: Some(tried) })
     }
 
     /// Runs or probes on a task of its own, so that a panic is that action's error, while the lease is renewed.
@@ -186,7 +188,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.options.tap.as_ref().map_or(Bend::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
     }
 
-    pub(crate) fn count(&self, name: &str, result: &Result<Value, ActionError>, took: Duration) {
+    pub(crate) fn count(
+        &self,
+        id: ExecutionId,
+        name: &str,
+        result: &Result<Value, ActionError>,
+        took: Duration,
+    ) {
         let result = match result {
             Ok(_) => "ok",
             Err(error) => match error.class {
@@ -196,7 +204,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Class::Unknown => "unknown",
             },
         };
-        self.inner.metrics.attempted(name, result, took);
+        self.inner.metrics.attempted(id, name, result, took);
     }
 }
 

@@ -63,15 +63,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                         (Look::Born, Bend::After(error)) => (Err(error), Also::default(), None),
                         (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
                         (Look::Born, _) => {
-                            self.count(work.deed.name, &Ok(Value::Null), watch.elapsed());
+                            self.count(id, work.deed.name, &Ok(Value::Null), watch.elapsed());
                             return Ok(());
                         }
                         (Look::Settled(result, also), _) => (result, *also, Some(settle)),
                     },
                 },
             };
-            self.count(work.deed.name, &result, watch.elapsed());
-            let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
+            self.count(id, work.deed.name, &result, watch.elapsed());
+            let next = machine.advance(
+                &record,
+                Event::Settled { ticket, result, tried: None },
+                self.inner.clock.now(),
+            )?;
             match self.commit(Some(record.revision), next, settle, also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other.map(|_| ()),

@@ -1,6 +1,6 @@
 //! What can happen to an execution, and what it asks for in return.
 
-use crate::{ActionError, PlanDigest, Repair, Vote, action::Probe};
+use crate::{ActionError, Call, PlanDigest, Repair, Vote, action::Probe};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -55,6 +55,9 @@ pub enum Event {
         ticket: Ticket,
         /// How.
         result: Result<Value, ActionError>,
+        /// What was tried; `None` where nothing was begun.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tried: Option<Tried>,
     },
     /// A probe found out about an attempt whose outcome was unknown.
     Probed {
@@ -157,6 +160,27 @@ impl Event {
             | Self::Overdue
             | Self::Signalled { .. } => "engine",
         }
+    }
+}
+
+/// An attempt, as history keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The action's name; of an undo, that of the action that it takes back.
+    pub action: String,
+    /// Whether it takes back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When it was begun, by the engine's clock.
+    pub began: Timestamp,
+}
+
+impl Tried {
+    /// The attempt that `call` describes.
+    pub(crate) fn of(action: &str, call: &Call, began: Timestamp) -> Self {
+        Self { action: action.to_owned(), undo: call.undo, attempt: call.attempt, began }
     }
 }
 

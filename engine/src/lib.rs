@@ -84,7 +84,7 @@ pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use diagram::{Diagram, DiagramEdge, DiagramState, diagram};
 pub use engine::{Engine, Options, Started, Unsound};
 pub use error::{ActionError, Class, Error, Refusal, TimeLimit, TimedOut};
-pub use event::{Bell, Effect, Event, Order, Ticket};
+pub use event::{Bell, Effect, Event, Order, Ticket, Tried};
 pub use execution::{
     Authorisation, Authoriser, Execution, Failure, Fate, Mark, Phase, Reason, Slot, Unwinding,
 };

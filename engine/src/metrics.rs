@@ -5,6 +5,7 @@ use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
+        exemplar::HistogramWithExemplars,
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
@@ -12,6 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use std::time::Duration;
+use store::ExecutionId;
 use strum::VariantArray as _;
 
 /// The kinds of keys that every attempt may pass; workflows may name further ones.
@@ -54,6 +56,15 @@ struct ByKind {
     kind: String,
 }
 
+/// Which execution an example is of: the id of its trace, which is its own without the dashes.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfTrace {
+    trace_id: String,
+}
+
+/// Seconds, with an example of each bucket.
+type Seconds = HistogramWithExemplars<OfTrace>;
+
 /// The engine's counters; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -64,7 +75,7 @@ pub struct Metrics {
     erased: Family<ByWorkflow, Counter>,
     batched: Family<ByResult, Counter>,
     attempts: Family<ByAction, Counter>,
-    seconds: Family<ByAction, Histogram, fn() -> Histogram>,
+    seconds: Family<ByAction, Seconds, fn() -> Seconds>,
     conflicts: Counter,
     fenced: Counter,
     redelivered: Counter,
@@ -223,10 +234,11 @@ impl Metrics {
         self.batched.get_or_create(&ByResult { result: result.into() }).inc();
     }
 
-    pub(crate) fn attempted(&self, action: &str, result: &str, took: Duration) {
+    pub(crate) fn attempted(&self, id: ExecutionId, action: &str, result: &str, took: Duration) {
         let by = ByAction { action: action.into(), result: result.into() };
         self.attempts.get_or_create(&by).inc();
-        self.seconds.get_or_create(&by).observe(took.as_secs_f64());
+        let example = OfTrace { trace_id: id.to_string().replace('-', "") };
+        self.seconds.get_or_create(&by).observe(took.as_secs_f64(), Some(example), None);
     }
 
     pub(crate) fn conflict(&self) {
@@ -274,7 +286,7 @@ impl Metrics {
     }
 }
 
-fn histogram() -> Histogram {
+fn histogram() -> Seconds {
     // 1 ms to about 65 s.
-    Histogram::new(exponential_buckets(0.001, 2.0, 17))
+    HistogramWithExemplars::new(exponential_buckets(0.001, 2.0, 17))
 }

@@ -62,7 +62,7 @@ impl<W: Workflow> Turn<W> {
         }
         match event {
             Event::Started if self.exec.visit == 0 => self.enter(W::INITIAL, None),
-            Event::Settled { ticket, result } => self.settled(ticket, result)?,
+            Event::Settled { ticket, result, .. } => self.settled(ticket, result)?,
             Event::Probed { ticket, answer } => self.probed(ticket, answer)?,
             Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,

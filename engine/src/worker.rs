@@ -1,7 +1,7 @@
 //! The worker: lease, perform, commit, sleep. If it decided anything, that would belong in the core.
 
 use crate::{
-    ActionError, Call, Class, Engine, Error, Event, Refusal, Stopwatch, Ticket,
+    ActionError, Call, Class, Engine, Error, Event, Refusal, Stopwatch, Ticket, Tried,
     action::{DeedKind, MINUTE, SECOND},
     attempt::Bend,
     directive::{Directive, Work},
@@ -214,13 +214,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Directive::Hold => Event::Held { ticket, doubt: lease.deliveries > 1 },
             Directive::Ring(event) => event,
             // It is too late, and an earlier worker may have done it.
-            Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => {
-                Event::Settled { ticket, result: Err(ActionError { class: Class::Unknown, ..error }) }
-            }
-            Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error) },
+            Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => Event::Settled {
+                ticket,
+                result: Err(ActionError { class: Class::Unknown, ..error }),
+                tried: None,
+            },
+            Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error), tried: None },
             Directive::Run(_) if lease.deliveries > self.inner.options.poison_after => {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
-                Event::Settled { ticket, result: Err(ActionError::permanent(POISONED, error)) }
+                Event::Settled { ticket, result: Err(ActionError::permanent(POISONED, error)), tried: None }
             }
             Directive::Run(work) => return self.run_work(&lease, &record.tenant, *work).await,
         };
@@ -284,8 +286,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             };
             let also = Also { reads, documents: puts, tasks, ..Also::default() };
-            self.count(work.deed.name, &result, watch.elapsed());
-            let next = machine.advance(&record, Event::Settled { ticket, result }, self.inner.clock.now())?;
+            self.count(id, work.deed.name, &result, watch.elapsed());
+            let tried = Some(Tried::of(work.deed.name, call, now));
+            let settled = Event::Settled { ticket, result, tried };
+            let next = machine.advance(&record, settled, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other.map(|_| ()),

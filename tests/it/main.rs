@@ -66,6 +66,7 @@ mod sweeps;
 mod targets;
 mod tenancy;
 mod tls;
+mod traces;
 mod understood;
 mod versions;
 mod workloads;

@@ -207,7 +207,13 @@ impl History {
             1 => Repair::Edit { patch: json!({ "destroys": true }) },
             2 => Repair::Skip { slot: None },
             3 => Repair::MarkDone { slot, output: json!(null), evidence },
-            _ => return Event::Settled { ticket, result: Err(ActionError::permanent("it.fails", "so")) },
+            _ => {
+                return Event::Settled {
+                    ticket,
+                    result: Err(ActionError::permanent("it.fails", "so")),
+                    tried: None,
+                };
+            }
         };
         let event = Event::Repaired { repair, order };
         if self.random.one_in(2) {

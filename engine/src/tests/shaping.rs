@@ -79,7 +79,7 @@ fn agree(exec: &mut Execution<Purchase>, name: &str) -> Result<(), Refusal> {
 
 fn settle(exec: &mut Execution<Purchase>, result: Result<serde_json::Value, ActionError>) {
     let ticket = Ticket { visit: exec.visit, slot: 0 };
-    take(exec, Event::Settled { ticket, result }).unwrap();
+    take(exec, Event::Settled { ticket, result, tried: None }).unwrap();
 }
 
 fn begun() -> Execution<Purchase> {

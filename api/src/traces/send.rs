@@ -1,0 +1,100 @@
+//! To a collector, as OTLP over HTTP.
+
+use async_trait::async_trait;
+use opentelemetry::KeyValue;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{SpanData, SpanExporter as _},
+};
+use reqwest::{Client, redirect::Policy};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A collector.
+#[derive(Debug)]
+pub(super) struct Collector {
+    exporter: SpanExporter,
+    answered: Arc<AtomicU16>,
+}
+
+/// What became of spans that were sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The collector has them.
+    Taken,
+    /// It will never take them.
+    Refused(String),
+    /// It may take them later.
+    Later(String),
+}
+
+impl Collector {
+    /// The collector at `url`, to which `instance` sends.
+    ///
+    /// # Errors
+    /// The setting at fault.
+    pub(super) fn at(url: &str, instance: &str) -> Result<Self, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("traces.url: {error}");
+        let http =
+            Client::builder().redirect(Policy::none()).timeout(PATIENCE).build().map_err(|e| wrong(&e))?;
+        let answered = Arc::new(AtomicU16::new(0));
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Line { http, answered: answered.clone() })
+            .with_endpoint(url)
+            .with_protocol(Protocol::HttpBinary)
+            .with_timeout(PATIENCE)
+            .build()
+            .map_err(|e| wrong(&e))?;
+        let about = [
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.instance.id", instance.to_owned()),
+        ];
+        exporter
+            .set_resource(&Resource::builder().with_service_name("tenure").with_attributes(about).build());
+        Ok(Self { exporter, answered })
+    }
+
+    /// Sends spans, and waits for the answer.
+    pub(super) async fn send(&self, spans: Vec<SpanData>) -> Sent {
+        self.answered.store(0, Ordering::Relaxed);
+        let Err(error) = self.exporter.export(spans).await else { return Sent::Taken };
+        match self.answered.load(Ordering::Relaxed) {
+            // What it refuses for what it is, it refuses for ever. The others are of who asks and where, which people mend.
+            status @ (400 | 413 | 415 | 422) => Sent::Refused(format!("it answered with {status}")),
+            _ => Sent::Later(error.to_string()),
+        }
+    }
+}
+
+/// What everything else is sent by.
+#[derive(Debug)]
+struct Line {
+    http: Client,
+    answered: Arc<AtomicU16>,
+}
+
+#[async_trait]
+impl HttpClient for Line {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let asked = self.http.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);
+        let answer = asked.send().await?;
+        self.answered.store(answer.status().as_u16(), Ordering::Relaxed);
+        let mut told = Response::builder().status(answer.status());
+        if let Some(headers) = told.headers_mut() {
+            headers.clone_from(answer.headers());
+        }
+        Ok(told.body(answer.bytes().await?)?)
+    }
+}
