@@ -3,7 +3,8 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Request, Undecided, View, Workflow,
+    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Request, Stopwatch, Undecided, View,
+    Workflow,
     attributes::bounded,
     behalf, check,
     elsewhere::Elsewhere,
@@ -415,7 +416,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             settle,
             ..Commit::default()
         };
+        let watch = Stopwatch::start();
         let receipt = self.inner.store.commit(commit).await?;
+        self.inner.metrics.committed(watch.elapsed());
         (self.inner.seen)(id, &next.edges);
         if let Some(outcome) = next.finished.map(Into::<&str>::into) {
             self.inner.metrics.ended(&workflow, outcome);
@@ -459,8 +462,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             let journal = behalf::entry(&puts, tasks.len(), now).into_iter().collect();
             let commit = Commit { reads, documents: puts, schedule: tasks, journal, ..Commit::default() };
+            let watch = Stopwatch::start();
             match store.commit(commit).await {
                 Ok(_) => {
+                    self.inner.metrics.committed(watch.elapsed());
                     self.inner.due.notify_one();
                     return result.map_err(Error::Undecided);
                 }

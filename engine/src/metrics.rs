@@ -76,6 +76,7 @@ pub struct Metrics {
     batched: Family<ByResult, Counter>,
     attempts: Family<ByAction, Counter>,
     seconds: Family<ByAction, Seconds, fn() -> Seconds>,
+    commits: Histogram,
     conflicts: Counter,
     fenced: Counter,
     redelivered: Counter,
@@ -100,6 +101,8 @@ impl Default for Metrics {
             batched: Family::default(),
             attempts: Family::default(),
             seconds: Family::new_with_constructor(histogram),
+            // 0.1 ms to about 6.5 s.
+            commits: Histogram::new(exponential_buckets(0.000_1, 2.0, 17)),
             conflicts: Counter::default(),
             fenced: Counter::default(),
             redelivered: Counter::default(),
@@ -142,6 +145,11 @@ impl Metrics {
         registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
         registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
         registry.register(
+            "commit_seconds",
+            "How long the store took for commits of executions and decisions",
+            me.commits.clone(),
+        );
+        registry.register(
             "commit_conflicts",
             "Commits decided again because what they read had changed",
             me.conflicts.clone(),
@@ -159,24 +167,29 @@ impl Metrics {
         );
         registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
         registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
+        me.register_waits(registry);
+        me
+    }
+
+    /// Those of schedules and limits.
+    fn register_waits(&self, registry: &mut Registry) {
         registry.register(
             "schedule_occurrences",
             "Occurrences of schedules by what became of them",
-            me.occurrences.clone(),
+            self.occurrences.clone(),
         );
         registry.register(
             "schedule_lateness_seconds",
             "How long after their moment, jitter included, occurrences were started",
-            me.lateness.clone(),
+            self.lateness.clone(),
         );
         registry.register(
             "limit_put_offs",
             "Attempts put off because a key was full, paced, closed or left alone, by the key's kind",
-            me.put_off.clone(),
+            self.put_off.clone(),
         );
-        registry.register("limit_trips", "Times a breaker tripped, by the key's kind", me.tripped.clone());
-        registry.register("limit_waiting", "Attempts that wait at a limited key", me.waiting.clone());
-        me
+        registry.register("limit_trips", "Times a breaker tripped, by the key's kind", self.tripped.clone());
+        registry.register("limit_waiting", "Attempts that wait at a limited key", self.waiting.clone());
     }
 
     /// Shows zeros of whatever may be counted, so that the first of a kind is seen to have been added.
@@ -239,6 +252,10 @@ impl Metrics {
         self.attempts.get_or_create(&by).inc();
         let example = OfTrace { trace_id: id.to_string().replace('-', "") };
         self.seconds.get_or_create(&by).observe(took.as_secs_f64(), Some(example), None);
+    }
+
+    pub(crate) fn committed(&self, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
     }
 
     pub(crate) fn conflict(&self) {

@@ -62,6 +62,31 @@ async fn workloads_loans_and_a_reclaim_are_seen_and_steered_from_the_command_lin
 }
 
 #[tokio::test]
+async fn usage_is_listed_and_written_to_a_file_from_the_command_line() {
+    let served = with_acme().await;
+    let borrows = written(&served, "borrows.yaml", &workload("research", "borrows", 6));
+    assert_eq!(served.run(&["workload", "submit", "-f", &borrows]).exit, 0);
+
+    let listed = served.run(&["usage", "list", "acme"]);
+    let row = |class: &str| listed.out.lines().find(|line| line.contains(class)).map(str::to_owned);
+    for (class, whose) in [("own", "research"), ("borrowed", "research"), ("lent", "serving")] {
+        assert!(row(class).is_some_and(|line| line.starts_with(whose)), "{class}: {}", listed.out);
+    }
+    let rows = served.run(&["usage", "list", "acme", "--workspace", "serving", "-o", "json"]).json();
+    assert!(rows.as_array().unwrap().iter().all(|row| row["workspace"] == "serving"), "{rows}");
+    assert!(rows[0]["gpu_seconds"].is_string(), "digits are kept as they are: {rows}");
+
+    let file = served.dir.path().join("bill.csv");
+    let to = file.to_str().unwrap();
+    let exported = served.run(&["usage", "export", "acme", "--format", "focus", "--file", to]);
+    assert_eq!(exported.exit, 0, "{exported:?}");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("BilledCost,"));
+    let wrong = served.run(&["usage", "list", "acme", "--from", "2026"]);
+    assert!(wrong.exit == 2 && wrong.err.contains("from: write a month like"), "{wrong:?}");
+    assert_eq!(served.run(&["usage", "list", "nobody"]).exit, 3, "not found");
+}
+
+#[tokio::test]
 async fn holds_reservations_and_sweeps_are_kept_from_the_command_line() {
     let served = with_acme().await;
     let placed = served.run(&["hold", "place", "acme/case-1", "--kind", "legal", "--reason", "a claim"]);

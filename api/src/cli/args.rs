@@ -173,6 +173,9 @@ pub(crate) enum Command {
     /// See who did what, and verify a file of it without a server.
     #[command(subcommand)]
     Audit(super::audit::Audit),
+    /// See what a tenant used, with list prices; write it to a file.
+    #[command(subcommand)]
+    Usage(super::usage::Usage),
     /// See which finished executions are kept no longer, and forget them.
     #[command(subcommand)]
     Retention(super::retention::Retention),

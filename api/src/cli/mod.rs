@@ -45,6 +45,7 @@ mod style;
 mod sweep;
 mod tenant;
 mod things;
+mod usage;
 mod user;
 mod watch;
 mod watch_list;
@@ -211,6 +212,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Reclaim(command)) => reclaim::run(common, command),
         Some(Command::Certificate(command)) => certificate::run(common, command),
         Some(Command::Audit(command)) => audit::run(common, command),
+        Some(Command::Usage(command)) => usage::run(common, command),
         Some(Command::Retention(command)) => ask(retention::run(common, command)),
         Some(Command::Config(args::Config::Check)) => offline::config_check(common),
         Some(Command::Gpus) => offline::gpus(common),
