@@ -82,7 +82,7 @@ async fn usage_is_listed_and_written_to_a_file_from_the_command_line() {
     assert_eq!(exported.exit, 0, "{exported:?}");
     assert!(fs::read_to_string(&file).unwrap().starts_with("BilledCost,"));
     let wrong = served.run(&["usage", "list", "acme", "--from", "2026"]);
-    assert!(wrong.exit == 2 && wrong.err.contains("from: write a month like"), "{wrong:?}");
+    assert!(wrong.exit == 1 && wrong.err.contains("from: write a month like"), "{wrong:?}");
     assert_eq!(served.run(&["usage", "list", "nobody"]).exit, 3, "not found");
 }
 

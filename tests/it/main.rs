@@ -26,6 +26,7 @@ mod decisions;
 mod denied;
 mod domain_http;
 mod engine;
+mod events;
 mod fleet;
 mod held;
 mod hello;

@@ -1,9 +1,10 @@
-//! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured or binary. `source` and `id` are the key: an event that
+//! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured, binary or several at once. `source` and `id` are the key: an event that
 //! comes again is answered with the execution that it started.
 
 use super::{
     changes::QuotaWish,
     code::Code,
+    deny::Refused,
     idempotency::fingerprint,
     incidents::Report,
     offboardings::Leave,
@@ -27,7 +28,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::VariantArray as _;
 use workflows::{policy::Request, tenancy::TenantId};
@@ -37,8 +38,9 @@ pub(super) fn routes() -> Vec<Route> {
         "/v1/events",
         Access::Tenant(Verb::SendEvents),
         take,
-        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary; 200 if it came before.")
+        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary, or several; 200 if it came before.")
             .reads(&["application/cloudevents+json"], Some(whole::<shown::documents::CloudEvent>()))
+            .reads(&[BATCH], Some(whole::<Vec<shown::documents::CloudEvent>>()))
             .reads(DOCUMENT, None)
             .says::<EventTaken>(200)
             .says::<EventTaken>(202)
@@ -63,7 +65,34 @@ enum EventTaken {
     Begun(Box<shown::executions::Execution>),
     Asked(Box<shown::account::Submitted>),
     Ended(Box<shown::account::Finished>),
+    Several(Several),
 }
+
+/// What several events came to, in their order.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Several {
+    items: Vec<Each>,
+}
+
+/// What one of several events came to.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Each {
+    /// The event's.
+    source: String,
+    /// The event's.
+    id: String,
+    /// What it would have been answered with alone.
+    status: u16,
+    /// The body of that answer.
+    body: Value,
+}
+
+/// The media type of several events.
+const BATCH: &str = "application/cloudevents-batch+json";
+/// The most events that are taken at once.
+const MOST: usize = 100;
+/// The largest answer to one event, in bytes.
+const MOST_ANSWER: usize = 1 << 20;
 
 /// What an event asks for, by its type.
 #[derive(Clone, Copy, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
@@ -105,19 +134,48 @@ async fn take(
 ) -> Result<Response, Problem> {
     let event = match media(&headers).as_str() {
         "application/cloudevents+json" => structured(&body.text)?,
-        "application/cloudevents-batch+json" => {
-            return Err(Problem::new(Code::MediaType, "batches are not taken; send one event at a time"));
-        }
+        BATCH => return several(&app, &caller, &body.text).await,
         // Some senders forget to name the media type of an envelope.
         "application/json" if !headers.contains_key("ce-id") => structured(&body.text)?,
         _ => binary(&headers, body)?,
     };
+    one(&app, &caller, event).await
+}
+
+/// One after the other. Each is answered as if it had come alone: what is wrong with one keeps none of the others back.
+async fn several(app: &Shared, caller: &Caller, text: &str) -> Result<Response, Problem> {
+    let events: Vec<Map<String, Value>> = json(text)?;
+    if events.is_empty() || events.len() > MOST {
+        let detail = format!("there are {} events: send 1 to {MOST} at once", events.len());
+        return Err(Problem::new(Code::Malformed, detail));
+    }
+    let read = (0..).zip(events).map(|(place, fields): (usize, _)| envelope(fields, &format!("/{place}/")));
+    let events = read.collect::<Result<Vec<_>, _>>()?;
+    let (mut items, mut refused) = (Vec::with_capacity(events.len()), None);
+    for event in events {
+        let (source, id) = (event.source.clone(), event.id.clone());
+        let answer = one(app, caller, event).await.unwrap_or_else(|problem| problem.into_response());
+        let status = answer.status().as_u16();
+        refused = refused.or_else(|| answer.extensions().get::<Refused>().cloned());
+        let unread = |_| Problem::new(Code::Internal, "an answer could not be read");
+        let body = axum::body::to_bytes(answer.into_body(), MOST_ANSWER).await.map_err(unread)?;
+        items.push(Each { source, id, status, body: serde_json::from_slice(&body).unwrap_or_default() });
+    }
+    let mut answer = Json(Several { items }).into_response();
+    // The answer tells of no refusal by its status; the audit does all the same.
+    if let Some(refused) = refused {
+        answer.extensions_mut().insert(refused);
+    }
+    Ok(answer)
+}
+
+async fn one(app: &Shared, caller: &Caller, event: Happened) -> Result<Response, Problem> {
     let kind = event.kind.parse::<Kind>().map_err(|_| {
         let known: Vec<&str> = Kind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
         let detail = format!("events of type {:?} start nothing; these do: {}", event.kind, known.join(", "));
         Problem::new(Code::EventUnknown, detail)
     })?;
-    kind.allowed(&caller)?;
+    kind.allowed(caller)?;
     let once = |asked: &str| {
         // Kept apart by tenant, so that no tenant can use up the key of another.
         let bound = caller.tenant.as_deref().unwrap_or_default();
@@ -133,22 +191,22 @@ async fn take(
                 Data::Document { text, is_json } => read_request(text, *is_json)?,
             };
             let once = once(&canonical(&request));
-            start(&app, &caller, request, once, &[]).await?
+            start(app, caller, request, once, &[]).await?
         }
         Kind::TenantOffboard => {
-            begin(&app, &caller, Leave::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+            begin(app, caller, Leave::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         Kind::QuotaChange => {
-            begin(&app, &caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+            begin(app, caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         Kind::Incident => {
-            begin(&app, &caller, Report::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+            begin(app, caller, Report::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         // These are answered alike however often they come.
         Kind::WorkloadRequested => {
-            return ask(&app, &caller, &document::<NewWorkload>(&text)?.checked()?).await;
+            return ask(app, caller, &document::<NewWorkload>(&text)?.checked()?).await;
         }
-        Kind::WorkloadFinished => return ended(&app, &caller, document(&text)?).await,
+        Kind::WorkloadFinished => return ended(app, caller, document(&text)?).await,
     };
     if answer.headers().contains_key("idempotency-replayed") {
         // Nothing was begun: the execution is as it stands.
@@ -221,7 +279,11 @@ fn canonical(request: &Request) -> String {
 }
 
 fn structured(text: &str) -> Result<Happened, Problem> {
-    let mut fields: Map<String, Value> = json(text)?;
+    envelope(json(text)?, "/")
+}
+
+/// An event whose attributes and data are the fields of one object, which stands at `place`.
+fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<Happened, Problem> {
     let data = fields.remove("data").unwrap_or(Value::Null);
     let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
     let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -230,7 +292,7 @@ fn structured(text: &str) -> Result<Happened, Problem> {
         other => Data::Value(other),
     };
     let attribute = |name: &str| fields.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
-    happened(attribute, data, "/")
+    happened(attribute, data, place)
 }
 
 fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {

@@ -1,0 +1,82 @@
+//! HTTP: events that ask for something, one at a time and several at once. Against a real server.
+
+use crate::{
+    domain_http::{ACME, items, with_acme},
+    served::seen,
+};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn events_ask_for_what_their_sender_may_ask_for() {
+    let served = with_acme().await;
+    let send = async |token: &str, id: &str, kind: &str, data: Value| {
+        let event = json!({ "specversion": "1.0", "id": id, "source": "/s", "type": kind, "data": data });
+        served.post_as(token, "/v1/events", "application/cloudevents+json", &event.to_string()).await
+    };
+    seen(&served, ACME).await;
+    let work = json!({ "tenant": ACME, "workspace": "research", "name": "w", "requests": { "gpu/H100": 1 } });
+    let admitted = send(&served.admin, "1", "workload.requested", work).await;
+    assert_eq!(
+        (admitted.status.as_u16(), &admitted.body["answer"]),
+        (200, &json!("admit")),
+        "{}",
+        admitted.body
+    );
+    let ended = send(&served.admin, "2", "workload.finished", json!({ "tenant": ACME, "name": "w" })).await;
+    assert_eq!((ended.status.as_u16(), &ended.body["state"]), (200, &json!("finished")), "{}", ended.body);
+
+    let leave = json!({ "tenant": ACME, "basis": "tenant_request" });
+    let first = send(&served.admin, "3", "tenant.offboard.requested", leave.clone()).await;
+    let again = send(&served.admin, "3", "tenant.offboard.requested", leave.clone()).await;
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (202, 200), "{}", first.body);
+    assert_eq!(first.id(), again.id());
+    let security = served.user("sara", &["security"], None).await;
+    assert_eq!(
+        send(&security, "4", "tenant.offboard.requested", leave.clone()).await.code(),
+        "auth.forbidden"
+    );
+    let other = served.user("olga", &["tenant_owner"], Some("bravo")).await;
+    for (kind, data) in
+        [("tenant.offboard.requested", leave), ("workload.finished", json!({ "tenant": ACME, "name": "w" }))]
+    {
+        assert_eq!(send(&other, "5", kind, data).await.code(), "auth.foreign_tenant", "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn several_events_are_answered_each_as_if_it_had_come_alone() {
+    const BATCH: &str = "application/cloudevents-batch+json";
+    let served = with_acme().await;
+    seen(&served, ACME).await;
+    let event = |id: &str, kind: &str, data: Value| json!({ "specversion": "1.0", "id": id, "source": "/s", "type": kind, "data": data });
+    let work = json!({ "tenant": ACME, "workspace": "research", "name": "w", "requests": { "gpu/H100": 1 } });
+    let leave = event("2", "tenant.offboard.requested", json!({ "tenant": ACME, "basis": "tenant_request" }));
+    let events =
+        json!([event("1", "workload.requested", work), event("3", "no.such", json!({})), leave, leave]);
+    let sara = served.user("sara", &["security", "tenant_owner"], None).await;
+    let answer = served.post_as(&sara, "/v1/events", BATCH, &events.to_string()).await;
+    let status: Vec<_> = items(&answer).iter().map(|item| item["status"].as_u64().unwrap()).collect();
+    assert_eq!(status, [200, 422, 202, 200], "{}", answer.body);
+    let bodies: Vec<_> = items(&answer).iter().map(|item| &item["body"]).collect();
+    assert_eq!((&bodies[0]["answer"], &bodies[1]["code"]), (&json!("admit"), &json!("event.unknown_type")));
+    assert_eq!(bodies[2]["id"], bodies[3]["id"], "the same event again begins nothing");
+
+    let before = items(&served.get("/v1/executions").await).len();
+    let broken = json!([event("4", "tenant.offboard.requested", json!({ "tenant": ACME })), { "id": "5" }]);
+    let refused = served.post("/v1/events", BATCH, &broken.to_string()).await;
+    assert_eq!((refused.status.as_u16(), &refused.body["errors"][0]["pointer"]), (400, &json!("/1/source")));
+    assert_eq!(served.post("/v1/events", BATCH, "[]").await.status, 400);
+    assert_eq!(items(&served.get("/v1/executions").await).len(), before, "nothing of it was begun");
+
+    let eve = served.user("eve", &["security"], None).await;
+    let denied = served.post_as(&eve, "/v1/events", BATCH, &json!([leave]).to_string()).await;
+    assert_eq!((denied.status.as_u16(), &items(&denied)[0]["body"]["code"]), (200, &json!("auth.forbidden")));
+    for _ in 0..500 {
+        let found = served.get("/v1/audit?event=access.denied").await.body.to_string();
+        if found.contains("eve") && found.contains("/v1/events") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("no refusal in a batch is on record");
+}
