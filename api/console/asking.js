@@ -1,4 +1,4 @@
-// What people ask for: a tenant, another quota, a way out. What it would come to is shown first, and only what was seen so is asked for.
+// What people ask for: a tenant, another quota, other terms, a way out; that an incident is seen to, or a shortage. What it would come to is shown first, and only what was seen so is asked for.
 
 import { h, show } from './dom.js';
 import { Problem, ask, keys, post } from './api.js';
@@ -13,6 +13,8 @@ const YES_NO = [
   ['false', 'no'],
   ['true', 'yes'],
 ];
+/** For what may stay as it is. */
+const STAYS = ['', 'stays as it is'];
 const SECRET = 'tenure-cluster-key';
 
 /** Fields without those that were left out. */
@@ -282,6 +284,92 @@ export function leave(tenant) {
       },
       { name: 'reference', label: 'Reference', hint: 'contract 12, line 4' },
       { name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true },
+    ],
+  });
+}
+
+/** Asks for other terms of a tenant. */
+export function reterm(tenant) {
+  const flag = (text) => (text ? text === 'true' : undefined);
+  request(`Other terms for ${tenant}`, {
+    at: '/v1/sla-changes',
+    label: 'Ask for it',
+    about: 'People always agree to it, also where it promises less. It is made once everything that the new terms promise holds.',
+    body: (values) =>
+      said({
+        tenant,
+        tier: values.tier,
+        isolation: values.isolation,
+        allow_preemption: flag(values.allow_preemption),
+        allow_gpu_sharing: flag(values.allow_gpu_sharing),
+        not_before: values.not_before && `${values.not_before}T00:00:00Z`,
+        reason: values.reason,
+      }),
+    cli: () => `tenure sla change -f ${tenant}-terms.yaml --dry-run`,
+    fields: [
+      { name: 'tier', label: 'Tier', kind: 'select', options: [STAYS, 'enterprise', 'standard', 'research'] },
+      {
+        name: 'isolation',
+        label: 'Isolation',
+        kind: 'select',
+        options: [STAYS, ['dedicated_nodes', 'nodes of its own'], ['shared_slices', 'nodes of its own, GPUs in slices']],
+      },
+      { name: 'allow_preemption', label: 'Its work may be preempted, so that it may borrow', kind: 'select', options: [STAYS, ...YES_NO] },
+      { name: 'allow_gpu_sharing', label: 'Its workspaces may share a GPU', kind: 'select', options: [STAYS, ...YES_NO] },
+      { name: 'not_before', label: 'Not before', kind: 'date', note: 'the window that the tenant chose, in UTC' },
+      { name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true },
+    ],
+  });
+}
+
+/** What an incident of each kind has to name, and how it is told on the command line. */
+const CONCERNS = {
+  gpu_fault: ['node', (values) => ({ node: values.subject }), (values) => `--node ${values.subject || 'n-1'}`],
+  key_leak: ['cluster', (values) => ({ cluster: values.subject }), (values) => `--cluster ${values.subject || 'eu-1'}`],
+  isolation_breach: ['tenants', (values) => ({ tenants: listed(values.subject) }), (values) => tenantsOf(values.subject || 'acme')],
+  other: [
+    'tenants',
+    (values) => ({ what: values.what, tenants: listed(values.subject) }),
+    (values) => `--what ${quoted(values.what || 'what')} ${tenantsOf(values.subject)}`,
+  ],
+};
+
+const listed = (text) => text.split(/[\s,]+/).filter(Boolean);
+const tenantsOf = (text) => listed(text).map((name) => `--tenant ${name}`).join(' ');
+
+/** Reports an incident; of a node, if one is named. */
+export function report(node) {
+  request(node ? `Something is wrong with ${node}` : 'Report an incident', {
+    at: '/v1/incidents',
+    label: 'Report it',
+    danger: true,
+    about: 'It is contained first, which disturbs whom it concerns. Then it is mended, and people look at what happened.',
+    body: (values) => said({ kind: values.kind, evidence: values.evidence, ...said(CONCERNS[values.kind][1](values)) }),
+    cli: (values) =>
+      ['tenure incident report', values.kind, CONCERNS[values.kind][2](values), '--evidence', quoted(values.evidence || 'what was seen'), '--dry-run'].join(' '),
+    fields: [
+      { name: 'kind', label: 'What kind', kind: 'select', required: true, options: Object.keys(CONCERNS).map((name) => [name, words(name)]) },
+      { name: 'subject', label: 'What or whom it concerns', value: node, note: 'of a GPU fault the node, of a leaked key the cluster, else tenants' },
+      { name: 'what', label: 'What it is', note: 'where it is none of the other kinds' },
+      { name: 'evidence', label: 'What was seen', kind: 'area', rows: 3, required: true },
+    ],
+  });
+}
+
+/** Says that a model runs short in a region. */
+export function short() {
+  request('Capacity runs short', {
+    at: '/v1/capacity-exhaustions',
+    label: 'Look for some',
+    about: 'What policy lists is tried, the mildest first: loans are looked at before anybody is asked to give way.',
+    body: (values) => said({ region: values.region, model: values.model, wanted: values.wanted && Number(values.wanted), reason: values.reason }),
+    cli: (values) =>
+      `tenure capacity short ${values.region || 'eu'} ${values.model || 'H100'}${values.wanted ? ` --wanted ${values.wanted}` : ''} --dry-run`,
+    fields: [
+      { name: 'region', label: 'Region', required: true, hint: 'eu' },
+      { name: 'model', label: 'GPU model', required: true, hint: 'H100' },
+      { name: 'wanted', label: 'GPUs beside those on waitlists', kind: 'number' },
+      { name: 'reason', label: 'What told of it', kind: 'area', rows: 2 },
     ],
   });
 }

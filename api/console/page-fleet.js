@@ -1,7 +1,8 @@
 // The hardware: regions, clusters, and every node with its GPUs, by whose it is, how it stands, and what runs on it.
 
 import { h, show } from './dom.js';
-import { get, getOr, isStaff } from './api.js';
+import { get, getOr, isStaff, may } from './api.js';
+import { report, short } from './asking.js';
 import { many, number, words } from './format.js';
 import { LABELS, heatmap } from './heatmap.js';
 import { filters, list } from './list.js';
@@ -53,7 +54,10 @@ export function render(root) {
     );
   show(
     root,
-    heading('Fleet', { about: 'Every node is at most one tenant’s at a time; a GPU is a cell.' }),
+    heading('Fleet', {
+      about: 'Every node is at most one tenant’s at a time; a GPU is a cell.',
+      aside: may('manage_capacity') && h('button', { type: 'button', 'data-order': 'short', onclick: short }, 'Capacity runs short…'),
+    }),
     isStaff() && slot('clusters'),
     h('nav.tabs', { key: 'tabs', 'aria-label': 'How the nodes are shown' }, tab('map', 'Map'), tab('list', 'List')),
     filters(fields()),
@@ -323,6 +327,10 @@ function node(root, name) {
             ' ',
             copy(item.id, 'id'),
           ],
+          aside:
+            item.owner &&
+            may('report_incident') &&
+            h('button.danger', { type: 'button', 'data-order': 'incident', onclick: () => report(item.id) }, 'Something is wrong…'),
         }),
         section(
           'Facts',

@@ -1,7 +1,8 @@
 // What waits, what is wrong, how full the fleet is, and what looks after it: everything that an operator wants to know first.
 
 import { h, show } from './dom.js';
-import { getOr, isStaff } from './api.js';
+import { getOr, isStaff, may } from './api.js';
+import { report } from './asking.js';
 import { barred } from './page-approvals.js';
 import { many, number, resource, time, words } from './format.js';
 import { watch } from './live.js';
@@ -15,7 +16,9 @@ const none = { items: [], next: null };
 export function render(root) {
   show(
     root,
-    heading('Overview'),
+    heading('Overview', {
+      aside: may('report_incident') && h('button.danger', { type: 'button', 'data-order': 'incident', onclick: () => report() }, 'Report an incident…'),
+    }),
     slot('figures'),
     h('div.columns.even', { key: 'columns' }, slot('left'), slot('right')),
   );

@@ -3,7 +3,7 @@
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
 import { WHY, change, quoted } from './ask.js';
-import { leave, onboard, requota } from './asking.js';
+import { leave, onboard, requota, reterm } from './asking.js';
 import { many, number, resource, span, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -143,7 +143,13 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
     }),
     section(
       'What it has bought',
-      { key: 'bought' },
+      {
+        key: 'bought',
+        aside:
+          item.state === 'active' &&
+          may('change_sla') &&
+          h('button', { type: 'button', 'data-order': 'terms', onclick: () => reterm(item.id) }, 'Ask for other terms…'),
+      },
       facts({
         entitlement: bought && `${number(bought.gpus)} × ${bought.gpu_model}`,
         region: bought && (bought.region ?? 'any that residency allows'),

@@ -4,7 +4,7 @@ use super::{PATIENCE, browser::Browser, pictures, until, waiting};
 use reqwest::Method;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::processes::Caller;
+use tests::processes::{Caller, Server};
 
 const PLAN: &str = "dialog [data-order=plan]";
 const ASK: &str = "dialog button.primary";
@@ -18,18 +18,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
             "tests/servers/prepare.sh installs chromium and chromium-driver",
         );
     };
-    let (server, admin, id) = waiting(&dir).await;
-    let olga = admin.user("olga", "admin").await;
-    let digest = admin.get(&format!("/v1/approvals/{id}")).await["digest"].clone();
-    let vote = json!({ "digest": digest, "reason": "capacity is there" });
-    let (status, said) =
-        olga.call(Method::POST, &format!("/v1/approvals/{id}:approve"), None, Some(vote)).await;
-    assert!(status.is_success(), "{said}");
-    until(&admin, &id, |item| item["state"] == "Active").await;
-    browser.open(&server.url()).await;
-    browser.write("input[name=token]", olga.token()).await;
-    browser.click("button.primary").await;
-    browser.text("[data-slot=left]").await;
+    let (server, admin) = with_acme(&dir, &browser).await;
 
     // A tenant. What cannot be read is said, and nothing can be asked for before its plan was seen.
     browser.go("tenants").await;
@@ -112,6 +101,88 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click(ASK).await;
     until_version(&admin, version + 1).await;
     assert_eq!(browser.complaints(&["422"]).await, Vec::<String>::new());
+}
+
+/// A server with a tenant in service, and olga signed in.
+async fn with_acme(dir: &tempfile::TempDir, browser: &Browser) -> (Server, Caller) {
+    let (server, admin, id) = waiting(dir).await;
+    let olga = admin.user("olga", "admin").await;
+    let digest = admin.get(&format!("/v1/approvals/{id}")).await["digest"].clone();
+    let vote = json!({ "digest": digest, "reason": "capacity is there" });
+    let (status, said) =
+        olga.call(Method::POST, &format!("/v1/approvals/{id}:approve"), None, Some(vote)).await;
+    assert!(status.is_success(), "{said}");
+    until(&admin, &id, |item| item["state"] == "Active").await;
+    browser.open(&server.url()).await;
+    browser.write("input[name=token]", olga.token()).await;
+    browser.click("button.primary").await;
+    browser.text("[data-slot=left]").await;
+    (server, admin)
+}
+
+/// Chooses in a list, as somebody with a keyboard does.
+async fn choose(browser: &Browser, name: &str, value: &str) {
+    let script = format!(
+        "const list = document.querySelector('dialog select[name={name}]'); list.value = {}; \
+         list.dispatchEvent(new Event('input', {{ bubbles: true }})); return list.value",
+        json!(value)
+    );
+    assert_eq!(browser.run(&script).await, json!(value), "{name} has no such choice");
+}
+
+#[tokio::test]
+async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_was_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
+        return e2e::skipped(
+            "chromedriver",
+            "tests/servers/prepare.sh installs chromium and chromium-driver",
+        );
+    };
+    let (server, admin) = with_acme(&dir, &browser).await;
+
+    browser.go("tenants/acme").await;
+    browser.click("[data-order=terms]").await;
+    choose(&browser, "tier", "standard").await;
+    browser.write("dialog textarea[name=reason]", "a new contract").await;
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .plan").await.contains("standard"));
+    browser.picture(&pictures().join("asking-terms.png")).await;
+    asked(&browser).await;
+    let change = begun(&admin, "workflow=sla_change").await;
+    let request = admin.get(&format!("/v1/executions/{change}")).await["data"]["request"].clone();
+    assert_eq!((&request["tier"], &request["isolation"]), (&json!("standard"), &json!(null)), "{request:#}");
+
+    browser.go("fleet").await;
+    browser.click("[data-order=short]").await;
+    browser.write("dialog input[name=region]", "eu").await;
+    browser.write("dialog input[name=model]", "B300").await;
+    browser.click(PLAN).await;
+    assert!(browser.text("dialog .problem").await.contains("B300"), "there are none of those");
+    browser.write("dialog input[name=model]", "H100").await;
+    browser.click(PLAN).await;
+    browser.text("dialog .plan").await;
+    browser.picture(&pictures().join("asking-short.png")).await;
+    asked(&browser).await;
+    begun(&admin, "workflow=capacity_exhaustion").await;
+
+    let nodes = admin.get("/v1/nodes?owner=acme").await;
+    let node = nodes["items"][0]["id"].as_str().unwrap_or_else(|| panic!("{nodes:#}")).to_owned();
+    browser.go(&format!("fleet/nodes/{node}")).await;
+    browser.click("[data-order=incident]").await;
+    browser.write("dialog textarea[name=evidence]", "XID 79, twice").await;
+    browser.click(PLAN).await;
+    assert!(
+        browser.text("dialog .plan").await.contains(&node),
+        "the node that is looked at is the one that is meant"
+    );
+    browser.picture(&pictures().join("asking-incident.png")).await;
+    asked(&browser).await;
+    let incident = begun(&admin, "workflow=incident_response").await;
+    let item = admin.get(&format!("/v1/executions/{incident}")).await;
+    assert!(item["data"].to_string().contains("XID 79"), "{item:#}");
+    assert_eq!(browser.complaints(&["422", "404"]).await, Vec::<String>::new());
+    drop(server);
 }
 
 /// The token that is shown, once it stands where the command stood that does the same.
