@@ -1,7 +1,7 @@
 // Tenants: what each has bought and uses, which rules hold for it, what may not be destroyed, and how far its way out is.
 
 import { h, show } from './dom.js';
-import { get, getOr, may, post } from './api.js';
+import { address, ask, get, getOr, may, post } from './api.js';
 import { WHY, change, quoted } from './ask.js';
 import { leave, onboard, requota, reterm } from './asking.js';
 import { many, number, resource, span, time, words } from './format.js';
@@ -17,12 +17,14 @@ import {
   into,
   loading,
   more,
+  save,
   section,
   slot,
   standing,
   state,
   table,
   tenant,
+  toast,
   trouble,
 } from './parts.js';
 import { told } from './plan.js';
@@ -206,7 +208,13 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
     ),
     section(
       'Usage this month',
-      { key: 'usage', note: 'GPU-hours so far; prices are in the policy that is in force.' },
+      {
+        key: 'usage',
+        aside: ['csv', 'focus'].map((form) =>
+          h('button', { type: 'button', 'data-order': form, onclick: () => bill(item.id, form) }, form === 'csv' ? 'With prices, as CSV' : 'As FOCUS'),
+        ),
+        note: 'GPU-hours so far.',
+      },
       spent(usage),
     ),
     section(
@@ -352,6 +360,16 @@ function quota(spaces, quotas) {
 }
 
 /** The books count GPU-milliseconds. */
+/** All months of a tenant with list prices, as a file. */
+async function bill(tenant, form) {
+  try {
+    const answer = await ask('GET', address(`/v1/usage/${tenant}:export`, { format: form }));
+    save(`usage-${tenant}-${form}.csv`, 'text/csv', await answer.text());
+  } catch (problem) {
+    toast(problem.message);
+  }
+}
+
 function spent(usage) {
   const hours = (value) => number((value ?? 0) / 3_600_000, 2);
   const rows = usage.flatMap((month) =>

@@ -21,6 +21,7 @@ mod cli;
 mod cli_domain;
 mod cli_operators;
 mod console;
+mod counts;
 mod crash;
 mod decisions;
 mod denied;

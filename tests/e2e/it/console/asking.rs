@@ -166,6 +166,8 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     asked(&browser).await;
     begun(&admin, "workflow=capacity_exhaustion").await;
 
+    bill(&browser).await;
+
     let nodes = admin.get("/v1/nodes?owner=acme").await;
     let node = nodes["items"][0]["id"].as_str().unwrap_or_else(|| panic!("{nodes:#}")).to_owned();
     browser.go(&format!("fleet/nodes/{node}")).await;
@@ -183,6 +185,20 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     assert!(item["data"].to_string().contains("XID 79"), "{item:#}");
     assert_eq!(browser.complaints(&["422", "404"]).await, Vec::<String>::new());
     drop(server);
+}
+
+/// Takes the file of what was used, with prices: what is saved is what the server answered.
+async fn bill(browser: &Browser) {
+    browser.go("tenants/acme").await;
+    browser.run("window.saved = []; URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'data:,'; }").await;
+    browser.click("[data-order=focus]").await;
+    let deadline = Instant::now() + PATIENCE;
+    while browser.run("return saved.length").await != json!(1) {
+        assert!(Instant::now() < deadline, "nothing is saved");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let saved = browser.run("return saved[0]").await;
+    assert!(saved.as_str().is_some_and(|text| text.starts_with("BilledCost,")), "{saved}");
 }
 
 /// The token that is shown, once it stands where the command stood that does the same.
