@@ -11,7 +11,7 @@ const named = (text) => (/^[a-z]+(_[a-z]+)+$/.test(text) ? words(text) : text);
 
 /** Any value as text or as nested facts. */
 export function told(value) {
-  if (value === null || value === undefined) return h('span.faint', 'none');
+  if (value === null || value === undefined || value === '') return h('span.faint', 'none');
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return number(value, 3);
   if (typeof value === 'string') return /^sha256:/.test(value) ? id(value, { digits: 14 }) : named(value);
@@ -46,15 +46,24 @@ function object(item) {
   return [words(kind), workspace ? `${workspace}` : '', Object.keys(rest).length ? brief(rest) : null];
 }
 
-/** An amount of memory or storage in bytes, in the unit that suits: plans name them as Kubernetes does. */
-const amount = (name, item) =>
-  typeof item === 'number' && /^(requests\.|limits\.)?(memory|storage)$/.test(name) ? bytes(item) : undefined;
+/**
+ * An amount of memory or storage in bytes, in the unit that suits, since plans name them as Kubernetes does; and a moment, which plans have in
+ * milliseconds.
+ */
+function amount(name, item) {
+  if (typeof item !== 'number') return undefined;
+  if (/^(requests\.|limits\.)?(memory|storage)$/.test(name)) return bytes(item);
+  return /(^|_)at$/.test(name) && item > 1e12 ? moment(item) : undefined;
+}
+
+const moment = (millis) => `${new Date(millis).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
 /** A value in one line: `hold yes; quotas: nominal 32, lending limit 8`. */
 export function brief(value) {
-  if (value === null || value === undefined) return 'none';
+  if (value === null || value === undefined || value === '') return 'none';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (scalar(value)) return named(String(value));
+  if (!Object.keys(value).length) return 'none';
   if (Array.isArray(value)) return value.map(brief).join(value.every(scalar) ? ', ' : '; ');
   const entries = Object.entries(value).filter(([, item]) => item !== null);
   return entries
