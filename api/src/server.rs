@@ -243,10 +243,7 @@ fn assemble(
         });
     let drawn = engine.diagrams();
     let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
-    config
-        .retention
-        .check(&known)
-        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    config.retention.check(&known).map_err(unusable)?;
     let provider = provider(&config)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {

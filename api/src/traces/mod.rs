@@ -18,7 +18,11 @@ use prometheus_client::{
 use send::{Collector, Sent};
 use serde::{Deserialize, Serialize};
 use spans::{Standing, is_first, read};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry as Slot},
+    sync::Arc,
+    time::Duration,
+};
 use store::{Commit, Entry, Error, ExecutionId, Key, Put, Read, Record, Sequence, Store, Timestamp};
 use tokio::sync::watch;
 
@@ -184,14 +188,14 @@ impl Follower {
                 let standing = self.before(entry).await?;
                 self.known.insert(id, standing);
             }
-            if !records.contains_key(&id) {
+            let record = match records.entry(id) {
+                Slot::Occupied(found) => found.into_mut(),
                 // Of one that was erased, or cannot be read any more, the rest is told.
-                records.insert(id, self.store.load(id).await.unwrap_or_default());
-            }
-            let record = records.get(&id).and_then(Option::as_ref);
+                Slot::Vacant(free) => free.insert(self.store.load(id).await.unwrap_or_default()),
+            };
             let Some(standing) = self.known.get_mut(&id) else { continue };
             if standing.is_some() || is_first(entry) {
-                over.extend(read(standing, entry, record));
+                over.extend(read(standing, entry, record.as_ref()));
             }
             if standing.is_none() {
                 self.known.remove(&id);
@@ -227,7 +231,10 @@ impl Follower {
     async fn send(&self, batch: &Batch, stop: &mut watch::Receiver<bool>) -> bool {
         let count = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
         let mut pause = EVERY;
-        while count > 0 {
+        if count == 0 {
+            return true;
+        }
+        loop {
             let age = self.clock.now().since(batch.oldest).as_secs();
             self.spans.behind.set(i64::try_from(age).unwrap_or(i64::MAX));
             let sent = tokio::select! {
