@@ -240,6 +240,7 @@ impl<W: Workflow> Turn<W> {
         }
         let mut data = serde_json::to_value(&self.exec.data).map_err(|error| no(error.to_string()))?;
         merge(&mut data, patch);
+        data.sort_all_objects();
         let edited: W =
             serde_json::from_value(data.clone()).map_err(|error| wrong("patch", error.to_string()))?;
         // What the workflow does not know it would drop in silence.

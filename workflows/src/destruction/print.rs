@@ -10,7 +10,7 @@ use super::{
     work::{Actor, Judgement},
 };
 use serde_json::Value;
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 const STYLE: &str = "
 @page { size: A4; margin: 18mm 15mm; }
@@ -97,7 +97,7 @@ fn table(page: &mut String, content: &Value) {
 fn gather(content: &Value, path: String, leaves: &mut Vec<(String, String)>) {
     match content {
         Value::Object(fields) => {
-            for (name, field) in fields {
+            for (name, field) in fields.iter().collect::<BTreeMap<_, _>>() {
                 let name = name.replace('_', " ");
                 gather(field, if path.is_empty() { name } else { format!("{path} · {name}") }, leaves);
             }

@@ -5,7 +5,7 @@
 use super::finding::{Finding, Spot};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// The largest document that is read, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -112,6 +112,8 @@ pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
         Json::Object(fields) => Value::Map(
             fields
                 .iter()
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
                 .map(|(name, item)| (name.clone(), None, from_json(item, joined(&path, name))))
                 .collect(),
         ),

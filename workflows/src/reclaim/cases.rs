@@ -162,7 +162,7 @@ impl<'a> At<'a> {
 
     fn map(&self) -> Result<Vec<(&'a String, Self)>, Broken> {
         let Some(map) = self.value.as_object() else { return self.wrong("must be an object") };
-        let each = map.iter();
+        let each = map.iter().collect::<BTreeMap<_, _>>().into_iter();
         Ok(each
             .map(|(name, value)| {
                 (name, Self { case: self.case, key: format!("{}[\"{name}\"]", self.key), value })

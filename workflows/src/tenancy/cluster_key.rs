@@ -16,6 +16,17 @@ pub enum Scope {
     PullCommands,
 }
 
+impl Scope {
+    /// Its name, as it is stored and as policies have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PushFacts => "facts.push",
+            Self::PullCommands => "commands.pull",
+        }
+    }
+}
+
 /// A cluster's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterKey {

@@ -131,7 +131,9 @@ impl System {
 /// Whether a thing says of itself what is wanted, in whatever order.
 fn alike(is: &Value, wanted: &Value) -> bool {
     let sorted = |value: &Value| {
-        let mut all: Vec<String> = value.as_array().into_iter().flatten().map(Value::to_string).collect();
+        let mut each = value.clone();
+        each.sort_all_objects();
+        let mut all: Vec<String> = each.as_array().into_iter().flatten().map(Value::to_string).collect();
         all.sort();
         all
     };

@@ -131,10 +131,11 @@ pub fn changes(wanted: &SchedulerSettings, observed: &Observed) -> Vec<Change> {
 }
 
 /// Notes the settings of one object that differ; an object that is there on one side only, as a whole.
-fn differ(object: &str, is: Value, should_be: Value, all: &mut Vec<Change>) {
+fn differ(object: &str, is: Value, mut should_be: Value, all: &mut Vec<Change>) {
     let mut note = |field: &str, is: Value, should_be: Value| {
         all.push(Change { object: object.into(), field: field.into(), is, should_be });
     };
+    should_be.sort_all_objects();
     match (is, should_be) {
         (Value::Object(is), Value::Object(should_be)) => {
             for (field, wanted) in should_be {
