@@ -1,6 +1,7 @@
 //! What every answer of the server rests on.
 
 use crate::{
+    auth::law::Book,
     config::Config,
     denials::Denials,
     http::Feed,
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
     pub(crate) audited: Audited,
+    /// By which policies it is decided who may do what.
+    pub(crate) access: Book,
     /// With which certificate TLS is spoken, if it is.
     pub(crate) tls: Option<Tls>,
     /// Requests that were refused, on their way to the audit.

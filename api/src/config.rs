@@ -1,5 +1,6 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
+mod access;
 mod http;
 mod keep;
 mod near;
@@ -9,6 +10,7 @@ mod span;
 mod tls;
 mod traces;
 
+pub(crate) use access::Access;
 pub(crate) use http::Http;
 pub(crate) use keep::Keep;
 pub(crate) use notify::{Channel, MailTls, Means, Notify, Routed};
@@ -65,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) oidc: Oidc,
     /// Where traces are sent.
     pub(crate) traces: Traces,
+    /// Who may do what, beside what is shipped.
+    pub(crate) access: Access,
 }
 
 /// What is logged and how.
@@ -210,6 +214,7 @@ impl Default for Config {
             seal: Seal::default(),
             oidc: Oidc::default(),
             traces: Traces::default(),
+            access: Access::default(),
         }
     }
 }
@@ -288,6 +293,7 @@ const KEYS: &[&str] = &[
     "oidc.groups_claim",
     "oidc.session",
     "traces.url",
+    "access.policies",
 ];
 
 impl Config {

@@ -3,7 +3,10 @@
 use crate::{
     app::{App, Shared},
     auditing,
-    auth::{Token, ensure_admin},
+    auth::{
+        Token, ensure_admin,
+        law::{self, Book},
+    },
     batching,
     config::Config,
     denials,
@@ -146,6 +149,7 @@ fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<(
         tokio::spawn(notify::run(app.clone(), stop.clone())),
         tokio::spawn(retention::run(app.clone(), stop.clone())),
         tokio::spawn(http::tell_what_happens(app.clone(), stop.clone())),
+        tokio::spawn(law::run(app.clone(), stop.clone())),
         tokio::spawn(tls::run(app.clone(), hangups, stop.clone())),
     ])
 }
@@ -254,6 +258,7 @@ fn assemble(
         audited,
         denials: denials::Denials::default(),
         refusals,
+        access: Book::open(&config.access.policies).map_err(unusable)?,
         #[cfg(feature = "otlp")]
         spans,
         tls,

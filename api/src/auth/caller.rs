@@ -1,6 +1,10 @@
 //! Who is calling, proved by a bearer token.
 
-use super::{Role, Session, Token, User, Verb, user::Kept};
+use super::{
+    Role, Session, Token, User, Verb,
+    law::{Circumstances, Decision, Law, Place, Principal},
+    user::Kept,
+};
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
 use std::sync::{
@@ -18,8 +22,23 @@ pub(crate) struct Caller {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
+    /// By which policies it is decided what they may do.
+    law: Arc<Law>,
+    asking: Asking,
     kept_out: KeptOut,
 }
+
+/// How a caller asks. It is no part of who that is: all are equal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asking(Circumstances);
+
+impl PartialEq for Asking {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Asking {}
 
 /// Whether something was kept from a caller since it was let in. It is no part of who that is: all are equal.
 #[derive(Clone, Debug, Default)]
@@ -45,23 +64,46 @@ pub(crate) enum Denied {
 }
 
 impl Caller {
-    /// The user `name` with these roles, bound to `tenant` if there is one.
-    pub(crate) fn new(name: impl Into<String>, roles: Vec<Role>, tenant: Option<String>) -> Self {
-        Self { name: name.into(), roles, tenant, kept_out: KeptOut::default() }
+    /// The user `name` with these roles, bound to `tenant` if there is one, under `law`.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        roles: Vec<Role>,
+        tenant: Option<String>,
+        law: Arc<Law>,
+    ) -> Self {
+        let (asking, kept_out) = (Asking::default(), KeptOut::default());
+        Self { name: name.into(), roles, tenant, law, asking, kept_out }
     }
 
-    /// The caller as approvals and orders name them. Who is bound to a tenant sits there as its owner or auditor alone,
-    /// never for the platform, whatever roles the token carries besides.
+    /// The same, asking in this way.
+    pub(crate) fn asking(self, how: Circumstances) -> Self {
+        Self { asking: Asking(how), ..self }
+    }
+
+    /// The caller as approvals and orders name them.
     pub(crate) fn person(&self) -> Person {
-        let bound = self.tenant.is_some();
-        let own = |role: &&Role| !bound || matches!(role, Role::TenantOwner | Role::Auditor);
-        let roles: Vec<Role> = self.roles.iter().filter(own).copied().collect();
-        Person::new(self.name.clone(), Role::seats(&roles))
+        person(&self.name, &self.roles, self.tenant.as_deref())
     }
 
-    /// Whether any of the caller's roles may do `verb`.
+    /// The policies that hold for the caller.
+    pub(crate) fn law(&self) -> &Law {
+        &self.law
+    }
+
+    /// For whom the caller acts: their tenant, or the platform.
+    pub(crate) fn place(&self) -> Place<'_> {
+        self.tenant.as_deref().map_or(Place::Platform, Place::Tenant)
+    }
+
+    /// Whether the caller may do `verb` for `place`, and why.
+    pub(crate) fn decide(&self, verb: Verb, place: Place<'_>) -> Decision {
+        let who = Principal::User { name: &self.name, roles: &self.roles, tenant: self.tenant.as_deref() };
+        self.law.decide(&who, verb, place, &self.asking.0)
+    }
+
+    /// Whether the caller may do `verb` for whom they act.
     pub(crate) fn may(&self, verb: Verb) -> bool {
-        self.roles.iter().any(|role| verb.roles().contains(role))
+        self.decide(verb, self.place()).allows
     }
 
     /// Whether things of `tenant` exist for the caller. The platform's own (an empty name) are for its staff alone.
@@ -81,9 +123,18 @@ impl Caller {
     }
 }
 
-/// The user whose token the `Authorization` header carries, at the time `now`.
+/// A user as approvals and orders name them. Who is bound to a tenant sits there as its owner or auditor alone, never for the platform,
+/// whatever roles they hold besides.
+pub(super) fn person(name: &str, roles: &[Role], tenant: Option<&str>) -> Person {
+    let own = |role: &&Role| tenant.is_none() || matches!(role, Role::TenantOwner | Role::Auditor);
+    let roles: Vec<Role> = roles.iter().filter(own).copied().collect();
+    Person::new(name.to_owned(), Role::seats(&roles))
+}
+
+/// The user whose token the `Authorization` header carries, at the time `now`, under `law`.
 pub(crate) async fn authenticate(
     store: &dyn Store,
+    law: Arc<Law>,
     header: Option<&str>,
     now: Timestamp,
 ) -> Result<Caller, Denied> {
@@ -107,11 +158,16 @@ pub(crate) async fn authenticate(
             Some(_) | None => (None, None),
         },
     };
-    user.map(caller).ok_or(Denied::BadToken(whose))
+    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(whose))
 }
 
-/// Who holds the token of this id at the time `now`; it was proved before.
-pub(crate) async fn still(store: &dyn Store, token: &str, now: Timestamp) -> Result<Caller, Denied> {
+/// Who holds the token of this id at the time `now`, under `law`; it was proved before.
+pub(crate) async fn still(
+    store: &dyn Store,
+    law: Arc<Law>,
+    token: &str,
+    now: Timestamp,
+) -> Result<Caller, Denied> {
     let user = match read::<Kept>(store, token).await? {
         Some(kept) => user_of(store, &kept).await?,
         None => match read::<Session>(store, token).await? {
@@ -119,11 +175,11 @@ pub(crate) async fn still(store: &dyn Store, token: &str, now: Timestamp) -> Res
             None => None,
         },
     };
-    user.map(caller).ok_or(Denied::BadToken(None))
+    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(None))
 }
 
-fn caller(user: User) -> Caller {
-    Caller::new(user.name, user.roles, user.tenant)
+fn caller(user: User, law: Arc<Law>) -> Caller {
+    Caller::new(user.name, user.roles, user.tenant, law)
 }
 
 async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {

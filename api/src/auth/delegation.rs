@@ -3,7 +3,7 @@
 //! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
 //! delegator has asked for.
 
-use super::{Caller, Role, User, document::all, group::groups_of};
+use super::{Caller, Role, User, caller::person, document::all, group::groups_of};
 use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -224,8 +224,7 @@ pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec
 
 /// A user as approvals see them, with roles of their own and the groups they belong to.
 fn person_of(user: &User, groups: &[String]) -> Person {
-    let caller = Caller::new(user.name.clone(), user.roles.clone(), user.tenant.clone());
-    let mut person = caller.person();
+    let mut person = person(&user.name, &user.roles, user.tenant.as_deref());
     if user.tenant.is_none() {
         person.roles.extend(groups.iter().cloned());
     }

@@ -1,4 +1,4 @@
-//! Who calls, and what they may do. Default deny: a verb that no role of the caller has is refused.
+//! Who calls, and what they may do. Default deny: what no policy permits is refused.
 //!
 //! Invariant: no secret is kept; a token is stored as its SHA-256 and compared in constant time.
 
@@ -6,6 +6,7 @@ mod caller;
 mod delegation;
 mod document;
 mod group;
+pub(crate) mod law;
 mod role;
 mod session;
 mod token;

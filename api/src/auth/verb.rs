@@ -1,12 +1,26 @@
-//! What can be done, and which roles may: the one table of rights.
+//! What can be done. Which roles may, the policies of [`law`](super::law) say.
 
-use super::Role::{
-    self, Admin, Auditor, Breakglass, CapacityManager, Compliance, Dpo, Finance, PlatformOps, Security,
-    TenantOwner,
-};
+use super::{Role, law::Law};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::LazyLock};
+use strum::VariantArray as _;
 
 /// Something a caller can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Verb {
     /// Read tenants.
@@ -105,78 +119,15 @@ pub enum Verb {
     HoldStore,
 }
 
-/// Everyone.
-const ALL: &[Role] = &[
-    PlatformOps,
-    CapacityManager,
-    Finance,
-    Security,
-    Compliance,
-    Dpo,
-    TenantOwner,
-    Auditor,
-    Breakglass,
-    Admin,
-];
-/// Everyone who works for the platform.
-const STAFF: &[Role] =
-    &[PlatformOps, CapacityManager, Finance, Security, Compliance, Dpo, Auditor, Breakglass, Admin];
-/// Everyone who may decide; the plan's seats say about what.
-const DECIDERS: &[Role] =
-    &[PlatformOps, CapacityManager, Finance, Security, Compliance, Dpo, TenantOwner, Breakglass, Admin];
-
 impl Verb {
-    /// The roles that may do it.
+    /// The roles that may do it by the policies that are shipped, each held alone by somebody who works for the platform.
     #[must_use]
     pub fn roles(self) -> &'static [Role] {
-        match self {
-            Self::ReadTenants
-            | Self::ReadNodes
-            | Self::ReadExecutions
-            | Self::ReadApprovals
-            | Self::ReadAccounts
-            | Self::ReadHolds
-            | Self::ReadCertificates
-            | Self::ReadWorkflows => ALL,
-            Self::ReadFleet
-            | Self::ReadPolicies
-            | Self::ReadSweeps
-            | Self::ReadSchedules
-            | Self::ReadChannels
-            | Self::ReadLimits => STAFF,
-            Self::Onboard => &[PlatformOps, CapacityManager, TenantOwner, Admin],
-            Self::ImportFleet => &[PlatformOps, CapacityManager, Admin],
-            Self::Cancel => &[PlatformOps, TenantOwner, Breakglass, Admin],
-            Self::Repair | Self::Terminate => &[PlatformOps, Breakglass, Admin],
-            Self::Decide | Self::Delegate => DECIDERS,
-            Self::Review => &[PlatformOps, Security, Compliance, Dpo, TenantOwner, Admin],
-            Self::ReadUsers => &[Security, Auditor, Admin],
-            Self::ManageUsers => &[Admin],
-            Self::PublishPolicy => &[PlatformOps, Admin],
-            Self::Reserve => &[PlatformOps, CapacityManager, TenantOwner, Admin],
-            Self::Submit => &[PlatformOps, CapacityManager, TenantOwner, Admin],
-            Self::Reclaim => &[PlatformOps, CapacityManager, TenantOwner, Breakglass, Admin],
-            Self::ChangeQuota | Self::ChangeSla => &[PlatformOps, CapacityManager, TenantOwner, Admin],
-            Self::ReportIncident => &[PlatformOps, Security, Breakglass, Admin],
-            Self::ManageCapacity => &[PlatformOps, CapacityManager, Admin],
-            Self::SendEvents => {
-                &[PlatformOps, CapacityManager, Security, Compliance, TenantOwner, Breakglass, Admin]
-            }
-            Self::Offboard => &[PlatformOps, Compliance, TenantOwner, Admin],
-            Self::Classify => &[PlatformOps, Security, Compliance, Dpo, Admin],
-            Self::PushFacts
-            | Self::RunSweeps
-            | Self::ManageSchedules
-            | Self::ManageChannels
-            | Self::Migrate => &[PlatformOps, Admin],
-            Self::Hold => &[Finance, Security, Compliance, Dpo, Admin],
-            Self::ManageLimits => &[PlatformOps, CapacityManager, Breakglass, Admin],
-            Self::Signal => &[PlatformOps, TenantOwner, Breakglass, Admin],
-            Self::ReadAudit => &[Security, Compliance, Dpo, TenantOwner, Auditor, Admin],
-            Self::ReadRetention => STAFF,
-            Self::RunRetention => &[PlatformOps, Admin],
-            Self::HoldStore => &[PlatformOps, Breakglass, Admin],
-        }
+        static ROLES: LazyLock<BTreeMap<&str, Vec<Role>>> = LazyLock::new(|| {
+            let law = Law::shipped();
+            Verb::VARIANTS.iter().map(|verb| (verb.name(), law.roles(*verb))).collect()
+        });
+        ROLES.get(self.name()).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether it begins something, or decides on what there is: not while the store is held, which may not be as things are.

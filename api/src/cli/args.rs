@@ -164,6 +164,9 @@ pub(crate) enum Command {
     /// Look at policy documents, and put one into force.
     #[command(subcommand)]
     Policy(Policy),
+    /// Say who may do what, and by which policies of access.
+    #[command(subcommand)]
+    Access(super::access::Access),
     /// Say who has to give GPUs back.
     #[command(subcommand)]
     Reclaim(super::reclaim::Reclaim),

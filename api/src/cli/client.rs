@@ -60,7 +60,9 @@ impl Answer {
     /// The body as JSON.
     pub(crate) fn value(&self) -> Result<Value, Failure> {
         let unread = |e| Failure::other(format!("the server's answer cannot be read: {e}"));
-        serde_json::from_str(&self.text).map_err(unread)
+        let mut value: Value = serde_json::from_str(&self.text).map_err(unread)?;
+        value.sort_all_objects();
+        Ok(value)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
 
+mod access;
 mod agent;
 mod aid;
 mod approvals;
@@ -209,6 +210,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
         Some(Command::Store(command)) => ask(store::run(common, command)),
         Some(Command::Policy(command)) => ask(policy::run(common, command)),
+        Some(Command::Access(command)) => ask(access::run(common, command)),
         Some(Command::Reclaim(command)) => reclaim::run(common, command),
         Some(Command::Certificate(command)) => certificate::run(common, command),
         Some(Command::Audit(command)) => audit::run(common, command),

@@ -5,6 +5,7 @@ use super::{
     output,
 };
 use crate::{
+    auth::law::Book,
     config::{Config, unknown_variables},
     exit::{Exit, Failure},
 };
@@ -34,6 +35,8 @@ pub(super) fn config_check(common: &Common) -> Result<Exit, Failure> {
         let read = Targets::read(Path::new(&config.targets));
         read.map_err(|why| Failure::new(Exit::Usage, format!("configuration: targets: {why}")))?;
     }
+    Book::open(&config.access.policies)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &json!(config))?,
         Format::Table => output::say(&toml::to_string(&config).map_err(Failure::other)?)?,

@@ -30,8 +30,16 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// The value with its names in order: what is written is the same whoever filled it.
+fn sorted(value: &Value) -> Value {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value
+}
+
 /// JSON as it is written: in one line, but for people.
 fn json(value: &Value) -> Result<String, Failure> {
+    let value = &sorted(value);
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value).map_err(Failure::other)?
     } else {
@@ -41,7 +49,7 @@ fn json(value: &Value) -> Result<String, Failure> {
 }
 
 fn yaml(value: &Value) -> Result<String, Failure> {
-    let text = serde_saphyr::to_string(value).map_err(Failure::other)?;
+    let text = serde_saphyr::to_string(&sorted(value)).map_err(Failure::other)?;
     Ok(format!("{}\n", text.trim_end()))
 }
 
@@ -169,7 +177,7 @@ fn scalar(value: &Value) -> String {
 /// A value as indented lines, for reading.
 pub(super) fn outline(value: &Value) -> String {
     let mut text = String::new();
-    indent(value, 0, &mut text);
+    indent(&sorted(value), 0, &mut text);
     text
 }
 

@@ -5,6 +5,7 @@ use super::{
     style::{Paint, Stream},
 };
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Whether policy, or the books, would say no.
 pub(super) fn refused(preview: &Value) -> bool {
@@ -116,7 +117,7 @@ fn diff(decides: &Value) -> Lines {
         return output::outline(decides).lines().map(|line| (Sign::Stays, line.to_owned())).collect();
     };
     let mut lines = Lines::new();
-    for (name, value) in fields {
+    for (name, value) in fields.iter().collect::<BTreeMap<_, _>>() {
         match (name.as_str(), both(fields)) {
             ("before", Some(_)) => {}
             ("after", Some((before, after))) => lines.extend(change("", before, after)),

@@ -3,6 +3,7 @@
 use super::{
     code::Code,
     found::misread,
+    guard::allowed,
     page::{Listed, Page},
     problem::Problem,
     read::{Asked, Sent},
@@ -108,18 +109,7 @@ fn right(verb: BatchVerb) -> Verb {
 }
 
 fn may(caller: &Caller, verb: BatchVerb) -> Result<(), Problem> {
-    let right = right(verb);
-    if caller.may(right) {
-        return Ok(());
-    }
-    let wanted: Vec<_> = right.roles().iter().map(|role| role.name()).collect();
-    let detail = format!(
-        "{} may not {} executions; one of these may: {}",
-        caller.name,
-        verb.name(),
-        wanted.join(", ")
-    );
-    Err(Problem::new(Code::Forbidden, detail))
+    allowed(caller, right(verb), caller.place(), &format!("{} executions", verb.name()))
 }
 
 fn refused(error: BatchError) -> Problem {

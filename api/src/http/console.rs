@@ -79,6 +79,7 @@ macro_rules! files {
 
 /// Every file there is; a test compares with the folder.
 static FILES: &[File] = &files![
+    "access.js",
     "actions.js",
     "api.js",
     "ask.js",

@@ -5,6 +5,7 @@ use super::{
     changes::QuotaWish,
     code::Code,
     deny::Refused,
+    guard::allowed,
     idempotency::fingerprint,
     incidents::Report,
     offboardings::Leave,
@@ -238,17 +239,7 @@ impl Kind {
             Self::WorkloadRequested | Self::WorkloadFinished => Verb::Submit,
             Self::Incident => Verb::ReportIncident,
         };
-        if caller.may(verb) {
-            return Ok(());
-        }
-        let roles: Vec<_> = verb.roles().iter().map(|role| role.name()).collect();
-        let detail = format!(
-            "{} may not send events of type {}; one of these may: {}",
-            caller.name,
-            <&str>::from(self),
-            roles.join(", ")
-        );
-        Err(Problem::new(Code::Forbidden, detail))
+        allowed(caller, verb, caller.place(), &format!("send events of type {}", <&str>::from(self)))
     }
 }
 
@@ -268,7 +259,9 @@ impl Data {
 
     /// What it says, whatever the form in which it was written.
     fn plain(&self) -> Result<String, Problem> {
-        Ok(document::<Value>(&self.text())?.to_string())
+        let mut said = document::<Value>(&self.text())?;
+        said.sort_all_objects();
+        Ok(said.to_string())
     }
 }
 

@@ -11,10 +11,14 @@ use super::{
 };
 use crate::{
     app::Shared,
-    auth::{Caller, Denied, Token, Verb, authenticate},
+    auth::{
+        Caller, Denied, Role, Token, Verb, authenticate,
+        law::{Circumstances, Decision, Place, Principal},
+    },
+    tls::Peer,
 };
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{ConnectInfo, MatchedPath, Request, State},
     http::{Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -41,16 +45,17 @@ pub(super) async fn guard(
             Err(problem) => problem.into_response(),
         };
     }
+    let how = circumstances(&app, &request);
     let admitted = match access {
-        Access::Cluster(_, scope) => {
-            match cluster(&app, request.uri().path(), scope, header.as_deref()).await {
+        Access::Cluster(verb, scope) => {
+            match cluster(&app, request.uri().path(), (verb, scope), header.as_deref(), how).await {
                 Ok(Some(caller)) => Ok(caller),
-                Ok(None) => admit(&app, access, header.as_deref()).await,
+                Ok(None) => admit(&app, access, header.as_deref(), how).await,
                 Err(problem) => Err(problem),
             }
         }
         Access::Open | Access::Agent | Access::Staff(_) | Access::Tenant(_) => {
-            admit(&app, access, header.as_deref()).await
+            admit(&app, access, header.as_deref(), how).await
         }
     };
     let caller = match admitted {
@@ -62,8 +67,7 @@ pub(super) async fn guard(
     if changes && app.closing.load(Ordering::Acquire) {
         return Problem::new(Code::Stopping, "the server is stopping").into_response();
     }
-    let plans = request.uri().path().ends_with("/~plan");
-    if changes && !plans && access.verb().is_some_and(Verb::waits_for_release) {
+    if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
         match app.engine.store().held().await {
             Ok(None) => {}
             Ok(Some(hold)) => return held(&caller, &hold).into_response(),
@@ -86,6 +90,16 @@ pub(super) async fn guard(
     };
     answer.extensions_mut().insert(Asker::from(&asker));
     answer
+}
+
+/// How it is asked, as policies have it.
+fn circumstances(app: &Shared, request: &Request) -> Circumstances {
+    let from = request.extensions().get::<ConnectInfo<Peer>>();
+    Circumstances {
+        from: from.map(|ConnectInfo(peer)| peer.0.ip().to_canonical()),
+        at: app.engine.clock().now(),
+        plans: request.uri().path().ends_with("/~plan"),
+    }
 }
 
 /// Why nothing is begun: in full to those who work for the platform.
@@ -124,7 +138,8 @@ async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Pro
         Err(refused) if refused.code() != Code::BadToken => return Err(refused),
         Err(refused) => refused,
     };
-    match authenticate(&**app.engine.store(), header, app.engine.clock().now()).await {
+    let now = app.engine.clock().now();
+    match authenticate(&**app.engine.store(), app.access.law(), header, now).await {
         Ok(caller) => {
             let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
             Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
@@ -143,15 +158,17 @@ async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Pro
 async fn cluster(
     app: &Shared,
     path: &str,
-    scope: Scope,
+    (verb, scope): (Verb, Scope),
     header: Option<&str>,
+    how: Circumstances,
 ) -> Result<Option<Caller>, Problem> {
     let Some(token) = header.and_then(bearer) else { return Ok(None) };
     let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
     let own = document::<ClusterKey>(app, named).await?;
     let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
     if let Some(key) = own.filter(opens) {
-        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(key.tenant.to_string()));
+        let (whose, law) = (key.tenant.to_string(), app.access.law());
+        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
         if key.revoked_at.is_some() {
             let problem = Problem::new(Code::BadToken, format!("the key of cluster {named} was revoked"));
             return Err(problem.to(Asker::from(&caller)));
@@ -159,6 +176,13 @@ async fn cluster(
         if !key.scopes.contains(&scope) {
             let detail = format!("the key of cluster {named} may no longer be used for this");
             return Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)));
+        }
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.name()).collect();
+        let who = Principal::Cluster { name: named, tenant: &whose, scopes: &scopes };
+        let decision = caller.law().decide(&who, verb, Place::Tenant(&whose), &how);
+        if !decision.allows {
+            let detail = format!("the key of cluster {named} may not {}", words(verb));
+            return Err(explained(&caller, &decision, &detail, "").to(Asker::from(&caller)));
         }
         return Ok(Some(caller));
     }
@@ -207,42 +231,60 @@ pub(super) fn bearer(header: &str) -> Option<Token> {
     if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
 }
 
-async fn admit(app: &Shared, access: Access, header: Option<&str>) -> Result<Caller, Problem> {
-    let caller = match authenticate(&**app.engine.store(), header, app.engine.clock().now()).await {
-        Ok(caller) => caller,
+async fn admit(
+    app: &Shared,
+    access: Access,
+    header: Option<&str>,
+    how: Circumstances,
+) -> Result<Caller, Problem> {
+    let law = app.access.law();
+    let caller = match authenticate(&**app.engine.store(), law, header, how.at).await {
+        Ok(caller) => caller.asking(how),
         Err(Denied::NoToken) => {
             return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
         }
         Err(Denied::BadToken(whose)) => return Err(unknown(app, header, whose).await?),
         Err(Denied::Store(error)) => return Err(error.into()),
     };
-    let verb = match access {
+    let (verb, place) = match access {
         Access::Open | Access::Agent => return Ok(caller),
-        Access::Tenant(verb) => verb,
-        Access::Staff(verb) | Access::Cluster(verb, _) => match &caller.tenant {
-            None => verb,
-            Some(tenant) => {
-                let detail =
-                    format!("{} is bound to tenant {tenant} and may not {}", caller.name, words(verb));
-                return Err(Problem::new(Code::ForeignTenant, detail).to(Asker::from(&caller)));
-            }
-        },
+        Access::Tenant(verb) => (verb, caller.place()),
+        Access::Staff(verb) | Access::Cluster(verb, _) => (verb, Place::Platform),
     };
-    if caller.may(verb) {
-        return Ok(caller);
+    match allowed(&caller, verb, place, &words(verb)) {
+        Ok(()) => Ok(caller),
+        Err(problem) => Err(problem.to(Asker::from(&caller))),
     }
-    let held: Vec<_> = caller.roles.iter().map(|role| role.name()).collect();
-    let wanted: Vec<_> = verb.roles().iter().map(|role| role.name()).collect();
-    let detail = format!(
-        "{} holds {} and may not {}; one of these may: {}",
-        caller.name,
-        held.join(", "),
-        words(verb),
-        wanted.join(", ")
-    );
-    Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
+}
+
+/// Refuses what the policies do not let `caller` do for `place`; `what` says it in words.
+pub(super) fn allowed(caller: &Caller, verb: Verb, place: Place<'_>, what: &str) -> Result<(), Problem> {
+    let decision = caller.decide(verb, place);
+    if decision.allows {
+        return Ok(());
+    }
+    if let (Some(tenant), Place::Platform) = (&caller.tenant, place) {
+        let detail = format!("{} is bound to tenant {tenant} and may not {what}", caller.name);
+        return Err(told(Problem::new(Code::ForeignTenant, detail), caller, &decision));
+    }
+    let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ");
+    let (held, wanted) = (names(&caller.roles), names(&caller.law().roles(verb)));
+    let detail = format!("{} holds {held} and may not {what}", caller.name);
+    // Which roles may helps nobody whom a policy forbids it.
+    let remedy = if decision.by.is_empty() { format!("; one of these may: {wanted}") } else { String::new() };
+    Err(explained(caller, &decision, &detail, &remedy))
+}
+
+fn explained(caller: &Caller, decision: &Decision, detail: &str, remedy: &str) -> Problem {
+    let detail = format!("{detail}: {}{remedy}", decision.why());
+    told(Problem::new(Code::Forbidden, detail), caller, decision)
+}
+
+/// With what was decided by, for programs.
+fn told(problem: Problem, caller: &Caller, decision: &Decision) -> Problem {
+    problem.with("policies", decision.by.clone()).with("policies_version", caller.law().version())
 }
 
 fn words(verb: Verb) -> String {
-    <&str>::from(verb).replace('_', " ")
+    verb.name().replace('_', " ")
 }

@@ -3,6 +3,7 @@
 //! Every route says what it takes to be let in ([`Access`]), what it does and what it answers; the table cannot hold one that
 //! does not. Described in `docs/http-api.md`, and by the server itself at `/openapi.json`.
 
+mod access;
 mod account;
 mod agents;
 mod approvals;

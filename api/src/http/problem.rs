@@ -11,7 +11,8 @@ use axum::{
 use engine::{ActionError, Class, Error, Refusal};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use workflows::policy::{Finding, Invalid};
 
 /// One place where a request is wrong.
@@ -43,7 +44,7 @@ pub(crate) struct Problem {
     name: Option<String>,
     detail: String,
     faults: Vec<Fault>,
-    more: Map<String, Value>,
+    more: BTreeMap<String, Value>,
     /// Who asked, where it is known when the answer is no.
     asker: Option<Box<Asker>>,
 }
@@ -51,7 +52,14 @@ pub(crate) struct Problem {
 impl Problem {
     /// A problem of the table, in this case for this reason.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, name: None, detail: detail.into(), faults: Vec::new(), more: Map::new(), asker: None }
+        Self {
+            code,
+            name: None,
+            detail: detail.into(),
+            faults: Vec::new(),
+            more: BTreeMap::new(),
+            asker: None,
+        }
     }
 
     /// The same, naming the places.

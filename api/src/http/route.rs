@@ -1,7 +1,7 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    account, agents, approvals, audit, batches, certificates, changes, channels,
+    access, account, agents, approvals, audit, batches, certificates, changes, channels,
     code::Code,
     console, delegations, engines, events, executions, facts, fleet, found, groups, guard, health, holds,
     incidents, limits, metrics, nodes, observe, offboardings, openapi,
@@ -152,6 +152,7 @@ pub(super) fn table() -> Vec<Route> {
         events::routes(),
         users::routes(),
         sessions::routes(),
+        access::routes(),
         policies::routes(),
         audit::routes(),
         retention::routes(),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     app::{App, Shared},
-    auth::{Caller, User, Verb},
+    auth::{Caller, User, Verb, law::Circumstances},
 };
 use engine::{BoxFuture, Request, Started, Starter, Unstarted};
 use serde_json::Value;
@@ -118,7 +118,8 @@ impl InName {
             Problem::new(Code::Forbidden, detail)
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
-        let caller = Caller::new(user.name, user.roles, user.tenant);
+        let how = Circumstances { at: self.0.engine.clock().now(), ..Circumstances::default() };
+        let caller = Caller::new(user.name, user.roles, user.tenant, self.0.access.law()).asking(how);
         what.allow(&caller)?;
         (what.begin)(&self.0, &caller, what.request(data), request).await
     }

@@ -2,6 +2,7 @@
 
 use super::{Findings, State, server::RENEW_DAYS};
 use crate::{
+    auth::law::Book,
     cli::{args::Common, moment, output, workflow},
     config::{Config, unknown_variables},
     server::{admin_file, store_dir},
@@ -64,6 +65,9 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         secret(&format!("{key}: {file}"), Path::new(&file), "configuration", found);
     }
     certificate(&config, found);
+    if let Err(why) = Book::open(&config.access.policies) {
+        found.failed("access", why, "mend the file: `tenure access check FILE` says the same");
+    }
     Some(config)
 }
 

@@ -53,6 +53,8 @@ pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findin
 
 /// The targets of a file, each by itself.
 fn apart(whole: &Value) -> Vec<Target> {
+    let mut whole = whole.clone();
+    whole.sort_all_objects();
     let section = |name: &str| whole.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     let mut all = Vec::new();
     let mut add =

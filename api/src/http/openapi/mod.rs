@@ -58,7 +58,9 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// The description as it is sent, and its `ETag`.
 static TEXT: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
-    let text = document().to_string();
+    let mut document = document();
+    document.sort_all_objects();
+    let text = document.to_string();
     let digest = hex::encode(&Sha256::digest(&text));
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
     (text, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\"")))

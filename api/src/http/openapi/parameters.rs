@@ -4,6 +4,7 @@ use crate::http::route::{Access, Route};
 use axum::http::Method;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The parameters that many routes share, by the name of their component.
 pub(super) fn shared() -> Value {
@@ -98,7 +99,7 @@ fn query(schema: &Value) -> Vec<Value> {
         }
         parameter
     };
-    fields.iter().map(one).collect()
+    fields.iter().collect::<BTreeMap<_, _>>().into_iter().map(one).collect()
 }
 
 /// A field's schema as a parameter has it: what is not said is left out, and not null.

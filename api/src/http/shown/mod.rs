@@ -4,6 +4,7 @@
 //! kept as the crates below have them and only respelt on their way out ([`view`](super::view)): their types here say what
 //! that comes to, and a test holds live answers to them, no field more and none less.
 
+pub(super) mod access;
 pub(super) mod account;
 pub(super) mod approvals;
 pub(super) mod books;

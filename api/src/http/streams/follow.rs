@@ -52,7 +52,8 @@ async fn tokens(app: &App) {
             () = app.feed.asked.notified() => {}
             () = tokio::time::sleep(TOKENS) => {}
         }
-        app.feed.places.check(&**app.engine.store(), app.engine.clock().now()).await;
+        let (store, law) = (&**app.engine.store(), app.access.law());
+        app.feed.places.check(store, &law, app.engine.clock().now()).await;
     }
 }
 

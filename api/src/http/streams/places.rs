@@ -1,6 +1,6 @@
 //! How many streams there may be, of everybody and of each token; and whether the tokens are still good.
 
-use crate::auth::{Caller, Denied, sitting, still};
+use crate::auth::{Caller, Denied, law::Law, sitting, still};
 use engine::Person;
 use std::{
     collections::BTreeMap,
@@ -81,11 +81,11 @@ impl Places {
     }
 
     /// Ends the streams of every token that is not what it was.
-    pub(super) async fn check(&self, store: &dyn Store, now: Timestamp) {
+    pub(super) async fn check(&self, store: &dyn Store, law: &Arc<Law>, now: Timestamp) {
         let known: Vec<(String, Standing)> =
             self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
         for (token, standing) in known {
-            let why = match standing_of(store, &token, now).await {
+            let why = match standing_of(store, law.clone(), &token, now).await {
                 Ok(Some(still)) if still == standing => continue,
                 Ok(Some(_)) => CHANGED,
                 Ok(None) => REVOKED,
@@ -108,10 +108,11 @@ const CHANGED: &str = "rights";
 
 async fn standing_of(
     store: &dyn Store,
+    law: Arc<Law>,
     token: &str,
     now: Timestamp,
 ) -> Result<Option<Standing>, store::Error> {
-    let caller = match still(store, token, now).await {
+    let caller = match still(store, law, token, now).await {
         Ok(caller) => caller,
         Err(Denied::NoToken | Denied::BadToken(_)) => return Ok(None),
         Err(Denied::Store(error)) => return Err(error),
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     fn standing(name: &str) -> Standing {
-        let caller = Caller::new(name, Vec::new(), None);
+        let caller = Caller::new(name, Vec::new(), None, Law::shipped());
         Standing { person: caller.person(), caller }
     }
 

@@ -1,0 +1,143 @@
+//! A question as Cedar has it: who, what, for whom, and how.
+
+use super::schema::NAMESPACE;
+use crate::auth::{Role, Verb};
+use cedar_policy::{
+    Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    str::FromStr as _,
+};
+use store::Timestamp;
+
+/// Who asks, by what was proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Principal<'a> {
+    /// A person, or a service with a token of its own.
+    User {
+        /// The user.
+        name: &'a str,
+        /// What they hold.
+        roles: &'a [Role],
+        /// The tenant that they are bound to.
+        tenant: Option<&'a str>,
+    },
+    /// A cluster, by its key.
+    Cluster {
+        /// The cluster.
+        name: &'a str,
+        /// Whose it is.
+        tenant: &'a str,
+        /// What the key may be used for.
+        scopes: &'a [&'a str],
+    },
+}
+
+/// For whom something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place<'a> {
+    /// The platform, and with it all tenants.
+    Platform,
+    /// One tenant.
+    Tenant(&'a str),
+}
+
+/// How it is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Circumstances {
+    /// The network address that asks, where it is known.
+    pub(crate) from: Option<IpAddr>,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// Whether only what would be done is asked for.
+    pub(crate) plans: bool,
+}
+
+/// The names of types, read once.
+pub(super) struct Names {
+    user: EntityTypeName,
+    role: EntityTypeName,
+    tenant: EntityTypeName,
+    platform: EntityTypeName,
+    cluster: EntityTypeName,
+    action: EntityTypeName,
+}
+
+impl Names {
+    /// # Errors
+    /// When one is no name, which would be a fault of this program.
+    pub(super) fn new() -> Result<Self, String> {
+        let name = |kind: &str| {
+            EntityTypeName::from_str(&format!("{NAMESPACE}::{kind}")).map_err(|error| error.to_string())
+        };
+        Ok(Self {
+            user: name("User")?,
+            role: name("Role")?,
+            tenant: name("Tenant")?,
+            platform: name("Platform")?,
+            cluster: name("Cluster")?,
+            action: name("Action")?,
+        })
+    }
+
+    /// The question, and what is known of those it is about.
+    pub(super) fn ask(
+        &self,
+        who: &Principal<'_>,
+        verb: Verb,
+        place: Place<'_>,
+        how: &Circumstances,
+    ) -> Result<(Request, Entities), String> {
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        let who = self.who(who)?;
+        let action = uid(&self.action, verb.into());
+        let group = HashSet::from([uid(&self.action, verb.group())]);
+        let known = [who.clone(), Entity::new_no_attrs(action.clone(), group)];
+        let context = Context::from_pairs(circumstances(how)).map_err(|e| said(&e))?;
+        let request = Request::new(who.uid(), action, self.place(place), context, None);
+        let entities = Entities::from_entities(known, None);
+        Ok((request.map_err(|e| said(&e))?, entities.map_err(|e| said(&e))?))
+    }
+
+    fn who(&self, who: &Principal<'_>) -> Result<Entity, String> {
+        let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
+        let tenant = |name: &str| RestrictedExpression::new_entity_uid(uid(&self.tenant, name));
+        let made = match *who {
+            Principal::User { name, roles, tenant: bound } => {
+                let mut attributes = HashMap::from([("name".to_owned(), text(name))]);
+                attributes.extend(bound.map(|bound| ("tenant".to_owned(), tenant(bound))));
+                let held = roles.iter().map(|role| uid(&self.role, role.name())).collect();
+                Entity::new(uid(&self.user, name), attributes, held)
+            }
+            Principal::Cluster { name, tenant: whose, scopes } => {
+                let scopes = RestrictedExpression::new_set(scopes.iter().map(|scope| text(scope)));
+                let attributes =
+                    HashMap::from([("tenant".to_owned(), tenant(whose)), ("scopes".to_owned(), scopes)]);
+                Entity::new(uid(&self.cluster, name), attributes, HashSet::new())
+            }
+        };
+        made.map_err(|error| error.to_string())
+    }
+
+    fn place(&self, place: Place<'_>) -> EntityUid {
+        match place {
+            Place::Platform => uid(&self.platform, "platform"),
+            Place::Tenant(name) => uid(&self.tenant, name),
+        }
+    }
+}
+
+fn circumstances(how: &Circumstances) -> Vec<(String, RestrictedExpression)> {
+    let mut all = vec![
+        ("at".to_owned(), RestrictedExpression::new_datetime(crate::http::time(how.at))),
+        ("plans".to_owned(), RestrictedExpression::new_bool(how.plans)),
+    ];
+    all.extend(how.from.map(|from| ("from".to_owned(), RestrictedExpression::new_ip(from.to_string()))));
+    all
+}
+
+fn uid(kind: &EntityTypeName, name: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(name))
+}

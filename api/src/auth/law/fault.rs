@@ -1,0 +1,82 @@
+//! What is wrong with policies, in words: the file, the line, and what to do.
+
+use super::schema::{CHANGE, READ};
+use crate::auth::{Role, Verb};
+use cedar_policy::{PolicyId, PolicySet, ValidationMode, Validator};
+use miette::Diagnostic;
+use std::fmt::Display;
+use strum::VariantArray as _;
+
+/// A text of policies, and what it is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl Source<'_> {
+    /// What Cedar says of this text, with its place.
+    pub(super) fn fault(&self, told: &(impl Diagnostic + Display + ?Sized)) -> String {
+        let said = told.to_string();
+        let remedy = meant(&said).or_else(|| told.help().map(|help| help.to_string()));
+        let place = told.labels().and_then(|labels| labels.map(|label| label.offset()).min());
+        let line = place.and_then(|at| self.text.get(..at)).map(|before| before.matches('\n').count() + 1);
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        format!("{}{line}: {said}{remedy}", self.name)
+    }
+}
+
+/// What the schema has against `policies`; `source` says from which text one is.
+pub(super) fn against<'a>(
+    validator: &Validator,
+    policies: &PolicySet,
+    source: impl Fn(&PolicyId) -> Source<'a>,
+) -> Vec<String> {
+    // Strict, and warnings are mistakes too: nothing is let pass that might not be meant so.
+    let found = validator.validate(policies, ValidationMode::Strict);
+    let wrong =
+        found.validation_errors().map(|told| (told.policy_id(), source(told.policy_id()).fault(told)));
+    let odd =
+        found.validation_warnings().map(|told| (told.policy_id(), source(told.policy_id()).fault(told)));
+    let all: Vec<(&PolicyId, String)> = wrong.chain(odd).collect();
+    // Of a policy with an unknown name more is said that only follows from it.
+    let unknown: Vec<&PolicyId> =
+        all.iter().filter(|(_, said)| is_unknown(said)).map(|(id, _)| *id).collect();
+    let mut faults: Vec<String> = all
+        .iter()
+        .filter(|(id, said)| is_unknown(said) || !unknown.contains(id))
+        .map(|(_, said)| said.clone())
+        .collect();
+    if faults.is_empty() && !found.validation_passed() {
+        faults.push(found.to_string());
+    }
+    faults.sort();
+    faults.dedup();
+    faults
+}
+
+/// Whether a fault is a name that the schema does not have.
+fn is_unknown(said: &str) -> bool {
+    said.contains("unrecognized ") || said.contains(" not found")
+}
+
+/// What was meant by a name that is not known.
+fn meant(said: &str) -> Option<String> {
+    let after = |kind: &str| said.split_once(&format!("::{kind}::\"")).map(|(_, rest)| rest);
+    let actions = || Verb::VARIANTS.iter().map(|verb| verb.name()).chain([READ, CHANGE]);
+    let roles = || Role::VARIANTS.iter().map(|role| role.name());
+    let (kind, rest, known): (_, _, Vec<&str>) = match (after("Action"), after("Role")) {
+        (Some(rest), _) => ("action", rest, actions().collect()),
+        (None, Some(rest)) => ("role", rest, roles().collect()),
+        (None, None) => return None,
+    };
+    let (name, _) = rest.split_once('"')?;
+    if known.contains(&name) {
+        return None;
+    }
+    Some(match engine::nearest(name, known) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("there is no {kind} {name:?}; `tenure access schema` lists them"),
+    })
+}
