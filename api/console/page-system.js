@@ -1,5 +1,6 @@
 // The service itself: whether it is well, how much may be asked of what, who works on the store, and which versions of workflows are open.
 
+import { access } from './access.js';
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
 import { WHY, change, quoted } from './ask.js';
@@ -39,13 +40,14 @@ const TABS = [
   ['retention', 'Retention'],
   ['channels', 'Channels'],
   ['people', 'People'],
+  ['access', 'Access'],
 ];
 
 export function render(root) {
   const {
     parts: [, tab = '', name],
   } = here();
-  const pages = { '': health, limits, workflows, batches, retention, channels, people };
+  const pages = { '': health, limits, workflows, batches, retention, channels, people, access };
   if (!root.firstChild) {
     show(
       root,
@@ -53,7 +55,7 @@ export function render(root) {
       h(
         'nav.tabs',
         { key: 'tabs', 'aria-label': 'Parts' },
-        TABS.filter(([to]) => to !== 'people' || may('read_users')).map(([to, label]) =>
+        TABS.filter(([to]) => !['people', 'access'].includes(to) || may('read_users')).map(([to, label]) =>
           h(
             'a',
             { href: to ? place('system', to) : place('system'), 'aria-current': to === tab ? 'page' : undefined },

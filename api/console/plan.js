@@ -24,11 +24,11 @@ export function told(value) {
           value.map((item) => h('li', told(item))),
         );
   }
-  const entries = Object.entries(value).filter(([, item]) => item !== null);
+  const entries = Object.entries(value).filter(([, item]) => item !== null && item !== '');
   if (!entries.length) return h('span.faint', 'none');
   if (entries.every(([, item]) => scalar(item)))
     return entries
-      .map(([name, item]) => `${words(name)} ${typeof item === 'boolean' ? (item ? 'yes' : 'no') : item}`)
+      .map(([name, item]) => `${words(name)} ${typeof item === 'boolean' ? (item ? 'yes' : 'no') : named(String(item))}`)
       .join(', ');
   return h(
     'dl.facts.inner',
