@@ -9,6 +9,7 @@ mod example;
 #[path = "../../docs/examples/booking/src/lib.rs"]
 mod booking;
 
+mod access_policies;
 mod admission;
 mod agents;
 mod approvals;

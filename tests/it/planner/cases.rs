@@ -217,7 +217,9 @@ fn example() -> std::path::PathBuf {
 fn the_example_of_cases_is_written_from_our_own() {
     let cases: Vec<Value> =
         OWN.iter().map(|(title, _, state, fair)| written(title, &state(), *fair)).collect();
-    let text = serde_json::to_string_pretty(&json!({ "cases": cases })).unwrap() + "\n";
+    let mut whole = json!({ "cases": cases });
+    whole.sort_all_objects();
+    let text = serde_json::to_string_pretty(&whole).unwrap() + "\n";
     if std::env::var_os("BLESS").is_some() {
         fs::write(example(), &text).unwrap();
     }

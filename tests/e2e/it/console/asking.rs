@@ -82,6 +82,15 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert_eq!(me.send().await.unwrap().status(), 200, "the token that is shown opens");
     browser.click("dialog button.close").await;
 
+    // Whether they may, and by which policy.
+    browser.go("system/access").await;
+    browser.write("form input[name=user]", "ada").await;
+    browser.write("form input[name=action]", "manage_users").await;
+    browser.click("form button[type=submit]").await;
+    let said = browser.text(".answer .preview").await;
+    assert!(said.contains("no policy permits it") && said.contains("admin"), "{said}");
+    browser.picture(&pictures().join("asking-access.png")).await;
+
     // Another policy, once it was tried.
     let policy = admin.get("/v1/policies/current").await;
     let version = policy["id"].as_u64().unwrap();

@@ -25,7 +25,7 @@ const ACME: &str = "name: acme\ntenant:\n  tier: enterprise\n  isolation: dedica
                     allow_preemption: false\n  allow_gpu_sharing: false\nentitlement:\n  gpu_model: H100\n  gpus: 16\n";
 
 /// Every page that needs no id.
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 22] = [
     "",
     "approvals",
     "approvals?show=all",
@@ -46,6 +46,8 @@ const PAGES: [&str; 20] = [
     "audit?tenant=acme",
     "system",
     "system/limits",
+    "system/people",
+    "system/access",
 ];
 
 /// A server with nodes and an onboarding that waits for people; who asked, and the execution.
