@@ -75,6 +75,7 @@ async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_no
         epoch["tenure.dev/owner-epoch"] = json!("…");
         epoch.as_object_mut().unwrap().remove("tenure.dev/spent-epoch");
     }
+    seen.sort_all_objects();
     let text = format!("{}\n", serde_json::to_string_pretty(&seen).unwrap());
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(GOLDEN, &text).unwrap();
