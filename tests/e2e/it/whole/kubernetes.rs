@@ -174,13 +174,14 @@ const OWN: [&str; 4] = [
 /// That these objects were made and changed, and no others. Run with `BLESS=1` to write the file anew.
 fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
     let path = format!("{GOLDEN}/{name}");
-    let made: Value = after
+    let mut made: Value = after
         .iter()
         .filter(|(key, is)| before.get(*key) != Some(is) && !OWN.iter().any(|own| key.starts_with(own)))
         .map(|(key, is)| (key.clone(), timeless(is)))
         .collect::<serde_json::Map<_, _>>()
         .into();
-    let text = format!("{:#}\n", made);
+    made.sort_all_objects();
+    let text = format!("{made:#}\n");
     if env::var_os("BLESS").is_some() {
         fs::write(&path, &text).unwrap();
     }
