@@ -1,9 +1,10 @@
 //! A frame of the journal: the commits of one sync, as the rows they put and delete.
 //!
 //! Header, 32 bytes, little-endian: `magic u32 | payload bytes u32 | first sequence u64 | commits u32 | payload
-//! crc32c u32 | zero u32 | header crc32c u32`. Payload: for each commit `rows u32`, and for each row `key bytes
-//! u16 | key | value bytes u32 | value`, where [`DELETED`] stands for the length of no value. Frames are padded
-//! with zeros to a multiple of 8 bytes, so that one behind damage can be searched for in steps of 8.
+//! crc32c u32 | rows bytes u32 | header crc32c u32`. Rows: for each commit `rows u32`, and for each row `key bytes
+//! u16 | key | value bytes u32 | value`, where [`DELETED`] stands for the length of no value. The payload is the rows as one block of
+//! LZ4 where that is shorter, and as they are where `rows bytes` is 0. Frames are padded with zeros to a multiple of 8 bytes, so that
+//! one behind damage can be searched for in steps of 8.
 
 use super::bytes::{Cursor, length};
 use crate::Sequence;
@@ -13,6 +14,8 @@ use std::{ops::Range, sync::Arc};
 const MAGIC: u32 = 0x4652_4E54;
 /// Length of a frame's header, in bytes.
 pub(crate) const HEADER: usize = 32;
+/// No block of LZ4 says more than so many bytes by one.
+const MOST_PACKED: usize = 256;
 /// Stands for the length of the value of a deleted row.
 const DELETED: u32 = u32::MAX;
 
@@ -23,6 +26,8 @@ pub(crate) struct Header {
     pub(crate) first: Sequence,
     pub(crate) commits: u32,
     crc: u32,
+    /// Length of the rows that were packed; `None` where they were not.
+    rows: Option<usize>,
 }
 
 impl Header {
@@ -30,14 +35,28 @@ impl Header {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes.get(..HEADER)?);
         let (magic, payload, first) = (cursor.u32()?, cursor.u32()?, cursor.u64()?);
-        let (commits, crc, _, own) = (cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?);
+        let (commits, crc, rows, own) = (cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?);
         let whole = magic == MAGIC && crc32c::crc32c(bytes.get(..HEADER - 4)?) == own;
         whole.then_some(Self {
             payload: usize::try_from(payload).ok()?,
             first: Sequence(first),
             commits,
             crc,
+            rows: if rows == 0 { None } else { Some(usize::try_from(rows).ok()?) },
         })
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER);
+        bytes.extend_from_slice(&MAGIC.to_le_bytes());
+        bytes.extend_from_slice(&length(self.payload).to_le_bytes());
+        bytes.extend_from_slice(&self.first.0.to_le_bytes());
+        bytes.extend_from_slice(&self.commits.to_le_bytes());
+        bytes.extend_from_slice(&self.crc.to_le_bytes());
+        bytes.extend_from_slice(&length(self.rows.unwrap_or(0)).to_le_bytes());
+        let own = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&own.to_le_bytes());
+        bytes
     }
 
     /// Length of the whole frame with its padding.
@@ -56,10 +75,12 @@ impl Header {
     }
 }
 
-/// A written frame, kept for as long as the index lacks it.
+/// A frame, kept for as long as the index lacks it.
 #[derive(Debug)]
 pub(crate) struct Frame {
+    /// As it is on disk.
     pub(crate) header: Header,
+    /// Room for the header, and the rows behind it: as they are, whether they are packed on disk or not.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -72,17 +93,30 @@ pub(crate) struct Row<'a> {
 
 impl Frame {
     /// The frame in `bytes`, header included.
-    pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Option<Self> {
         let header = Header::read(&bytes)?;
-        let payload = bytes.get(HEADER..HEADER.checked_add(header.payload)?)?;
-        header.fits(payload).then_some(Self { header, bytes })
+        let end = HEADER.checked_add(header.payload)?;
+        let payload = bytes.get(HEADER..end)?;
+        if !header.fits(payload) {
+            return None;
+        }
+        let Some(rows) = header.rows else {
+            bytes.truncate(end);
+            return Some(Self { header, bytes });
+        };
+        // What is longer than a block of LZ4 can say was never packed, whatever the checksums hold.
+        if rows > header.payload.saturating_mul(MOST_PACKED) {
+            return None;
+        }
+        let mut unpacked = vec![0; HEADER.checked_add(rows)?];
+        let length = lz4_flex::block::decompress_into(payload, unpacked.get_mut(HEADER..)?).ok()?;
+        (length == rows).then_some(Self { header, bytes: unpacked })
     }
 
     /// The rows in the order in which they take effect; `None` in place of the rest if the content is malformed.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Option<Row<'_>>> {
-        let end = HEADER.saturating_add(self.header.payload);
         Rows {
-            cursor: Cursor::new(self.bytes.get(HEADER..end).unwrap_or_default()),
+            cursor: Cursor::new(self.bytes.get(HEADER..).unwrap_or_default()),
             sequence: self.header.first.0,
             left_in_commit: None,
         }
@@ -226,24 +260,105 @@ impl Builder {
         self.bytes.truncate(self.rows_at);
     }
 
-    /// The frame, checksummed and padded.
-    pub(crate) fn finish(mut self) -> Arc<Frame> {
-        let payload = self.bytes.len().saturating_sub(HEADER);
-        let crc = crc32c::crc32c(self.bytes.get(HEADER..).unwrap_or_default());
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend_from_slice(&MAGIC.to_le_bytes());
-        header.extend_from_slice(&length(payload).to_le_bytes());
-        header.extend_from_slice(&self.first.0.to_le_bytes());
-        header.extend_from_slice(&self.commits.to_le_bytes());
-        header.extend_from_slice(&crc.to_le_bytes());
-        header.extend_from_slice(&[0; 4]);
-        let own = crc32c::crc32c(&header);
-        header.extend_from_slice(&own.to_le_bytes());
-        if let Some(place) = self.bytes.get_mut(..HEADER) {
-            place.copy_from_slice(&header);
+    /// The frame, and what is written of it: packed where that is shorter, checksummed and padded.
+    pub(crate) fn finish(self) -> (Arc<Frame>, Vec<u8>) {
+        let rows = self.bytes.get(HEADER..).unwrap_or_default();
+        let packed = lz4_flex::block::compress(rows);
+        let is_shorter = packed.len() < rows.len();
+        let payload = if is_shorter { &packed } else { rows };
+        let header = Header {
+            payload: payload.len(),
+            first: self.first,
+            commits: self.commits,
+            crc: crc32c::crc32c(payload),
+            rows: is_shorter.then_some(rows.len()),
+        };
+        let mut written = header.write();
+        written.extend_from_slice(payload);
+        written.resize(header.frame_bytes(), 0);
+        (Arc::new(Frame { header, bytes: self.bytes }), written)
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    /// As versions wrote it that packed nothing.
+    pub(crate) fn plain(&self) -> Vec<u8> {
+        let rows = self.bytes.get(HEADER..).unwrap();
+        let crc = crc32c::crc32c(rows);
+        let header = Header { payload: rows.len(), crc, rows: None, ..self.header };
+        let mut bytes = header.write();
+        bytes.extend_from_slice(rows);
+        bytes.resize(header.frame_bytes(), 0);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    fn filled(values: &[Vec<u8>]) -> Builder {
+        let mut builder = Builder::new(Sequence(7));
+        for (n, value) in values.iter().enumerate() {
+            builder.begin();
+            let put = |out: &mut Vec<u8>| -> Result<(), Infallible> {
+                out.extend_from_slice(value);
+                Ok(())
+            };
+            builder.put(format!("key {n}").as_bytes(), put).unwrap();
+            builder.delete(b"gone");
+            builder.end();
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-        let header = Header { payload, first: self.first, commits: self.commits, crc };
-        Arc::new(Frame { header, bytes: self.bytes })
+        builder
+    }
+
+    fn values(frame: &Frame) -> Vec<Option<Vec<u8>>> {
+        frame.rows().map(|row| row.unwrap().value.map(<[u8]>::to_vec)).collect()
+    }
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut seed = 1_u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed.to_le_bytes()[7]
+        };
+        (0..bytes).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_repeats_itself_is_packed_what_does_not_is_left_and_both_are_read_as_they_were() {
+        let same = vec![br#"{"workflow":"onboarding","state":"Provisioning"}"#.repeat(8); 40];
+        for (of, is_packed) in [(same, true), (vec![noise(4_000)], false), (vec![Vec::new()], false)] {
+            let (frame, written) = filled(&of).finish();
+            assert_eq!(written.len(), frame.header.frame_bytes());
+            assert_eq!(frame.header.rows.is_some(), is_packed, "{} bytes", frame.bytes.len());
+            assert!(!is_packed || written.len() * 10 < frame.bytes.len(), "{} bytes written", written.len());
+            let read = Frame::new(written).unwrap();
+            assert_eq!((read.header, values(&read)), (frame.header, values(&frame)));
+            assert_eq!(values(&read).into_iter().step_by(2).flatten().collect::<Vec<_>>(), of);
+            let plain = Frame::new(frame.plain()).unwrap();
+            assert_eq!((plain.header.rows, values(&plain)), (None, values(&frame)));
+        }
+    }
+
+    #[test]
+    fn a_packed_frame_that_does_not_come_out_as_it_says_is_none() {
+        let (frame, written) = filled(&vec![b"the same ".repeat(100); 9]).finish();
+        let rows = frame.header.rows.unwrap();
+        for wrong in [1, rows - 1, rows + 1, rows * MOST_PACKED, u32::MAX as usize] {
+            let mut bytes = Header { rows: Some(wrong), ..frame.header }.write();
+            bytes.extend_from_slice(&written[HEADER..]);
+            assert!(Header::read(&bytes).is_some() && Frame::new(bytes).is_none(), "{wrong}");
+        }
+        for at in HEADER..HEADER + frame.header.payload {
+            let mut payload = written[HEADER..HEADER + frame.header.payload].to_vec();
+            payload[at - HEADER] ^= 0x5A;
+            let mut bytes = Header { crc: crc32c::crc32c(&payload), ..frame.header }.write();
+            bytes.extend_from_slice(&payload);
+            // It may unpack to other rows of the same length; it must come back.
+            drop(Frame::new(bytes));
+        }
     }
 }

@@ -16,7 +16,8 @@ use std::{
 
 /// `TENURE-J`.
 const MAGIC: u64 = u64::from_le_bytes(*b"TENURE-J");
-const FORMAT: u32 = 1;
+/// 2: frames may be packed. Segments of format 1 are read as they are.
+const FORMAT: u32 = 2;
 /// Length of a segment's header, in bytes.
 pub(crate) const HEADER: usize = 64;
 
@@ -171,7 +172,7 @@ impl Header {
         if magic != MAGIC || crc32c::crc32c(content) != u32::from_le_bytes(*crc) {
             return None;
         }
-        if format != FORMAT {
+        if format == 0 || format > FORMAT {
             return Some(Err(Unusable::Newer(format)));
         }
         Some(Ok(Self { first: Sequence(cursor.u64()?), opens: cursor.u64()? }))

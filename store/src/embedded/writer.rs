@@ -163,8 +163,8 @@ impl Writer {
     /// Writes and syncs the frame, then shows it to readers.
     fn write(&mut self, group: Group) -> Result<(), Error> {
         let Group { builder, changed, changes, claimed, .. } = group;
-        let frame = builder.finish();
-        let written = self.append(&frame.bytes);
+        let (frame, bytes) = builder.finish();
+        let written = self.append(&bytes);
         let mut tasks = locked(&self.shared.tasks);
         if let Err(error) = written {
             claimed.into_iter().for_each(|task| tasks.unclaim(task));

@@ -142,3 +142,33 @@ async fn acknowledged_commits_that_are_gone_are_refused() {
     let Err(Error::Refused { why }) = refused else { panic!("{refused:?}") };
     assert!(why.contains("commits 1 to 5 were acknowledged and cannot be found"), "{why}");
 }
+
+#[tokio::test]
+async fn a_journal_of_versions_that_packed_nothing_is_read_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    journal_only(&dir, 5).await;
+    let (_, path) = segment::list(&dir).unwrap().pop().unwrap();
+    let whole = fs::read(&path).unwrap();
+    let mut earlier = whole[..segment::HEADER].to_vec();
+    earlier[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    let (content, crc) = earlier.split_last_chunk_mut::<4>().unwrap();
+    *crc = crc32c::crc32c(content).to_le_bytes();
+    journal::survey(&dir, |frame| {
+        earlier.extend_from_slice(&frame.plain());
+        Ok(())
+    })
+    .unwrap();
+    assert_ne!(earlier, whole[..earlier.len()], "these frames were packed");
+    earlier.resize(whole.len().max(earlier.len()), 0);
+    fs::write(&path, earlier).unwrap();
+
+    let (store, report) = open(&dir, options());
+    assert_eq!((report.sequence.0, body_of(&store, "head").await.unwrap()), (5, b"5".to_vec()));
+    store.commit(nth(6)).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    let (store, report) = open(&dir, options());
+    assert_eq!((report.sequence.0, body_of(&store, "head").await.unwrap()), (6, b"6".to_vec()));
+    store.close().await.unwrap();
+}
