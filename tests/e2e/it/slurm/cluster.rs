@@ -220,6 +220,13 @@ impl Cluster {
     pub(crate) fn job_state(&self, job: u64) -> String {
         self.says(&["squeue", "-h", "-j", &job.to_string(), "-o", "%T"])
     }
+
+    /// Waits until a job runs; if it does not, tells all that Slurm knows of it.
+    pub(crate) async fn runs(&self, job: u64, within: Duration) {
+        let known = || self.says(&["scontrol", "show", "job", &job.to_string()]);
+        until_told(|| format!("it runs\n{}", known()), within, || async { self.job_state(job) == "RUNNING" })
+            .await;
+    }
 }
 
 impl Drop for Cluster {
@@ -272,9 +279,18 @@ pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
 
 /// Looks until it is so, for at most so long; on a busy machine, four times that.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut so: impl FnMut() -> F) {
+    until_told(|| what.to_owned(), within, &mut so).await;
+}
+
+/// The same; what is said of how it stands instead is asked for at the end.
+pub(crate) async fn until_told<F: Future<Output = bool>>(
+    what: impl Fn() -> String,
+    within: Duration,
+    mut so: impl FnMut() -> F,
+) {
     let (began, within) = (Instant::now(), within * 4);
     while !so().await {
-        assert!(began.elapsed() < within, "still not so after {within:?}: {what}");
+        assert!(began.elapsed() < within, "still not so after {within:?}: {}", what());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

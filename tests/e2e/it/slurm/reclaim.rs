@@ -20,8 +20,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         cluster.let_in("root", &format!("{name}--prod"));
     }
     let lent = slurm.submit(&sleeper(&borrower, 8), &stamp("0A/Lent/1")).await.unwrap();
-    until("the borrower runs", Duration::from_secs(20), || async { cluster.job_state(lent) == "RUNNING" })
-        .await;
+    cluster.runs(lent, Duration::from_secs(20)).await;
     let asked = slurm.submit(&sleeper(&lender, 8), &stamp("0B/Own/1")).await.unwrap();
     assert_eq!(cluster.job_state(asked), "PENDING");
     let all: GpuSet = [("gpu0".to_owned(), (0..8).collect())].into();
@@ -34,8 +33,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
     slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
 
-    until("the lender runs", Duration::from_secs(30), || async { cluster.job_state(asked) == "RUNNING" })
-        .await;
+    cluster.runs(asked, Duration::from_secs(30)).await;
     let gone = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
     assert!(!gone.pods && !gone.active && gone.gpus.is_empty(), "{gone:?}");
     assert_eq!(slurm.observe(&lender, &stamp("look")).await.unwrap().unwrap().gpus, all);
@@ -50,10 +48,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     let again = StartWorkload { workload: borrower.clone(), gpus: all.clone(), service: false };
     slurm.start(&again.workload, &again.gpus, again.service, &stamp("0C/Restart/1")).await.unwrap();
     // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
-    until("the borrower runs again", Duration::from_secs(60), || async {
-        cluster.job_state(lent) == "RUNNING"
-    })
-    .await;
+    cluster.runs(lent, Duration::from_secs(60)).await;
     let back = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
     assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer told to end");
 }
@@ -72,7 +67,7 @@ async fn a_job_that_may_not_be_requeued_ends_for_good() {
     let first = slurm.submit(&job, &stamp("0A/Once/1")).await.unwrap();
     // v0.0.38 does not heed `"requeue": false`.
     cluster.says(&["scontrol", "update", &format!("jobid={first}"), "requeue=0"]);
-    until("it runs", Duration::from_secs(30), || async { cluster.job_state(first) == "RUNNING" }).await;
+    cluster.runs(first, Duration::from_secs(30)).await;
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
 
     slurm.evict(&of, &seen.uid, &stamp("0B/Evict/1")).await.unwrap();
@@ -98,7 +93,7 @@ async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
     let save = format!("SLURM_CONF={conf} scontrol update JobId=$SLURM_JOB_ID Comment=checkpointed");
     let script = format!("#!/bin/bash\ntrap '{save}' USR1\nwhile true; do sleep 0.1; done\n");
     let job = slurm.submit(&NewJob { script, ..sleeper(&of, 1) }, &stamp("0A/Saves/1")).await.unwrap();
-    until("it runs", Duration::from_secs(30), || async { cluster.job_state(job) == "RUNNING" }).await;
+    cluster.runs(job, Duration::from_secs(30)).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
 
     assert!(!slurm.checkpoint(&of, &stamp("0B/Save/1")).await.unwrap());
