@@ -250,6 +250,12 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Lease>, Error>;
 
+    /// Hands out the one task whose turn it is, as [`Store::lease`] would, if that takes neither a disk nor a network. `None` where it
+    /// would, and where nothing is due. For whoever has just finished one, and goes on without being told to.
+    fn lease_at_hand(&self, _holder: &str, _now: Timestamp, _ttl: Duration) -> Option<Lease> {
+        None
+    }
+
     /// Prolongs a lease until `until`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ pub(super) const CASES: &[Named] = &[
     ("one task of a tenant is leased next, whatever a flood of another has waiting", |on| boxed(flood(on))),
     ("of k tenants with something due, each has one of any k leases in a row", |on| boxed(bounded(on))),
     ("so it is over random histories", |on| boxed(random_histories(on))),
+    ("what is at hand is handed out in its turn, to one, as a lease like any", |on| boxed(at_hand(on))),
     ("a tenant's own tasks are leased by due, first attempts and retries alike", |on| boxed(within(on))),
     ("a tenant that had nothing due does not save its turns up", |on| boxed(no_saving(on))),
     ("a task is its execution's tenant's, however it was scheduled", |on| boxed(whose(on))),
@@ -54,6 +55,34 @@ async fn bounded(on: On) -> Outcome {
         same("four in a row", four, vec![id(1), id(2), id(3), id(4)])?;
     }
     Ok(())
+}
+
+/// A store that has nothing at hand says so, and is leased from.
+async fn at_hand(on: On) -> Outcome {
+    for (n, tenant) in [(1, "a"), (2, "b"), (3, "c")] {
+        commit(&on, of(n, tenant, 12, n)).await?;
+    }
+    same("before it is due", on.lease_at_hand("worker", Timestamp(0), TTL).map(|lease| lease.task.id), None)?;
+    let (mut order, mut seen) = (Vec::new(), BTreeMap::new());
+    for n in 0..36 {
+        let at_once = if n % 3 > 0 { on.lease_at_hand("worker", Timestamp(50), TTL) } else { None };
+        let lease = match at_once {
+            Some(lease) => lease,
+            None => lease_next(&on, 50).await?.ok_or("nothing more is handed out")?,
+        };
+        same("deliveries and end", (lease.deliveries, lease.until), (1, Timestamp(50).after(TTL)))?;
+        must(on.renew(lease.task.id, lease.epoch, Timestamp(60).after(TTL)).await)?;
+        let n = (1..=3).find(|n| id(*n) == lease.task.id.execution).unwrap_or_default();
+        same("its work", &lease.task.body, &task(n, lease.task.id.slot, 1).body)?;
+        order.push(lease.task.id.execution);
+        same("handed out before", seen.insert(lease.task.id, lease.epoch), None)?;
+    }
+    for three in order.windows(3) {
+        let mut three = three.to_vec();
+        three.sort_unstable();
+        same("three in a row", three, vec![id(1), id(2), id(3)])?;
+    }
+    same("more", on.lease_at_hand("worker", Timestamp(50), TTL).map(|lease| lease.task.id), None)
 }
 
 /// A small generator, so that the cases need no other crate.

@@ -129,6 +129,9 @@ struct Pending {
 impl Pending {
     /// One row as sled has it; each appears once in an application, so what sled shows is what it replaces.
     fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) {
+        if former.is_none() && value.is_none() {
+            return;
+        }
         if let Some(former) = former {
             self.account.subtract(key, former);
         }

@@ -17,10 +17,11 @@ use std::{
     time::Duration,
 };
 
-/// So many journalled bytes are merged before they go to the index.
-const MERGE_BYTES: usize = 1 << 20;
-/// With so much waiting, nothing is gained by waiting for more.
-const HURRY_BYTES: usize = 4 << 20;
+/// At most so many journalled bytes are merged before they go to the index. Large, since an execution under way writes its record and its
+/// tasks again with every step: what is merged reaches sled once, or never.
+const MERGE_BYTES: usize = 32 << 20;
+/// With so much waiting, nothing is gained by waiting for more; below half of what may wait, so that commits do not.
+const HURRY_BYTES: usize = 24 << 20;
 
 /// Takes over frames until told to stop.
 pub(crate) fn run(shared: &Arc<Shared>) {

@@ -269,7 +269,10 @@ impl Store for Embedded {
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
         limits::check_key(key)?;
         let stored = key::document(&key.collection, &key.id);
-        let waiting = self.shared.overlay().get(&stored);
+        let waiting = {
+            let overlay = self.shared.overlay();
+            if overlay.is_absent(&stored) { Some(None) } else { overlay.get(&stored) }
+        };
         match waiting {
             Some(None) => Ok(None),
             Some(Some(value)) => decide::decoded(&stored, codec::document(&stored, value.as_ref())).map(Some),
@@ -306,6 +309,10 @@ impl Store for Embedded {
         }
         let (holder, until) = (holder.to_owned(), now.after(ttl));
         self.read(move |shared| shared.hand_out(&holder, now, until, limit)).await
+    }
+
+    fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+        self.shared.hand_out_at_once(holder, now, now.after(ttl))
     }
 
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {

@@ -26,7 +26,7 @@ pub struct Options {
     pub backlog_bytes: usize,
     /// Bytes of commits that may wait for the writer before callers wait too. Default 64 MiB.
     pub inbox_bytes: usize,
-    /// How long the index lets writes of one row pile up, so that they reach sled as one. Default 250 ms.
+    /// How long the index lets writes of one row pile up, so that they reach sled as one. Default 1 s.
     pub index_delay: Duration,
     /// An index that has work and makes no progress for so long ends the process. Default 30 s.
     pub watchdog: Duration,
@@ -56,7 +56,7 @@ impl Default for Options {
             reserve_bytes: 64 * MIB,
             backlog_bytes: 64 << 20,
             inbox_bytes: 64 << 20,
-            index_delay: Duration::from_millis(250),
+            index_delay: Duration::from_secs(1),
             watchdog: Duration::from_secs(30),
             open_stall: Duration::from_secs(60),
             tick: Duration::from_secs(1),

@@ -6,7 +6,7 @@
 use super::frame::{Frame, Place};
 use crate::Sequence;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     ops::Bound,
     sync::Arc,
 };
@@ -32,6 +32,9 @@ impl AsRef<[u8]> for Value {
 /// A key and where its value lies in the frame at hand.
 pub(crate) type Changed = BTreeMap<Box<[u8]>, (Sequence, Place)>;
 
+/// When so many keys are known to stand for nothing, all are forgotten: those that matter are asked for again.
+const MOST_ABSENT: usize = 1_024;
+
 struct Slot {
     sequence: Sequence,
     value: Option<Value>,
@@ -44,6 +47,10 @@ pub(crate) struct Overlay {
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
     last: Sequence,
+    /// Keys that were asked for lately and stand for nothing, here or in the index: what an action may not pass is a document that most
+    /// often is not there, and every attempt asks.
+    absent: HashSet<Box<[u8]>>,
+    retirements: u64,
 }
 
 impl Overlay {
@@ -66,6 +73,7 @@ impl Overlay {
         self.last = frame.header.last();
         self.bytes = self.bytes.saturating_add(frame.bytes.len());
         for (key, (sequence, place)) in changed {
+            self.absent.remove(&key);
             let value = place.map(|place| Value::Journalled(frame.clone(), place));
             self.rows.insert(key, Slot { sequence, value });
         }
@@ -76,6 +84,28 @@ impl Overlay {
     #[allow(clippy::option_option, reason = "the two levels mean what the sentence above says")]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
         self.rows.get(key).map(|slot| slot.value.clone())
+    }
+
+    /// Whether `key` is known to stand for nothing.
+    pub(crate) fn is_absent(&self, key: &[u8]) -> bool {
+        self.absent.contains(key)
+    }
+
+    /// How often rows have left; to be asked for before a key is looked up that may have to be noted as absent.
+    pub(crate) fn retirements(&self) -> u64 {
+        self.retirements
+    }
+
+    /// Notes that `key` was found neither here nor in the index, since rows had left `retirements` times. Had it come meanwhile, it would be
+    /// here; unless it has left again, and then this says nothing.
+    pub(crate) fn note_absent(&mut self, key: &[u8], retirements: u64) {
+        if retirements != self.retirements || self.rows.contains_key(key) {
+            return;
+        }
+        if self.absent.len() >= MOST_ABSENT {
+            self.absent.clear();
+        }
+        self.absent.insert(key.into());
     }
 
     /// Up to `limit` rows between `from` and `to`, deleted ones included.
@@ -115,6 +145,7 @@ impl Overlay {
 
     /// Drops what the index has taken over: everything up to `applied`.
     pub(crate) fn retire(&mut self, applied: Sequence) {
+        self.retirements = self.retirements.wrapping_add(1);
         while let Some(frame) = self.frames.front().filter(|frame| frame.header.last() <= applied) {
             self.bytes = self.bytes.saturating_sub(frame.bytes.len());
             for row in frame.rows().flatten() {
@@ -124,5 +155,41 @@ impl Overlay {
             }
             self.frames.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::frame::Builder;
+
+    fn publish(overlay: &mut Overlay, key: &[u8]) {
+        let mut builder = Builder::new(Sequence(overlay.last().0 + 1));
+        builder.begin();
+        let put = |out: &mut Vec<u8>| -> Result<(), std::convert::Infallible> {
+            out.push(1);
+            Ok(())
+        };
+        let place = builder.put(key, put).unwrap();
+        builder.end();
+        let sequence = Sequence(overlay.last().0 + 1);
+        overlay.publish(builder.finish().0, Changed::from([(key.into(), (sequence, place))]));
+    }
+
+    #[test]
+    fn what_was_looked_for_in_vain_is_known_to_be_absent_until_it_comes_and_never_when_it_may_have_come_and_left()
+     {
+        let mut overlay = Overlay::default();
+        overlay.note_absent(b"key", overlay.retirements());
+        assert!(overlay.is_absent(b"key") && !overlay.is_absent(b"other"));
+        publish(&mut overlay, b"key");
+        assert!(!overlay.is_absent(b"key"), "it has come");
+        overlay.note_absent(b"key", overlay.retirements());
+        assert!(!overlay.is_absent(b"key"), "it came before that could be noted");
+
+        let asked = overlay.retirements();
+        overlay.retire(overlay.last());
+        overlay.note_absent(b"key", asked);
+        assert!(!overlay.is_absent(b"key"), "it came, and left for the index, before that could be noted");
     }
 }

@@ -50,7 +50,11 @@ impl Shared {
 
     pub(crate) fn read_document(&self, name: &Key) -> Result<Option<Document>, Error> {
         let key = key::document(&name.collection, &name.id);
+        let retirements = self.overlay().retirements();
         let value = self.get(&key)?;
+        if value.is_none() {
+            self.overlay_mut().note_absent(&key, retirements);
+        }
         value.map(|value| super::decide::decoded(&key, codec::document(&key, value.as_ref()))).transpose()
     }
 
@@ -149,11 +153,7 @@ impl Shared {
         if picked.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = picked.iter().map(|picked| (picked.id, picked.since, picked.deliveries));
-        let noted = locked(&self.deliveries).note(rows);
-        if let Err(error) = noted {
-            self.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
-        }
+        self.note_deliveries(picked.iter().map(|picked| (picked.id, picked.since, picked.deliveries)));
         let mut leases = Vec::with_capacity(picked.len());
         for picked in picked {
             match self.body(picked.id) {
@@ -179,7 +179,27 @@ impl Shared {
         let held = tasks.get(id).map(|held| (held.since, held.deliveries));
         drop(tasks);
         let Some((since, now)) = held.filter(|(_, now)| *now != before) else { return };
-        if let Err(error) = locked(&self.deliveries).note(std::iter::once((id, since, now))) {
+        self.note_deliveries(std::iter::once((id, since, now)));
+    }
+
+    /// The one task whose turn it is, unless what it says has to be read from the index.
+    pub(crate) fn hand_out_at_once(&self, holder: &str, now: Timestamp, until: Timestamp) -> Option<Lease> {
+        let held = locked(&self.held);
+        let mut tasks = locked(&self.tasks);
+        let next = tasks.first(now).filter(|_| held.is_none())?;
+        let key = key::task(next);
+        // In its own statement: the overlay is locked no longer than for this.
+        let waiting = self.overlay().get(&key);
+        let (task, _) = codec::task(next, &key, waiting??.as_ref()).ok()?;
+        let picked = tasks.pick(now, until, 1).pop()?;
+        drop(tasks);
+        drop(held);
+        self.note_deliveries(std::iter::once((picked.id, picked.since, picked.deliveries)));
+        Some(leased(holder, picked, task.body))
+    }
+
+    fn note_deliveries(&self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) {
+        if let Err(error) = locked(&self.deliveries).note(rows) {
             self.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
         }
     }

@@ -82,7 +82,9 @@ impl Blank {
     }
 
     fn fill(path: &Path, bytes: u64) -> io::Result<Self> {
-        const STEP: usize = 1 << 20;
+        // A page at a time: what is written in longer pieces lies in larger folios of the page cache, and each commit's few hundred bytes
+        // would make a whole one dirty, to be walked through by its sync.
+        const STEP: usize = 4 << 10;
         let mut file = OpenOptions::new().write(true).read(true).create(true).truncate(true).open(path)?;
         let zeros = vec![0; STEP];
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);

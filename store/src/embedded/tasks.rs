@@ -146,11 +146,16 @@ impl Tasks {
     pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<Picked> {
         let mut picked = Vec::new();
         while picked.len() < limit {
-            let settling = &self.settling;
-            let Some(id) = self.rota.next(now, |id| settling.contains(&id)) else { break };
+            let Some(id) = self.first(now) else { break };
             picked.extend(self.hand_out(id, until));
         }
         picked
+    }
+
+    /// What [`Tasks::pick`] would hand out first.
+    pub(crate) fn first(&mut self, now: Timestamp) -> Option<TaskId> {
+        let settling = &self.settling;
+        self.rota.next(now, |id| settling.contains(&id))
     }
 
     fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<Picked> {

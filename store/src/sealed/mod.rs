@@ -281,6 +281,11 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         leases.into_iter().filter_map(|lease| self.opened_lease(lease).transpose()).collect()
     }
 
+    fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+        let lease = self.inner.lease_at_hand(holder, now, ttl)?;
+        self.opened_lease(lease).ok().flatten()
+    }
+
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
         self.inner.renew(task, epoch, until).await
     }

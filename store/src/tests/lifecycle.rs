@@ -1,7 +1,7 @@
 //! Opening, closing, killing and reopening.
 
 use super::kit::*;
-use crate::{Embedded, Error, Filter, Store, Timestamp};
+use crate::{Embedded, Error, Filter, Hold, Store, Timestamp};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -34,6 +34,26 @@ async fn what_was_acknowledged_is_there_after_closing_and_after_a_kill() {
         assert_eq!(store.health().await.tasks, 200);
         store.close().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_the_store_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), unhurried());
+    store.commit(nth(1)).await.unwrap();
+    let first = store.lease_at_hand("a", Timestamp(1), TTL).unwrap();
+    assert_eq!((first.deliveries, first.task), (1, task(1, 0, 1)));
+    store.kill().await;
+    drop(store);
+
+    let (store, _) = open(folder.path(), options());
+    let again = store.lease("a", Timestamp(1), TTL, 1).await.unwrap().remove(0);
+    assert_eq!(again.deliveries, 2);
+    assert!(again.epoch > first.epoch);
+    store.commit(nth(2)).await.unwrap();
+    store.hold(Hold { since: Timestamp(9), why: "moved".into() }).await.unwrap();
+    assert_eq!(store.lease_at_hand("a", Timestamp(10), TTL), None);
+    store.close().await.unwrap();
 }
 
 #[tokio::test]
