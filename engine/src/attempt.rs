@@ -8,7 +8,15 @@ use crate::{
     limits::Pass,
 };
 use serde_json::Value;
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 use store::{ExecutionId, Lease};
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -110,12 +118,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_deed(&deed, &platform, &call, probe, bend).await };
-        let mut work = AbortOnDrop(tokio::spawn(work.in_current_span()));
+        let mut work = match at_once(Box::pin(work.in_current_span())).await {
+            Ok(done) => return Ok(done),
+            Err(work) => AbortOnDrop(tokio::spawn(work)),
+        };
         let deadline = tokio::time::sleep(limits.attempt);
         tokio::pin!(deadline);
-        let renew_every = self.inner.options.lease / 3;
-        let mut renew = tokio::time::interval(renew_every);
-        renew.tick().await;
+        let mut renew = self.renewals();
         // Whoever cannot prolong a lease stops before another may have it.
         let left = held.lease.until.since(self.inner.clock.now());
         let lapse = tokio::time::sleep(ours(left));
@@ -128,7 +137,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             tokio::select! {
                 // An answer counts, however late; then that it was heard of; then what has run out.
                 biased;
-                done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(panicked(&panic)))),
+                done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(cut_off(panic)))),
                 Ok(()) = beats.changed(), if limits.heartbeat.is_some() => {
                     silent.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
@@ -148,6 +157,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 },
             }
         }
+    }
+
+    /// When a lease is to be prolonged. Not from `interval`, whose first moment, "at once", comes up to a millisecond later.
+    fn renewals(&self) -> tokio::time::Interval {
+        let every = self.inner.options.lease / 3;
+        tokio::time::interval_at(tokio::time::Instant::now() + every, every)
     }
 
     /// Prolongs the lease of an attempt, and with it what it holds at its keys. Says whether the store has heard of it.
@@ -171,8 +186,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// commit says whether the lease was lost.
     pub(crate) async fn while_leased<T>(&self, held: &Held<'_>, work: impl Future<Output = T> + Send) -> T {
         tokio::pin!(work);
-        let mut renew = tokio::time::interval(self.inner.options.lease / 3);
-        renew.tick().await;
+        let mut renew = self.renewals();
         loop {
             tokio::select! {
                 biased;
@@ -219,6 +233,9 @@ pub(crate) struct Held<'a> {
     pub(crate) pass: &'a Pass,
 }
 
+/// An attempt under way.
+type Attempted = Pin<Box<dyn Future<Output = Result<Answer, ActionError>> + Send>>;
+
 #[derive(Debug)]
 enum Answer {
     Ran(Value),
@@ -252,8 +269,29 @@ async fn run_deed<P>(
     }
 }
 
-fn panicked(panic: &tokio::task::JoinError) -> ActionError {
-    ActionError::permanent("action.panicked", format!("a bug in the action: {panic}"))
+/// Begins an attempt where it is called: what need not wait is over with that, and costs no task of its own. What does wait is handed back.
+async fn at_once(mut work: Attempted) -> Result<Result<Answer, ActionError>, Attempted> {
+    let polled = poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        Poll::Ready(polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic)))))
+    });
+    match polled.await {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => Err(work),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ActionError {
+    let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let said = said.map_or_else(String::new, |said| format!(": {said}"));
+    ActionError::permanent("action.panicked", format!("a bug in the action: it panicked{said}"))
+}
+
+fn cut_off(error: tokio::task::JoinError) -> ActionError {
+    match error.try_into_panic() {
+        Ok(panic) => panicked(&*panic),
+        Err(error) => ActionError::unknown("action.panicked", format!("the attempt was cut off: {error}")),
+    }
 }
 
 fn no_answer(limit: TimeLimit, after: Duration, attempt: u32) -> ActionError {

@@ -7,6 +7,7 @@ use crate::{
     Workflow,
     attributes::bounded,
     behalf, check,
+    due::Due,
     elsewhere::Elsewhere,
     given::Given,
     kin::family,
@@ -24,8 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Write};
-use tokio::sync::Notify;
+use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Timestamp, Write};
 
 /// How often a call decides again before it gives up on a contended execution.
 pub(crate) const MOST_TRIES: usize = 64;
@@ -137,7 +137,7 @@ pub(crate) struct Inner<P> {
     pub(crate) machines: BTreeMap<&'static str, Arc<dyn Machine<P>>>,
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
-    pub(crate) due: Arc<Notify>,
+    pub(crate) due: Arc<Due>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) parsed: Parsed,
     pub(crate) limits: Arc<Limits>,
@@ -417,8 +417,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             ..Commit::default()
         };
         let watch = Stopwatch::start();
+        // Whoever settles a task looks by itself for what to do next.
+        let now = self.inner.clock.now();
+        let told = |due: &Timestamp| settle.is_none() || *due > now;
+        let scheduled = commit.schedule.iter().map(|task| task.due).filter(told).min();
         let receipt = self.inner.store.commit(commit).await?;
         self.inner.metrics.committed(watch.elapsed());
+        self.inner.due.scheduled(scheduled);
         (self.inner.seen)(id, &next.edges);
         if let Some(outcome) = next.finished.map(Into::<&str>::into) {
             self.inner.metrics.ended(&workflow, outcome);
@@ -434,8 +439,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
             tracing::warn!(execution = %id, workflow, approval, by, reason, "the glass was broken: somebody has to review it");
         }
         self.unwanted(&retired).await;
-        // One that is kept if nobody waits: the dispatcher may be between asking what is due next and waiting for it.
-        self.inner.due.notify_one();
         Ok(receipt.revision.unwrap_or_default())
     }
 
@@ -466,7 +469,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             match store.commit(commit).await {
                 Ok(_) => {
                     self.inner.metrics.committed(watch.elapsed());
-                    self.inner.due.notify_one();
+                    self.inner.due.ring();
                     return result.map_err(Error::Undecided);
                 }
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),

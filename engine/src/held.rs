@@ -95,7 +95,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         let ended = self.inner.store.unhold(since).await?;
-        self.inner.due.notify_one();
+        self.inner.due.ring();
         Ok(ended)
     }
 }

@@ -30,7 +30,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 tracing::warn!(%error, "an attempt could not pass its keys; it is handed back untried");
                 let (due, untried) =
                     (self.inner.clock.now().after(SECOND), lease.deliveries.saturating_sub(1));
-                return Ok(self.inner.store.release(task, epoch, due, untried).await?);
+                return Ok(self.hand_back(task, epoch, due, untried).await?);
             }
         };
         let event = match self.perform(deed, call, doubt, limits, lease, &pass).await {

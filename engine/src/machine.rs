@@ -6,6 +6,7 @@ use crate::{
     attributes::attributes,
     case::{Asked, Papers, papers},
     child::{Descent, Ended},
+    decoded::Decoded,
     diagram::diagram,
     directive::{Directive, directive},
     execution::state_named,
@@ -16,10 +17,7 @@ use crate::{
 use crate::{Ballot, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::{
-    marker::PhantomData,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::{Entry, ExecutionId, Put, Record, Revision, Sequence, Task, TaskId, Timestamp, sealed::Unopened};
 
 /// The collections the engine keeps beside its records.
@@ -121,11 +119,11 @@ pub(crate) trait Machine<P>: Send + Sync {
     fn awaits(&self, record: &Record) -> Result<Awaits, Error>;
 }
 
-pub(crate) struct Of<W>(PhantomData<fn() -> W>);
+pub(crate) struct Of<W: Workflow>(Decoded<W>);
 
-impl<W> Of<W> {
+impl<W: Workflow> Of<W> {
     pub(crate) fn new() -> Self {
-        Self(PhantomData)
+        Self(Decoded::default())
     }
 }
 
@@ -182,11 +180,21 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
     }
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
-        sheltered(record.id, || step_on(record, decode::<W>(record)?, event, at))
+        sheltered(record.id, || {
+            let before = self.0.take(record).map_or_else(|| decode::<W>(record), Ok)?;
+            step_on(record, before, event, at)
+        })
     }
 
     fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
-        sheltered(record.id, || Ok(directive(&decode::<W>(record)?, ticket)))
+        sheltered(record.id, || {
+            let execution = decode::<W>(record)?;
+            let directive = directive(&execution, ticket);
+            if matches!(directive, Directive::Run(_)) {
+                self.0.keep(record, execution);
+            }
+            Ok(directive)
+        })
     }
 
     fn show(&self, record: &Record) -> Result<Shown, Error> {

@@ -102,7 +102,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Err(Error::Store(store::Error::Busy { guard, holder })) => {
                 tracing::info!(key = start.key, guard, %holder, "an execution that a decision asked for has to wait");
                 let due = self.inner.clock.now().after(30 * SECOND);
-                Ok(self.inner.store.release(settle.task, settle.epoch, due, 0).await?)
+                Ok(self.hand_back(settle.task, settle.epoch, due, 0).await?)
             }
             Err(error) => Err(error),
         }

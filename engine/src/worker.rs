@@ -10,7 +10,15 @@ use crate::{
     message::Message,
     settle::{POISONED, TOO_LATE},
 };
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use store::{Commit, Epoch, Lease, Settle, TaskId, Timestamp};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -27,12 +35,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let places = Arc::new(Semaphore::new(self.inner.options.concurrency));
         let mut working: JoinSet<()> = JoinSet::new();
+        let closing = Closing::default();
         tokio::pin!(stop);
         loop {
             if let Some(others_first) = self.inner.elsewhere.yields(self.inner.clock.now()) {
                 tokio::time::sleep(others_first).await;
             }
-            let wait = match self.dispatch(&places, &mut working).await {
+            self.inner.due.look();
+            let wait = match self.dispatch(&places, &mut working, &closing).await {
                 Ok(wait) => wait,
                 Err(error @ store::Error::Refused { .. }) => return Err(error.into()),
                 Err(error) => {
@@ -40,17 +50,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     SECOND
                 }
             };
-            let now = self.inner.clock.now();
+            let until = self.inner.clock.now().after(wait);
+            self.inner.due.sleep(until);
             tokio::select! {
                 // To stop goes before everything, and what is over is cleared away before more is begun.
                 biased;
                 () = &mut stop => break,
                 Some(_) = working.join_next(), if !working.is_empty() => {}
-                () = self.inner.due.notified(), if places.available_permits() > 0 => {}
+                () = self.inner.due.rung(), if places.available_permits() > 0 => {}
                 () = self.inner.store.rung(), if places.available_permits() > 0 => {}
-                () = self.inner.clock.sleep_until(now.after(wait)) => {}
+                () = self.inner.clock.sleep_until(until) => {}
             }
         }
+        closing.close();
         tracing::info!(in_flight = working.len(), "stopping: waiting for work in flight");
         let drained = async { while working.join_next().await.is_some() {} };
         if tokio::time::timeout(self.inner.options.drain, drained).await.is_err() {
@@ -64,6 +76,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         places: &Arc<Semaphore>,
         working: &mut JoinSet<()>,
+        closing: &Closing,
     ) -> Result<Duration, store::Error> {
         loop {
             let free = places.available_permits();
@@ -81,21 +94,58 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             for lease in leases {
                 let Ok(place) = places.clone().try_acquire_owned() else { break };
-                let engine = self.clone();
-                working.spawn(async move { engine.work_in(place, lease).await });
+                let (engine, closing) = (self.clone(), closing.clone());
+                working.spawn(async move { engine.work_in(place, lease, closing).await });
             }
             while working.try_join_next().is_some() {}
         }
     }
 
-    async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease) {
+    /// Works on a task, and on what is due next for as long as it is at hand: only what has to be fetched goes by way of the dispatcher.
+    async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease, closing: Closing) {
         self.inner.metrics.in_flight(1);
-        let give_back =
-            HandBack { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
-        self.work(lease).await;
-        give_back.done();
+        let mut next = Some(lease);
+        while let Some(lease) = next {
+            let give_back =
+                HandBack { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
+            self.work(lease).await;
+            give_back.done();
+            next = self.at_hand(&closing).await;
+            // So that one tenant's long row of steps does not keep a thread from all else.
+            tokio::task::consume_budget().await;
+        }
         self.inner.metrics.in_flight(-1);
         drop(place);
+        // Whatever was left to this worker to look for.
+        self.inner.due.ring();
+    }
+
+    async fn at_hand(&self, closing: &Closing) -> Option<Lease> {
+        let (now, options) = (self.inner.clock.now(), &self.inner.options);
+        if closing.is_closing() || self.inner.elsewhere.yields(now).is_some() {
+            return None;
+        }
+        let lease = self.inner.store.lease_at_hand(&options.holder, now, options.lease)?;
+        // What else the last commit asked for is for others.
+        if let Ok(Some(next)) = self.inner.store.next_due().await
+            && next <= now
+        {
+            self.inner.due.ring();
+        }
+        Some(lease)
+    }
+
+    /// Hands a task back, to be looked at again at `due`.
+    pub(crate) async fn hand_back(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), store::Error> {
+        self.inner.store.release(task, epoch, due, deliveries).await?;
+        self.inner.due.scheduled([due]);
+        Ok(())
     }
 
     /// Performs everything that is due, one task after the other, until nothing is. For tests and examples.
@@ -180,7 +230,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         };
         drop(_in);
-        if let Err(error) = self.inner.store.release(task, epoch, later(put_off), delivered).await {
+        if let Err(error) = self.hand_back(task, epoch, later(put_off), delivered).await {
             tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
         }
     }
@@ -345,6 +395,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
+/// Told to the workers of one run once it is to end.
+#[derive(Clone, Default)]
+struct Closing(Arc<AtomicBool>);
+
+impl Closing {
+    fn close(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 pub(crate) fn fenced(lease: &Lease) -> Error {
     store::Error::Fenced { task: lease.task.id, epoch: lease.epoch }.into()
 }
@@ -366,7 +430,7 @@ impl<P: Send + Sync + 'static> Drop for HandBack<P> {
         if let (true, Ok(runtime)) = (self.armed, tokio::runtime::Handle::try_current()) {
             let (engine, task, epoch) = (self.engine.clone(), self.task, self.epoch);
             runtime.spawn(async move {
-                engine.inner.store.release(task, epoch, engine.inner.clock.now().after(SECOND), 1).await
+                engine.hand_back(task, epoch, engine.inner.clock.now().after(SECOND), 1).await
             });
         }
     }

@@ -13,8 +13,13 @@ pub(super) struct Changing {
 }
 
 impl Changing {
+    /// Whether nothing has to be written.
+    pub(super) fn stays(&self) -> bool {
+        self.before == self.after || (self.read.version.is_none() && self.after.is_plain())
+    }
+
     fn put(&self) -> Option<Put> {
-        if self.before == self.after || (self.read.version.is_none() && self.after.is_plain()) {
+        if self.stays() {
             return None;
         }
         let body = (!self.after.is_plain()).then(|| serde_json::to_vec(&self.after).unwrap_or_default());

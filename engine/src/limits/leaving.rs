@@ -2,6 +2,7 @@
 
 use super::{
     BreakerRule, Gate, Limit,
+    changing::Changing,
     gate::{Closed, Verdict},
     passing::{Keyed, Pass, action_key, kind},
 };
@@ -82,6 +83,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Ok(());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+        if closed.is_empty() && self.leaves_nothing(pass, &keys, left).await? {
+            return Ok(());
+        }
         for _ in 0..MOST_TRIES {
             let _turn = self.inner.limits.turnstile(names.iter().copied()).await;
             let now = self.inner.clock.now();
@@ -114,6 +118,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Ok(());
         }
         Err(Error::Contended(pass.task.execution))
+    }
+
+    /// Whether an attempt had no place at its keys and changes nothing there: then there is nobody to wake, and no turn to wait for.
+    async fn leaves_nothing(&self, pass: &Pass, keys: &[&Keyed], left: &Left) -> Result<bool, Error> {
+        if keys.iter().any(|key| key.holds_places()) {
+            return Ok(false);
+        }
+        let now = self.inner.clock.now();
+        let mut gates = self.gates(keys.iter().map(|key| key.name.as_str())).await?;
+        for (key, gate) in keys.iter().zip(&mut gates) {
+            pass.step_out(key, &mut gate.after, left, now);
+        }
+        Ok(gates.iter().all(Changing::stays))
     }
 
     /// Prolongs the places of an attempt with its lease.
@@ -203,7 +220,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             free = if gone { free } else { 0 };
         }
         if woken {
-            self.inner.due.notify_one();
+            self.inner.due.ring();
         }
         Ok(())
     }

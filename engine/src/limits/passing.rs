@@ -2,6 +2,7 @@
 
 use super::{
     Barred, BreakerRule, Inside, Limit,
+    changing::Changing,
     gate::{Hold, Terms},
     line::Waiter,
     rule::Rules,
@@ -51,6 +52,13 @@ impl Keyed {
     }
 }
 
+/// An attempt before its keys.
+struct Attempt<'a> {
+    lease: &'a Lease,
+    tenant: &'a str,
+    keys: Vec<Keyed>,
+}
+
 /// The keys of an attempt: its tenant's, its action's, and those that step and action name.
 fn keyed(rules: &Rules, tenant: &str, action: &str, declared: &[String]) -> Vec<Keyed> {
     let mut keys: BTreeMap<String, bool> = declared.iter().map(|key| (key.clone(), true)).collect();
@@ -80,51 +88,73 @@ impl<P: Send + Sync + 'static> Engine<P> {
         tenant: &str,
         deed: &Deed<P>,
     ) -> Result<Option<Pass>, Error> {
-        let limits = &self.inner.limits;
-        let task = lease.task.id;
-        let keys = keyed(&*self.rules().await?, tenant, deed.name, &deed.keys);
+        let at = Attempt { lease, tenant, keys: keyed(&*self.rules().await?, tenant, deed.name, &deed.keys) };
+        // Most find nothing in their way and leave nothing behind. They need not wait for each other.
+        let found = self.try_keys(&at).await?;
+        if found.is_ok_and(|gates| gates.iter().all(Changing::stays)) {
+            return Ok(Some(self.enter(at, deed)));
+        }
         for _ in 0..MOST_TRIES {
             // Whoever gives a place back waits for this too, so that nobody is looked for in a line before standing there.
-            let _turn = limits.turnstile(keys.iter().map(|key| key.name.as_str())).await;
-            let now = self.inner.clock.now();
-            let since = limits.lines().since(task).unwrap_or(lease.task.due.min(now));
-            let mut gates = self.gates(keys.iter().map(|key| key.name.as_str())).await?;
-            for (key, gate) in keys.iter().zip(&mut gates) {
-                let before = limits.lines().before(&key.name, tenant, task, since, now);
-                if let Err(hold) = gate.before.admits(task, now, key.terms(before)) {
-                    self.put_off(&key.name, tenant, lease, since, hold).await?;
+            let _turn = self.inner.limits.turnstile(at.keys.iter().map(|key| key.name.as_str())).await;
+            match self.try_keys(&at).await? {
+                Err((key, hold)) => {
+                    self.put_off(key, &at, hold).await?;
                     return Ok(None);
                 }
-                gate.after.admit(task, now, now.after(self.inner.options.lease), key.terms(before));
+                Ok(gates) => {
+                    if self.change_gates(gates).await? {
+                        return Ok(Some(self.enter(at, deed)));
+                    }
+                }
             }
-            if !self.change_gates(gates).await? {
-                continue;
-            }
-            let mut lines = limits.lines();
-            lines.leave(task);
-            keys.iter().for_each(|key| lines.served(&key.name, tenant));
-            self.inner.metrics.waiting(lines.len());
-            drop(lines);
-            let revoked: Arc<Notify> = Arc::default();
-            let names = keys.iter().map(|key| key.name.clone()).collect();
-            limits.inside().insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone() });
-            let declared = deed.keys.clone();
-            return Ok(Some(Pass { task, action: deed.name, declared, keys, revoked }));
         }
-        Err(Error::Contended(task.execution))
+        Err(Error::Contended(lease.task.id.execution))
+    }
+
+    /// What stands at the keys of an attempt, and what would if it passed; or the key that bars it.
+    async fn try_keys<'a>(
+        &self,
+        at: &'a Attempt<'_>,
+    ) -> Result<Result<Vec<Changing>, (&'a str, Hold)>, Error> {
+        let (now, task) = (self.inner.clock.now(), at.lease.task.id);
+        let since = self.since(at.lease, now);
+        let mut gates = self.gates(at.keys.iter().map(|key| key.name.as_str())).await?;
+        for (key, gate) in at.keys.iter().zip(&mut gates) {
+            let before = self.inner.limits.lines().before(&key.name, at.tenant, task, since, now);
+            if let Err(hold) = gate.before.admits(task, now, key.terms(before)) {
+                return Ok(Err((&key.name, hold)));
+            }
+            gate.after.admit(task, now, now.after(self.inner.options.lease), key.terms(before));
+        }
+        Ok(Ok(gates))
+    }
+
+    /// Since when a task waits.
+    fn since(&self, lease: &Lease, now: Timestamp) -> Timestamp {
+        let line = self.inner.limits.lines().since(lease.task.id);
+        line.unwrap_or(lease.task.due.min(now))
+    }
+
+    /// Notes that an attempt has passed.
+    fn enter(&self, at: Attempt<'_>, deed: &Deed<P>) -> Pass {
+        let (limits, task) = (&self.inner.limits, at.lease.task.id);
+        let mut lines = limits.lines();
+        lines.leave(task);
+        at.keys.iter().for_each(|key| lines.served(&key.name, at.tenant));
+        self.inner.metrics.waiting(lines.len());
+        drop(lines);
+        let revoked: Arc<Notify> = Arc::default();
+        let names = at.keys.iter().map(|key| key.name.clone()).collect();
+        limits.inside().insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone() });
+        Pass { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
     }
 
     /// Hands a task back as if it had not been handed out.
-    async fn put_off(
-        &self,
-        key: &str,
-        tenant: &str,
-        lease: &Lease,
-        since: Timestamp,
-        hold: Hold,
-    ) -> Result<(), Error> {
-        let task = lease.task.id;
+    async fn put_off(&self, key: &str, at: &Attempt<'_>, hold: Hold) -> Result<(), Error> {
+        let (lease, task) = (at.lease, at.lease.task.id);
         let now = self.inner.clock.now();
+        let since = self.since(lease, now);
         let due = match (&hold.why, hold.until) {
             (Barred::Full { before, .. }, _) => {
                 let place = u32::try_from(*before).unwrap_or(u32::MAX).saturating_add(1);
@@ -139,14 +169,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let due = due.max(now.after(Duration::from_millis(1)));
         self.inner.metrics.put_off(kind(key));
         tracing::debug!(%task, key, why = %hold.why, "put off");
-        let waiter = Waiter { tenant: tenant.into(), since, due, why: hold.why };
+        let waiter = Waiter { tenant: at.tenant.into(), since, due, why: hold.why };
         {
             let mut lines = self.inner.limits.lines();
             lines.join(key, task, waiter);
             self.inner.metrics.waiting(lines.len());
         }
         let untried = lease.deliveries.saturating_sub(1);
-        Ok(self.inner.store.release(task, lease.epoch, due, untried).await?)
+        Ok(self.hand_back(task, lease.epoch, due, untried).await?)
     }
 }
 

@@ -67,7 +67,7 @@ impl Limits {
     }
 
     /// Lets one attempt of this process at a time change what stands at these keys.
-    pub(super) async fn turnstile<'a>(
+    pub(crate) async fn turnstile<'a>(
         &self,
         keys: impl Iterator<Item = &'a str>,
     ) -> Vec<tokio::sync::MutexGuard<'_, ()>> {

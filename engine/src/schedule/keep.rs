@@ -231,7 +231,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     return Ok(kept);
                 }
                 if self.committed(commit, &decision).await? {
-                    self.inner.due.notify_one();
+                    self.inner.due.ring();
                 }
                 continue;
             };

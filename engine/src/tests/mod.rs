@@ -10,6 +10,7 @@ mod limits;
 mod limits_set;
 mod lines;
 mod notices;
+mod pace;
 mod question;
 mod random;
 mod shaping;

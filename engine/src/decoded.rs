@@ -1,0 +1,46 @@
+//! Executions as they were decoded for a task, for the event that its work leads to: a step looks at one record twice and decodes it once.
+//!
+//! A record's body decodes to the same execution always, so what was decoded of these bytes stays true for them. Only what was read is
+//! kept, never what is about to be written: what does not survive being stored is seen as it was stored.
+
+use crate::{Execution, Workflow};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use store::{ExecutionId, Record};
+
+/// When so many are kept, all are forgotten: work that takes long decodes its record again.
+const MOST: usize = 4_096;
+
+/// What was decoded and not asked for again yet.
+pub(crate) struct Decoded<W: Workflow>(Mutex<HashMap<ExecutionId, (Vec<u8>, Execution<W>)>>);
+
+impl<W: Workflow> Default for Decoded<W> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<W: Workflow> Decoded<W> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<ExecutionId, (Vec<u8>, Execution<W>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn keep(&self, record: &Record, execution: Execution<W>) {
+        if record.schema != W::SCHEMA {
+            return;
+        }
+        let mut kept = self.kept();
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert(record.id, (record.body.clone(), execution));
+    }
+
+    /// What this very body was decoded to, if that is known; it is not kept any longer.
+    pub(crate) fn take(&self, record: &Record) -> Option<Execution<W>> {
+        let (body, execution) = self.kept().remove(&record.id)?;
+        (record.schema == W::SCHEMA && body == record.body).then_some(execution)
+    }
+}
