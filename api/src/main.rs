@@ -1,5 +1,8 @@
 //! The program `tenure`.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     api::main()
 }

@@ -11,8 +11,8 @@ use store::{Embedded, Health, Store as _};
 
 /// Device syncs of five steps one after the other: one to begin, one a step.
 const SYNCS: u64 = 6;
-/// What five steps write to the journal while nothing else is written, in bytes: a frame a sync, in whole blocks.
-const JOURNAL: u64 = 8_848;
+/// What five steps write to the journal while nothing else is written, in bytes: a packed frame a sync.
+const JOURNAL: u64 = 3_632;
 /// So many at a time do not blur what one costs.
 const RUNS: u64 = 20;
 

@@ -4,6 +4,10 @@
 //!
 //! `PARKED` is how many wait while decisions are measured (default 100,000), `SECONDS` how long each part runs (default 10).
 
+/// As in the program itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod flow;
 mod machine;
 

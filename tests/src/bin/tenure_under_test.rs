@@ -4,6 +4,9 @@
 use engine::{Engine, Unsound};
 use workflows::platform::Platform;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     match std::env::var("UNDER_TEST").as_deref() {
         Ok("later") => api::main_with(later),
