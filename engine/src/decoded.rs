@@ -13,8 +13,11 @@ use store::{ExecutionId, Record};
 /// When so many are kept, all are forgotten: work that takes long decodes its record again.
 const MOST: usize = 4_096;
 
+/// Bodies, and what each was decoded to.
+type Kept<W> = HashMap<ExecutionId, (Vec<u8>, Execution<W>)>;
+
 /// What was decoded and not asked for again yet.
-pub(crate) struct Decoded<W: Workflow>(Mutex<HashMap<ExecutionId, (Vec<u8>, Execution<W>)>>);
+pub(crate) struct Decoded<W: Workflow>(Mutex<Kept<W>>);
 
 impl<W: Workflow> Default for Decoded<W> {
     fn default() -> Self {
@@ -23,7 +26,7 @@ impl<W: Workflow> Default for Decoded<W> {
 }
 
 impl<W: Workflow> Decoded<W> {
-    fn kept(&self) -> MutexGuard<'_, HashMap<ExecutionId, (Vec<u8>, Execution<W>)>> {
+    fn kept(&self) -> MutexGuard<'_, Kept<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
