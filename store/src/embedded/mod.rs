@@ -362,7 +362,10 @@ impl Store for Embedded {
         let account = shared.index().account();
         let sequence = shared.overlay().last();
         let waiting = shared.overlay().bytes() as u64;
-        let problems = locked(&shared.problems);
+        // Each in its own statement: whoever hands out locks `held` before `tasks`, and these must not be locked one within the other.
+        let tasks = locked(&shared.tasks).len() as u64;
+        let held = locked(&shared.held).clone();
+        let problems = locked(&shared.problems).clone();
         let blocks = |part: &shared::Part| {
             matches!(part, shared::Part::Journal | shared::Part::Index | shared::Part::Space)
         };
@@ -381,8 +384,8 @@ impl Store for Embedded {
             syncs: shared.counters.syncs.load(Ordering::Relaxed),
             commits: shared.counters.commits.load(Ordering::Relaxed),
             index_lag: sequence.0.saturating_sub(account.applied.0),
-            tasks: locked(&shared.tasks).len() as u64,
-            held: locked(&shared.held).clone(),
+            tasks,
+            held,
         }
     }
 }

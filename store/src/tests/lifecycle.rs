@@ -56,6 +56,29 @@ async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_
     store.close().await.unwrap();
 }
 
+/// Health once locked the tasks and then the hold, and handing out the hold and then the tasks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_ask_for_its_health_and_to_hand_out_work_never_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = std::sync::Arc::new(open(folder.path(), unhurried()).0);
+    store.commit(nth(1)).await.unwrap();
+    let asked = store.clone();
+    let asking = tokio::spawn(async move {
+        for _ in 0..2_000 {
+            asked.health().await;
+        }
+    });
+    let handed = store.clone();
+    let handing = tokio::task::spawn_blocking(move || {
+        while !asking.is_finished() {
+            drop(handed.lease_at_hand("a", Timestamp(0), TTL));
+        }
+    });
+    let both = tokio::time::timeout(Duration::from_secs(60), handing).await;
+    both.expect("neither stands still").unwrap();
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_second_opening_names_the_process_that_holds_the_folder() {
     let folder = tempfile::tempdir().unwrap();
