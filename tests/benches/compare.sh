@@ -54,5 +54,6 @@ for _ in $(seq "$rounds"); do
     AT=$in_flight SECONDS=$seconds "$w5" | awk -F'|' '/ in flight / { print "| Tenure," $2 "|" $3 "|" $4 "|" $5 "|" $7 "|" }'
     ! has @dbos-inc/dbos-sdk || [ -z "$bin" ] ||
         (cd "$peers" && node dbos.mjs postgresql://postgres@127.0.0.1:55432/dbos "$in_flight" "$seconds")
-    ! has @restatedev/restate-server || (cd "$peers" && node restate.mjs load "$in_flight" "$seconds")
+    ! has @restatedev/restate-server ||
+        (cd "$peers" && node restate.mjs load "$in_flight" "$seconds")
 done

@@ -2,6 +2,13 @@
 import * as restate from "@restatedev/restate-sdk";
 import { closed, result } from "./load.mjs";
 
+// The SDK asks for Node 22; with this one it runs on 20 too.
+Promise.withResolvers ??= () => {
+  const made = {};
+  made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
+  return made;
+};
+
 const [role, ...rest] = process.argv.slice(2).map((word, at) => (at === 0 ? word : Number(word)));
 if (role === "worker") {
   const w5 = restate.service({
