@@ -104,7 +104,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Event::Settled { ticket, result, tried: Some(tried) })
     }
 
-    /// Runs or probes on a task of its own, so that a panic is that action's error, while the lease is renewed.
+    /// Runs or probes so that a panic is that action's error.
     async fn attempt(
         &self,
         deed: Arc<Deed<P>>,
@@ -112,16 +112,29 @@ impl<P: Send + Sync + 'static> Engine<P> {
         probe: bool,
         limits: Limits,
         held: &Held<'_>,
-        mut beats: watch::Receiver<Beat>,
+        beats: watch::Receiver<Beat>,
     ) -> Result<Result<Answer, ActionError>, Lost> {
         let bend = if probe { Bend::Not } else { self.bend(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_deed(&deed, &platform, &call, probe, bend).await };
-        let mut work = match at_once(Box::pin(work.in_current_span())).await {
-            Ok(done) => return Ok(done),
-            Err(work) => AbortOnDrop(tokio::spawn(work)),
-        };
+        match at_once(Box::pin(work.in_current_span())).await {
+            Ok(done) => Ok(done),
+            // On the heap: an answer that is there at once needs no room for clocks.
+            Err(work) => Box::pin(self.waited_for(work, number, limits, held, beats)).await,
+        }
+    }
+
+    /// An attempt that takes its time, on a task of its own while the lease is renewed.
+    async fn waited_for(
+        &self,
+        work: Attempted,
+        number: u32,
+        limits: Limits,
+        held: &Held<'_>,
+        mut beats: watch::Receiver<Beat>,
+    ) -> Result<Result<Answer, ActionError>, Lost> {
+        let mut work = AbortOnDrop(tokio::spawn(work));
         let deadline = tokio::time::sleep(limits.attempt);
         tokio::pin!(deadline);
         let mut renew = self.renewals();
@@ -192,7 +205,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 biased;
                 done = &mut work => return done,
                 _ = renew.tick() => {
-                    _ = self.stay_leased(held).await;
+                    _ = Box::pin(self.stay_leased(held)).await;
                 }
             }
         }

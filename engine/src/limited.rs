@@ -8,6 +8,7 @@ use crate::{
     limits::{Left, Verdict, verdict},
     worker::fenced,
 };
+use std::pin::pin;
 use store::{Lease, Settle, Timestamp};
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -50,7 +51,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         };
         let (mut left, pending) = left(&event);
-        let settling = self.deliver_settling(task.execution, event, Some(Settle { task, epoch }));
+        let settling = pin!(self.deliver_settling(task.execution, event, Some(Settle { task, epoch })));
         let settled = self.while_leased(&Held { lease, pass: &pass }, settling).await;
         if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
             left.keep = self.looked_at_again(lease).await;

@@ -95,7 +95,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             for lease in leases {
                 let Ok(place) = places.clone().try_acquire_owned() else { break };
                 let (engine, closing) = (self.clone(), closing.clone());
-                working.spawn(async move { engine.work_in(place, lease, closing).await });
+                // On the heap once: a task of the runtime is moved several times, and this is some kilobytes.
+                working.spawn(Box::pin(engine.work_in(place, lease, closing)));
             }
             while working.try_join_next().is_some() {}
         }
@@ -194,7 +195,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.inner.metrics.fenced();
                 tracing::warn!(epoch = epoch.0, "a late result was refused");
                 drop(_in);
-                return self.note_fenced(task, epoch).await;
+                return Box::pin(self.note_fenced(task, epoch)).await;
             }
             Err(error @ Error::NoWorker { .. }) => {
                 self.inner.metrics.left_alone();
@@ -240,7 +241,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         if Message::is_one(lease.task.id) {
-            return self.deliver_message(&lease).await;
+            return Box::pin(self.deliver_message(&lease)).await;
         }
         let record = self.record(id).await?;
         let span = tracing::Span::current();
@@ -297,9 +298,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
             beats: None,
         };
         let doubt = work.doubt || lease.deliveries > 1;
+        // What is not the common way has room of its own, so that the common one needs less.
         match work.deed.kind {
-            DeedKind::Ledger(_) => self.settle_ledger(lease, &call).await,
-            DeedKind::Child(_) | DeedKind::CancelChild => self.settle_child(lease, &call).await,
+            DeedKind::Ledger(_) => Box::pin(self.settle_ledger(lease, &call)).await,
+            DeedKind::Child(_) | DeedKind::CancelChild => Box::pin(self.settle_child(lease, &call)).await,
             DeedKind::Actuator(_) => {
                 self.act_within_limits(lease, tenant, work.deed, call, doubt, work.limits).await
             }

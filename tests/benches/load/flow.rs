@@ -1,13 +1,17 @@
-//! What is measured: five steps one after the other, each with 200 bytes of JSON as its result; and a step, an approval, a step.
+//! What is measured: five steps one after the other, each with 200 bytes of JSON as its result; a step, an approval, a step; and a wait
+//! for a moment.
 
 use engine::{
-    Action, ActionError, Call, DAY, Outcome, Plan, Seat, Step, Subject, Workflow, act, approval, end,
+    Action, ActionError, Call, DAY, Outcome, Plan, Seat, Step, Subject, Workflow, act, approval, end, wait,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
     collections::HashMap,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use store::ExecutionId;
@@ -22,6 +26,12 @@ pub struct Desk {
     ready: Mutex<HashMap<ExecutionId, Instant>>,
     /// From there to the next step's beginning.
     dispatched: Mutex<Vec<Duration>>,
+    /// The step that never returns, counted from 0, if there is one.
+    stuck_at: Option<usize>,
+    /// How many have come to it.
+    stuck: AtomicUsize,
+    /// How many have ended.
+    ended: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -31,6 +41,21 @@ enum End {
 }
 
 impl Desk {
+    /// One where the third step never returns.
+    pub fn that_hangs() -> Self {
+        Self { stuck_at: Some(2), ..Self::default() }
+    }
+
+    /// How many steps never return.
+    pub fn stuck(&self) -> usize {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
+    /// How many have ended so far.
+    pub fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// An execution has taken these ways, and that is on disk.
     pub fn moved(&self, id: ExecutionId, edges: &[engine::Edge]) {
         let now = Instant::now();
@@ -38,6 +63,7 @@ impl Desk {
             self.ready.lock().expect("no panic").insert(id, now);
             return;
         }
+        self.ended.fetch_add(1, Ordering::Relaxed);
         self.ready.lock().expect("no panic").remove(&id);
         let mut ends = self.ends.lock().expect("no panic");
         match ends.remove(&id) {
@@ -84,6 +110,10 @@ impl Action for Work {
     type Output = String;
     async fn run(&self, desk: &Desk, call: &Call) -> Result<String, ActionError> {
         desk.began(call.execution);
+        if desk.stuck_at == Some(self.step) {
+            desk.stuck.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        }
         Ok(format!("{:0>198}", self.step))
     }
 }
@@ -207,5 +237,48 @@ impl Workflow for A1 {
 
     fn examples() -> Vec<Self> {
         vec![Self::default()]
+    }
+}
+
+/// A wait until a moment, which is all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Alarm {
+    /// How long from its beginning, in milliseconds.
+    pub after_ms: u64,
+}
+
+/// Where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+pub enum Rings {
+    /// Not yet.
+    Later,
+    /// Its end.
+    Done,
+}
+
+impl Workflow for Alarm {
+    const NAME: &'static str = "alarm";
+    const SCHEMA: u32 = 1;
+    const INITIAL: Rings = Rings::Later;
+    type State = Rings;
+    type Platform = Desk;
+
+    fn step(&self, state: Rings) -> Step<Self> {
+        match state {
+            Rings::Later => wait(Duration::from_millis(self.after_ms)).then(Rings::Done),
+            Rings::Done => end(Outcome::Completed),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: String::new(), name: "an alarm".into(), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: "an alarm".into(), decides: json!({}), placement: json!(null) }
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self { after_ms: 1_000 }]
     }
 }

@@ -1,0 +1,107 @@
+//! Five steps: closed loops, an open one, and decisions while many wait.
+
+use crate::{
+    flow::Desk,
+    house::House,
+    machine, number,
+    report::{heads, within},
+};
+use engine::Person;
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Device syncs of one after the other: one to begin, one a step.
+const SYNCS: f64 = 6.0;
+/// Bytes of the journal for each with 128 in flight.
+const JOURNAL: f64 = 2048.0;
+
+pub async fn run(dir: &Path, span: Duration) -> ExitCode {
+    let house = House::at(&dir.join("store"), Desk::default(), 1024);
+    let working = house.works();
+    let at = number("AT", 0);
+    let reached = if at > 0 {
+        heads("W5");
+        drop(house.closed(at, span / 5).await);
+        drop(house.closed(at, span).await.told(&format!("{at} in flight")));
+        true
+    } else {
+        let (syncs, journal) = walk(&house, dir, span).await;
+        decide(&house, number("PARKED", 100_000)).await;
+        println!(
+            "to reach: {SYNCS} syncs for one ({syncs:.2}); {JOURNAL} bytes of the journal at 128 ({journal:.0})"
+        );
+        syncs <= SYNCS + 0.05 && journal <= JOURNAL
+    };
+    house.ends(working).await;
+    if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// In memory, on as many cores as the runtime was made for: what the engine itself takes.
+pub async fn in_memory(span: Duration) -> ExitCode {
+    let house = House::in_memory(1024);
+    let working = house.works();
+    heads("W5 in memory");
+    drop(house.closed(128, span / 5).await);
+    let row = house.closed(128, span).await.told("128 in flight");
+    println!("transitions a second on one core: {:.0} (to reach: 20,000)", row.rate() * 6.0);
+    house.ends(working).await;
+    if row.rate() * 6.0 >= 20_000.0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Closed loops, then an open one at half of what the widest brought; answers with the syncs of one alone, and the bytes of the journal at 128.
+async fn walk(house: &Arc<House>, dir: &Path, span: Duration) -> (f64, f64) {
+    let mut bare = machine::syncs(dir, 2_000);
+    let alone = machine::within(&mut bare, 500);
+    println!(
+        "load of the machine {}; 4 KiB into a file made ahead, and its sync: {alone:.2?}",
+        machine::load()
+    );
+    heads("W5");
+    drop(house.closed(64, span / 5).await);
+    let one = house.closed(1, span).await.told("1 in flight");
+    drop(house.closed(16, span).await.told("16 in flight"));
+    let many = house.closed(128, span).await.told("128 in flight");
+    let most = house.closed(1024, span).await.told("1,024 in flight");
+    drop(house.desk.dispatches());
+    drop(house.open(most.rate() / 2.0, span).await.told("half of that, open loop"));
+    let mut dispatches = house.desk.dispatches();
+    let p50 = within(&one.times, 50.0);
+    println!("p50 of one beside six syncs: {:.2}", p50.as_secs_f64() / (6.0 * alone.as_secs_f64()));
+    println!(
+        "a result on disk to the next step begun: p50 {:.2?}, p99 {:.2?}",
+        machine::within(&mut dispatches, 500),
+        machine::within(&mut dispatches, 990)
+    );
+    (one.each(one.syncs), many.each(many.journal))
+}
+
+/// Decisions, one at a time, while so many wait.
+async fn decide(house: &Arc<House>, parked: usize) {
+    let (rss, disk) = (machine::rss(), house.rest().await.disk_bytes);
+    let began = Instant::now();
+    let mut ids = house.park(parked).await;
+    let (more, bytes) =
+        (machine::rss().saturating_sub(rss), house.rest().await.disk_bytes.saturating_sub(disk));
+    println!(
+        "{parked} parked in {:.1?}: {} bytes of memory each, {} on disk",
+        began.elapsed(),
+        more / parked.max(1) as u64,
+        bytes / parked.max(1) as u64
+    );
+    let editor = Person::new("editor", ["editor"]);
+    let decisions = house
+        .counted(async {
+            let mut times = Vec::new();
+            for id in ids.drain(..parked.min(1_000)) {
+                times.push(house.decide(id, &editor).await);
+            }
+            times
+        })
+        .await;
+    heads("A1, from the decision to the end");
+    drop(decisions.told("one at a time"));
+}

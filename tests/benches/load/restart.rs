@@ -1,0 +1,91 @@
+//! What kill -9 leaves: many that wait for people, and many in the middle of a step. Each life is a process of its own.
+
+use crate::{
+    flow::{Desk, W5},
+    house::House,
+    machine, number, report,
+};
+use serde_json::json;
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, ChildStdout, Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+/// From the start of the second life until all that were in the middle have ended.
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub fn run(dir: &Path) -> ExitCode {
+    let (parked, walking) = (number("PARKED", 100_000), number("WALKING", 10_000));
+    let (mut first, mut said) = spawn("first-life", dir);
+    let said_first = line(&mut said);
+    first.kill().expect("it is killed");
+    first.wait().expect("it is gone");
+    let began = Instant::now();
+    let (mut second, mut said) = spawn("second-life", dir);
+    let opened = line(&mut said);
+    let ready = began.elapsed();
+    let ended = line(&mut said);
+    let all = began.elapsed();
+    second.wait().expect("it is gone");
+    println!("before the kill: {said_first}");
+    println!("store open and engine at work after {ready:.2?}: {opened}");
+    println!("all {walking} ended after {all:.2?} (to reach: {WITHIN:?}): {ended}");
+    report::kept(&json!({
+        "row": "restart", "parked": parked, "walking": walking,
+        "ready_ms": ready.as_millis(), "all_ended_ms": all.as_millis(),
+    }));
+    if all <= WITHIN { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn spawn(life: &str, dir: &Path) -> (Child, BufReader<ChildStdout>) {
+    let me = std::env::current_exe().expect("this program");
+    let mut child =
+        Command::new(me).arg(life).arg(dir).stdout(Stdio::piped()).spawn().expect("it begins once more");
+    let out = BufReader::new(child.stdout.take().expect("it is piped"));
+    (child, out)
+}
+
+fn line(from: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("it says something");
+    line.trim_end().to_owned()
+}
+
+/// Parks, walks until all hang in their third step, says so, and waits for its end.
+pub async fn first_life(dir: &Path) {
+    let house = House::at(&dir.join("store"), Desk::that_hangs(), 65_536);
+    let _working = house.works();
+    let (parked, walking) = (number("PARKED", 100_000), number("WALKING", 10_000));
+    house.park(parked).await;
+    house.begin(walking, |_| W5::default()).await;
+    while house.desk.stuck() < walking {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("{}", state(&house).await);
+    std::future::pending::<()>().await;
+}
+
+/// Opens what the first left, says so, and says again when all that were in the middle have ended.
+pub async fn second_life(dir: &Path) {
+    let house = House::at(&dir.join("store"), Desk::default(), 1024);
+    let working = house.works();
+    println!("{}", state(&house).await);
+    while house.desk.ended() < number("WALKING", 10_000) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("{}", state(&house).await);
+    house.ends(working).await;
+}
+
+async fn state(house: &House) -> String {
+    let health = house.store.health().await;
+    format!(
+        "{} tasks, {} commits not in the index, {} MiB on disk, {} MiB of memory",
+        health.tasks,
+        health.index_lag,
+        health.disk_bytes >> 20,
+        machine::rss() >> 20
+    )
+}
