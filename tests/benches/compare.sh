@@ -5,7 +5,7 @@
 #   compare.sh [ROUNDS] [IN_FLIGHT] [SECONDS]     3 rounds, 1024 in flight, 10 s each
 #   compare.sh --install                          fetches Restate and DBOS by npm into ${TENURE_CACHE:-~/.cache/tenure}/peers
 #
-# Tenure is the bench `w5`. DBOS runs on a PostgreSQL that is made for it, with its defaults; Restate as one server with its defaults. Both run
+# Tenure is the bench `load`. DBOS runs on a PostgreSQL that is made for it, with its defaults; Restate as one server with its defaults. Both run
 # their steps in Node. Processor time is that of everything that takes part, clients included.
 set -euo pipefail
 
@@ -47,11 +47,11 @@ else
     echo "Restate is left out: run compare.sh --install"
 fi
 
-w5=${W5:-$(cargo bench -p tests --bench w5 --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')}
+load=${LOAD:-$(cargo bench -p tests --bench load --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')}
 echo "| | a second | p50 | p99 | CPU ms each |"
 echo "|---|---|---|---|---|"
 for _ in $(seq "$rounds"); do
-    AT=$in_flight SECONDS=$seconds "$w5" | awk -F'|' '/ in flight / { print "| Tenure," $2 "|" $3 "|" $4 "|" $5 "|" $7 "|" }'
+    AT=$in_flight SECONDS=$seconds "$load" | awk -F'|' '/ in flight / { print "| Tenure," $2 "|" $3 "|" $4 "|" $5 "|" $7 "|" }'
     ! has @dbos-inc/dbos-sdk || [ -z "$bin" ] ||
         (cd "$peers" && node dbos.mjs postgresql://postgres@127.0.0.1:55432/dbos "$in_flight" "$seconds")
     ! has @restatedev/restate-server ||

@@ -1,6 +1,6 @@
 //! What the smallest workflows cost, in counts and not in time: what makes one dearer is told here, on any machine.
 
-#[path = "../benches/w5/flow.rs"]
+#[path = "../benches/load/flow.rs"]
 #[expect(dead_code, reason = "the bench asks more of it")]
 mod flow;
 

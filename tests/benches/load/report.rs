@@ -59,7 +59,8 @@ impl Row {
             self.each(self.device),
         );
         let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0];
-        let times: Vec<_> = percentiles.iter().map(|at| json!([at, self.times.value_at_percentile(*at)])).collect();
+        let times: Vec<_> =
+            percentiles.iter().map(|at| json!([at, self.times.value_at_percentile(*at)])).collect();
         kept(&json!({
             "row": what, "ended": self.ended, "seconds": self.took.as_secs_f64(), "percentiles_us": times,
             "syncs_each": self.each(self.syncs), "cpu_ms_each": self.cpu_ms(),
@@ -71,7 +72,9 @@ impl Row {
 
 /// Prints what the columns of rows are.
 pub fn heads(what: &str) {
-    println!("| {what} | a second | p50 | p99 | syncs each | CPU ms each | journal bytes each | all bytes each |");
+    println!(
+        "| {what} | a second | p50 | p99 | syncs each | CPU ms each | journal bytes each | all bytes each |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
 }
 

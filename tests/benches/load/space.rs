@@ -9,9 +9,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use store::{
-    Attributes, Commit, Embedded, ExecutionId, Options, Record, Revision, Store, Timestamp, Write,
-};
+use store::{Attributes, Commit, Embedded, ExecutionId, Options, Record, Revision, Store, Timestamp, Write};
 use tokio::task::JoinSet;
 
 const OVERWRITES: usize = 10;
@@ -32,7 +30,10 @@ pub async fn run(dir: &Path) -> ExitCode {
     println!("{count} executions written {OVERWRITES} times in {:.1?}", began.elapsed());
     let waits = report::histogram(&slowest);
     let (p99, most) = (report::within(&waits, 99.0), report::within(&waits, 100.0));
-    println!("a commit: p50 {:.2?}, p99 {p99:.2?}, at most {most:.2?} (to reach: {STALL:?})", report::within(&waits, 50.0));
+    println!(
+        "a commit: p50 {:.2?}, p99 {p99:.2?}, at most {most:.2?} (to reach: {STALL:?})",
+        report::within(&waits, 50.0)
+    );
     store.checkpoint().await.expect("a checkpoint");
     let live = store.health().await.live_bytes;
     store.close().await.expect("it closes");

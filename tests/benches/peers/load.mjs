@@ -21,7 +21,7 @@ function cpu(names) {
   return ticks * 10;
 }
 
-/// So many at a time, each followed by the next; prints a row as the bench `w5` does.
+/// So many at a time, each followed by the next; prints a row as the bench `load` does.
 export async function closed(peer, one, inFlight, seconds, names) {
   const times = [];
   const before = cpu(names);
