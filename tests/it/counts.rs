@@ -6,13 +6,21 @@ mod flow;
 
 use engine::{Engine, Options, Person, Request, SystemClock, Verdict};
 use flow::{A1, Desk, W5};
-use std::sync::Arc;
+use std::{path::Path, process::Command, sync::Arc};
 use store::{Embedded, Health, Store as _};
 
 /// Device syncs of five steps one after the other: one to begin, one a step.
 const SYNCS: u64 = 6;
 /// What five steps write to the journal while nothing else is written, in bytes: a packed frame a sync.
 const JOURNAL: u64 = 3_632;
+/// Transitions of five steps: one to begin, one a step.
+const TRANSITIONS: u64 = 6;
+/// What a transition in memory allocates, in blocks, the worker's and the client's share included.
+const ALLOCATIONS: u64 = 0;
+/// What a transition in memory costs, in instructions, as the tests are built by [`COMPILER`].
+const INSTRUCTIONS: u64 = 0;
+/// Another compiler makes other instructions of the same code.
+const COMPILER: &str = "rustc 1.95.";
 /// So many at a time do not blur what one costs.
 const RUNS: u64 = 20;
 
@@ -77,4 +85,44 @@ async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_the
     stop.send(()).unwrap();
     working.await.unwrap().unwrap();
     house.store.close().await.unwrap();
+}
+
+/// What `valgrind --tool=TOOL` counts behind `says` while five steps are walked so many times.
+fn counted(tool: &str, says: &str, times: u64, dir: &Path) -> u64 {
+    let ran = Command::new("valgrind")
+        .arg(format!("--tool={tool}"))
+        .args((tool == "callgrind").then_some("--callgrind-out-file=/dev/null"))
+        .args([env!("CARGO_BIN_EXE_five"), &times.to_string()])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+    let number = told.lines().find_map(|line| line.split_once(says)).expect(says).1;
+    let digits = number.trim().split(' ').next().unwrap().replace(',', "");
+    digits.parse().unwrap_or_else(|_| panic!("{says}{number}"))
+}
+
+#[test]
+fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_did() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Of two runs the difference: what a process costs before its first step is none of a transition's.
+    let each = |tool, says| {
+        let (few, many) = (counted(tool, says, RUNS, dir.path()), counted(tool, says, 11 * RUNS, dir.path()));
+        many.saturating_sub(few) / (10 * RUNS * TRANSITIONS)
+    };
+    let allocations = each("memcheck", "total heap usage: ");
+    assert!(allocations * 100 <= ALLOCATIONS * 103, "{allocations} blocks, {ALLOCATIONS} so far");
+
+    let compiler = Command::new("rustc").arg("--version").output().unwrap().stdout;
+    if !compiler.starts_with(COMPILER.as_bytes()) {
+        println!("skipped in part: instructions were counted with {COMPILER}");
+        return;
+    }
+    let instructions = each("callgrind", "Collected : ");
+    assert!(instructions * 100 <= INSTRUCTIONS * 103, "{instructions} instructions, {INSTRUCTIONS} so far");
 }

@@ -5,7 +5,7 @@ use super::{
     decide::locked,
     index::Index,
     key, segment,
-    shared::{Course, Part, Shared},
+    shared::{Course, Part, Shared, gives_way},
     snapshot::{self, Extent},
 };
 use crate::{Error, Sequence};
@@ -27,6 +27,7 @@ pub(crate) type Wanted = oneshot::Sender<Result<Sequence, Error>>;
 
 /// Writes checkpoints when they are due or wanted.
 pub(crate) fn run(shared: &Arc<Shared>, wanted: &Receiver<Wanted>) {
+    gives_way();
     while shared.course() == Course::Run {
         match wanted.recv_timeout(shared.options.tick) {
             Ok(reply) => {

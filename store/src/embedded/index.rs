@@ -5,6 +5,7 @@
 //! Long values are cut into pieces, since sled never frees the files of long ones.
 
 mod account;
+mod scan;
 mod verify;
 
 pub(crate) use account::Account;

@@ -8,7 +8,7 @@ use super::{
     frame::Frame,
     index::Rows,
     recovery::rebuild,
-    shared::{Course, Part, Shared},
+    shared::{Course, Part, Shared, gives_way},
 };
 use crate::{Error, Sequence};
 use std::{
@@ -25,6 +25,7 @@ const HURRY_BYTES: usize = 24 << 20;
 
 /// Takes over frames until told to stop.
 pub(crate) fn run(shared: &Arc<Shared>) {
+    gives_way();
     loop {
         let seen = shared.published.count();
         let course = shared.course();

@@ -216,3 +216,11 @@ impl Lookup for Shared {
         self.keys_between(from, to, limit)
     }
 }
+
+/// Lets the threads go first for which somebody waits: on Linux a thread has a priority of its own. Where it is refused, nothing is lost.
+pub(crate) fn gives_way() {
+    const NICE: i32 = 5;
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "this thread works with the priority of all others");
+    }
+}

@@ -42,6 +42,13 @@ impl Account {
         self.digest = self.digest.wrapping_add(hash(key, value));
     }
 
+    /// Adds the rows that `other` counted.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.rows = self.rows.wrapping_add(other.rows);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.digest = self.digest.wrapping_add(other.digest);
+    }
+
     pub(crate) fn subtract(&mut self, key: &[u8], value: &[u8]) {
         self.rows = self.rows.wrapping_sub(1);
         self.bytes = self.bytes.wrapping_sub(size(key, value));

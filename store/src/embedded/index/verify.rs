@@ -1,19 +1,11 @@
 //! Opening the index: on a thread of its own, since sled may panic or hang on damaged files, and with a full scan.
 
-use super::{Account, Index, Progress, guarded};
+use super::{Account, Index, Progress, guarded, scan::scan};
 use crate::{
     Error,
     embedded::{key, options::Options},
 };
 use std::{path::Path, sync::Mutex, thread, time::Duration};
-
-/// sled looks at its cache's bound only once in 64 accesses of one of 256 shards, and an iteration counts as one access a
-/// page: a scan alone would leave most of the index in memory. With so many reads of each row, 10,000 parked executions
-/// (111 MB of rows) cost about 22 MB instead of 113 after opening; measured here, for 0.3 s more.
-const TOUCHES: usize = 6;
-
-/// Terms are small, and so many of them lie in a page; one read in so many bounds the cache as well.
-const TERMS_A_TOUCH: u64 = 32;
 
 /// An index found on opening.
 pub(crate) struct Verified {
@@ -54,24 +46,7 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
         },
         None => None,
     };
-    let mut counted = Account::default();
-    guarded(|| {
-        for row in db.iter() {
-            let (key, value) = row?;
-            progress.moved();
-            let touches = match key.first() {
-                Some(&key::TERM) => usize::from(counted.rows.is_multiple_of(TERMS_A_TOUCH)),
-                Some(_) | None => TOUCHES,
-            };
-            for _ in 0..touches {
-                drop(db.get(&key)?);
-            }
-            if key != key::META {
-                counted.add(&key, &value);
-            }
-        }
-        Ok(())
-    })?;
+    let counted = guarded(|| scan(&db, progress))?;
     if !account.unwrap_or_default().same_rows(&counted) {
         let rows = account.unwrap_or_default().rows;
         return unusable(&format!("it holds {} rows that are not the {rows} it should hold", counted.rows));
