@@ -1,21 +1,26 @@
 //! sled as the index: every row of the store, behind the journal, and provably whole or thrown away.
 //!
-//! One thread writes, in batches of at most [`BATCH_BYTES`], each followed by a flush: with more buffered sled hangs
-//! (ADR 0002). Each batch carries an account of the index as a whole, so that a scan on opening proves it whole.
-//! Long values are cut into pieces, since sled never frees the files of long ones.
+//! One thread writes, in batches of about [`BATCH_BYTES`], each followed by a flush: with more buffered sled hangs
+//! (ADR 0002). Rows lie side by side in blocks, each of them a row of sled's (`block.rs`). Each batch carries an account of
+//! the index as a whole, so that a scan on opening proves it whole. Long values are cut into pieces, since sled never frees
+//! the files of long ones.
 
 mod account;
+mod apply;
+mod block;
+mod read;
 mod scan;
 mod verify;
 
 pub(crate) use account::Account;
+#[cfg(test)]
+pub(crate) use read::rows_in;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
-use super::{bytes::Cursor, bytes::length, envelope::Kind, key, overlay::Value, terms};
-use crate::{Error, Sequence};
+use super::{bytes::Cursor, bytes::length, key, overlay::Value};
+use crate::{Error, Sequence, hex::hex};
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
@@ -128,23 +133,23 @@ struct Pending {
 }
 
 impl Pending {
-    /// One row as sled has it; each appears once in an application, so what sled shows is what it replaces.
-    fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) {
+    /// One row as sled has it; each appears once in a batch, so what sled shows is what it replaces.
+    fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<Vec<u8>>) {
         if former.is_none() && value.is_none() {
             return;
         }
         if let Some(former) = former {
             self.account.subtract(key, former);
         }
+        let bytes = key.len().saturating_add(value.as_ref().map_or(0, Vec::len));
+        self.bytes = self.bytes.saturating_add(bytes);
         match value {
             Some(value) => {
-                self.account.add(key, value);
+                self.account.add(key, &value);
                 self.batch.insert(key, value);
             }
             None => self.batch.remove(key),
         }
-        let bytes = key.len().saturating_add(value.map_or(0, <[u8]>::len));
-        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 
@@ -182,130 +187,20 @@ impl Index {
         self.account().applied
     }
 
-    /// Applies `rows`, which bring the index up to `upto`, and flushes. Applying them again changes nothing more.
-    pub(crate) fn apply(&self, rows: &Rows<'_>, upto: Sequence) -> Result<(), Error> {
-        self.load(rows, upto, upto)
-    }
-
-    /// Applies `rows` that are part of a state in which nothing after `touched` has a share; once they are in, the
-    /// index holds everything up to `applied`.
-    pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
-        let before = self.account();
-        let mut pending = self.pending();
-        pending.account.touched = touched.max(before.touched);
-        for (key, value) in rows {
-            self.change(&mut pending, key, *value)?;
-        }
-        pending.account.applied = applied.max(before.applied);
-        self.flush(&mut pending)
-    }
-
-    /// Notes how often the store has been opened, and that every record has its terms since.
+    /// Notes how often the store has been opened.
     pub(crate) fn set_opens(&self, opens: u64) -> Result<(), Error> {
         let mut pending = self.pending();
         pending.account.opens = opens;
-        let former = guarded(|| self.db()?.get(key::TERMS_WHOLE))?;
-        pending.put(key::TERMS_WHOLE, former.as_deref(), Some(&opens.to_le_bytes()));
         self.flush(&mut pending)
-    }
-
-    /// Whether every record has its terms: not so in an index that an earlier version has written to last.
-    pub(crate) fn has_terms(&self) -> Result<bool, Error> {
-        let noted = guarded(|| self.db()?.get(key::TERMS_WHOLE))?;
-        Ok(noted.is_some_and(|opens| *opens == self.account().opens.to_le_bytes()))
-    }
-
-    /// Makes the terms that records lack.
-    pub(crate) fn make_terms(&self) -> Result<(), Error> {
-        const STEP: usize = 256;
-        let (first, to) = key::all_records();
-        let (mut pending, mut from) = (self.pending(), Bound::Included(first));
-        loop {
-            let rows = self.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
-            for (key, value) in &rows {
-                for term in terms::of_stored(key, Some(value.as_ref())) {
-                    self.put_term(&mut pending, &term)?;
-                }
-                self.flush_if_full(&mut pending)?;
-            }
-            self.progress.moved();
-            match rows.last() {
-                Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),
-                Some(_) | None => return self.flush(&mut pending),
-            }
-        }
     }
 
     fn pending(&self) -> Pending {
         Pending { batch: sled::Batch::default(), bytes: 0, account: self.account() }
     }
 
-    fn change(&self, pending: &mut Pending, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
-        let former = guarded(|| self.db()?.get(key))?;
-        let former_pieces = former.as_deref().and_then(Stub::read).map_or(0, |stub| stub.pieces);
-        let long = value.filter(|value| value.len() > PIECE_BYTES);
-        let mut pieces = long.unwrap_or_default().chunks(PIECE_BYTES);
-        let count = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
-        // A record, its pieces and its terms are one batch: were they cut apart by a crash, nobody could tell afterwards
-        // which terms it had.
-        let is_record = key.first() == Some(&(Kind::Record as u8));
-        if is_record {
-            let size = value.map_or(0, <[u8]>::len);
-            if pending.bytes > 0 && pending.bytes.saturating_add(size) > BATCH_BYTES {
-                self.flush(pending)?;
-            }
-            self.change_terms(pending, key, former.as_deref(), value)?;
-        }
-        for n in 0..count.max(former_pieces) {
-            let key = key::chunk(key, n);
-            let former = guarded(|| self.db()?.get(&key))?;
-            pending.put(&key, former.as_deref(), pieces.next());
-            if !is_record {
-                self.flush_if_full(pending)?;
-            }
-        }
-        match long {
-            Some(value) => pending.put(key, former.as_deref(), Some(&Stub::write(value))),
-            None => pending.put(key, former.as_deref(), value),
-        }
-        self.flush_if_full(pending)
-    }
-
-    /// Takes the terms away that the record of `key` no longer has, and gives it those that it lacks.
-    fn change_terms(
-        &self,
-        pending: &mut Pending,
-        key: &[u8],
-        former: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<(), Error> {
-        let joined = match former.and_then(Stub::read) {
-            Some(stub) => self.join(key, &stub)?,
-            None => None,
-        };
-        let had = joined.as_deref().or(former).map(|former| terms::of_stored(key, Some(former)));
-        let has = terms::of_stored(key, value);
-        // A record that is there and can be read has just its terms, and one that is not there has none; only of one that
-        // cannot be read is it not known which are left of it.
-        if had.as_ref().is_some_and(BTreeSet::is_empty) {
-            return has.iter().try_for_each(|term| self.put_term(pending, term));
-        }
-        let had = had.unwrap_or_default();
-        had.difference(&has).for_each(|term| pending.put(term, Some(&[]), None));
-        has.difference(&had).for_each(|term| pending.put(term, None, Some(&[])));
-        Ok(())
-    }
-
-    fn put_term(&self, pending: &mut Pending, term: &[u8]) -> Result<(), Error> {
-        if guarded(|| self.db()?.contains_key(term))? {
-            return Ok(());
-        }
-        pending.put(term, None, Some(&[]));
-        Ok(())
-    }
-
     fn flush_if_full(&self, pending: &mut Pending) -> Result<(), Error> {
-        if pending.bytes >= BATCH_BYTES { self.flush(pending) } else { Ok(()) }
+        // What comes next may be as much again, and is not cut apart.
+        if pending.bytes >= BATCH_BYTES / 2 { self.flush(pending) } else { Ok(()) }
     }
 
     fn flush(&self, pending: &mut Pending) -> Result<(), Error> {
@@ -320,53 +215,19 @@ impl Index {
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = pending.account;
         Ok(())
     }
+}
 
-    /// The value of `key`, joined if it is in pieces.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        // The writer may replace the pieces between two of our reads; then they do not match and are read again.
-        for _ in 0..8 {
-            let Some(value) = guarded(|| self.db()?.get(key))? else { return Ok(None) };
-            let Some(stub) = Stub::read(&value) else { return Ok(Some(Value::Indexed(value))) };
-            if let Some(joined) = self.join(key, &stub)? {
-                return Ok(Some(Value::Joined(joined)));
-            }
-        }
-        let what = super::codec::describe(key);
-        Err(Error::Corrupt { what, why: "its pieces in the index do not match".into() })
-    }
+/// The rows of a block that sled gave, or why it has none.
+fn opened(key: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Error> {
+    block::open(sealed).map_err(|why| malformed(key, why))
+}
 
-    fn join(&self, key: &[u8], stub: &Stub) -> Result<Option<Vec<u8>>, Error> {
-        let mut joined = Vec::with_capacity(stub.bytes);
-        for n in 0..stub.pieces {
-            let Some(piece) = guarded(|| self.db()?.get(key::chunk(key, n)))? else { return Ok(None) };
-            joined.extend_from_slice(&piece);
-        }
-        Ok((joined.len() == stub.bytes && crc32c::crc32c(&joined) == stub.crc).then_some(joined))
-    }
+/// The rows of what [`opened`] gave, or why it has none.
+fn rows_of<'a>(key: &[u8], plain: &'a [u8]) -> Result<Vec<block::Row<'a>>, Error> {
+    block::rows(plain).map_err(|why| malformed(key, why))
+}
 
-    /// Up to `limit` keys between `from` and `to`, in order.
-    pub(crate) fn keys(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Result<Vec<sled::IVec>, Error> {
-        guarded(|| self.db()?.range::<&[u8], _>((from, Bound::Excluded(to))).keys().take(limit).collect())
-    }
-
-    /// Up to `limit` rows between `from` and `to`, in order, without the pieces of long values.
-    pub(crate) fn range(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Result<Vec<Found>, Error> {
-        let rows = guarded(|| {
-            self.db()?
-                .range::<&[u8], _>((from, Bound::Excluded(to)))
-                .take(limit)
-                .collect::<Result<Vec<_>, _>>()
-        })?;
-        let mut found = Vec::with_capacity(rows.len());
-        for (key, value) in rows {
-            let value = match Stub::read(&value) {
-                None => Some(Value::Indexed(value)),
-                Some(_) => self.get(&key)?,
-            };
-            if let Some(value) = value {
-                found.push((key.as_ref().into(), value));
-            }
-        }
-        Ok(found)
-    }
+fn malformed(key: &[u8], why: &str) -> Error {
+    let what = format!("the block of the index from key {} on", hex(key));
+    Error::Corrupt { what, why: why.into() }
 }

@@ -9,10 +9,9 @@ use crate::{ExecutionId, Key, Sequence, TaskId};
 pub(crate) const CHUNK: u8 = 0xF0;
 /// A row for each value of a field of each record, by which [`Store::search`](crate::Store::search) goes.
 pub(crate) const TERM: u8 = 0xF1;
-/// Says that every record in the index has its terms, and by which opening.
-pub(crate) const TERMS_WHOLE: &[u8] = &[0xF2];
-/// The one key of the index's account of itself; it sorts behind everything else.
-pub(crate) const META: &[u8] = &[0xFF];
+/// The one key of the index's account of itself; it sorts behind everything else. Earlier versions, whose rows lay in no blocks, had
+/// theirs at `[0xFF]`: neither finds that of the other, and each makes the index anew.
+pub(crate) const META: &[u8] = &[0xFF, 2];
 
 fn key(kind: Kind, room: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + room);

@@ -377,7 +377,7 @@ impl Store for Embedded {
             writable: ended.is_none() && !problems.keys().any(blocks) && shared.course() == Course::Run,
             problem: (!told.is_empty()).then(|| told.join("; ")),
             sequence,
-            live_bytes: account.bytes.saturating_add(waiting),
+            live_bytes: account.live.saturating_add(waiting),
             disk_bytes,
             written_bytes: shared.counters.written.load(Ordering::Relaxed),
             retries: 0,

@@ -15,8 +15,7 @@ use std::{
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Journalled(Arc<Frame>, std::ops::Range<usize>),
-    Indexed(sled::IVec),
-    Joined(Vec<u8>),
+    Indexed(Vec<u8>),
 }
 
 impl AsRef<[u8]> for Value {
@@ -24,7 +23,6 @@ impl AsRef<[u8]> for Value {
         match self {
             Self::Journalled(frame, place) => frame.bytes.get(place.clone()).unwrap_or_default(),
             Self::Indexed(value) => value,
-            Self::Joined(value) => value,
         }
     }
 }

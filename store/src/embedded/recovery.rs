@@ -69,12 +69,7 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
     }
     let opens = evidence.opens().saturating_add(1).saturating_add(more);
     let index = match (&choice.base, evidence.index.take()) {
-        (Base::Index, Some(found)) => {
-            if !found.index.has_terms()? {
-                found.index.make_terms()?;
-            }
-            found.index
-        }
+        (Base::Index, Some(found)) => found.index,
         (base, found) => {
             drop(found);
             if evidence.has_content() {

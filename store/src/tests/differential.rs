@@ -4,7 +4,7 @@ use super::{dump::dump, kit::*, random::Random};
 use crate::{
     Attributes, Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Query, Read, Record, Revision,
     Sequence, Settle, Store, Task, TaskId, Timestamp, Write,
-    embedded::{index::Account, key, terms},
+    embedded::{index::rows_in, key, terms},
 };
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -175,13 +175,13 @@ impl Pair {
 
 /// The terms that the index of the closed store in `dir` holds.
 fn terms_in(dir: &Path) -> BTreeSet<Vec<u8>> {
-    let db = sled::open(dir.join("index")).unwrap();
-    db.scan_prefix([key::TERM]).keys().map(|key| key.unwrap().to_vec()).collect()
+    let rows = rows_in(&dir.join("index"), &[key::TERM], &[key::TERM + 1]);
+    rows.into_iter().map(|(key, _)| key.into_vec()).collect()
 }
 
-/// A store that an earlier version wrote to last has records without terms; they are made when it is opened.
+/// Versions before blocks had a row of sled's for each of theirs, and their account elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_of_a_version_without_terms_are_found() {
+async fn an_index_of_a_version_without_blocks_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (embedded, _) = open(folder.path(), options());
     for n in 0..700 {
@@ -189,25 +189,21 @@ async fn records_of_a_version_without_terms_are_found() {
     }
     embedded.close().await.unwrap();
     drop(embedded);
-    let db = sled::open(folder.path().join("index")).unwrap();
-    let mut account = Account::decode(&db.get(key::META).unwrap().unwrap()).unwrap();
-    for row in db.scan_prefix([key::TERM]).chain(db.scan_prefix(key::TERMS_WHOLE)) {
-        let (key, value) = row.unwrap();
-        account.subtract(&key, &value);
-        db.remove(key).unwrap();
+    let index = folder.path().join("index");
+    let rows = rows_in(&index, &[], key::META);
+    std::fs::remove_dir_all(&index).unwrap();
+    let db = sled::open(&index).unwrap();
+    for (key, value) in rows {
+        db.insert(key, value).unwrap();
     }
-    db.insert(key::META, account.encode()).unwrap();
+    db.insert([0xFF], b"an account".as_slice()).unwrap();
     drop(db);
 
     let (embedded, report) = open(folder.path(), options());
 
-    assert_eq!(report.rebuilt_index, None);
+    assert!(report.rebuilt_index.is_some(), "{report}");
     let found = embedded.search(&Query::is("subject", "tenant/t-650"), None, 10).await.unwrap();
     assert_eq!(found.items.iter().map(|record| record.id).collect::<Vec<_>>(), [id(650)]);
-    assert_eq!(
-        embedded.search(&Query::is("state", "Reviewing"), None, 1_000).await.unwrap().items.len(),
-        700
-    );
     embedded.close().await.unwrap();
 }
 

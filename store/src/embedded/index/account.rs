@@ -19,10 +19,12 @@ pub(crate) struct Account {
     pub(crate) touched: Sequence,
     /// How often the store had been opened.
     pub(crate) opens: u64,
-    /// Rows, this one not counted.
+    /// Rows of sled's, this one not counted.
     pub(crate) rows: u64,
     /// Bytes of their keys and values.
     pub(crate) bytes: u64,
+    /// Bytes of the keys and values that lie in them, unpacked.
+    pub(crate) live: u64,
     /// The sum of a hash of each row: the same for the same rows in whatever order they came.
     pub(crate) digest: u128,
 }
@@ -56,9 +58,9 @@ impl Account {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER + 56);
+        let mut out = Vec::with_capacity(HEADER + 64);
         let sealed = envelope::seal::<Error>(&mut out, key::META, Kind::Meta, |out| {
-            for number in [self.applied.0, self.touched.0, self.opens, self.rows, self.bytes] {
+            for number in [self.applied.0, self.touched.0, self.opens, self.rows, self.bytes, self.live] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
             out.extend_from_slice(&self.digest.to_le_bytes());
@@ -78,6 +80,7 @@ impl Account {
                 opens: cursor.u64()?,
                 rows: cursor.u64()?,
                 bytes: cursor.u64()?,
+                live: cursor.u64()?,
                 digest: cursor.u128()?,
             })
         };

@@ -105,7 +105,12 @@ fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
             Some(above) => db.range(..[above]).next_back().transpose()?,
             None => db.last()?,
         };
-        let (low, high) = (number(&first), last.map_or(0, |(last, _)| number(&last)));
+        // The first block of a kind is at the kind itself, and says nothing of where its rows are.
+        let second =
+            db.range::<[u8; 1], _>((Bound::Excluded([kind]), Bound::Unbounded)).next().transpose()?;
+        let low =
+            second.map_or(0, |(second, _)| if second.first() == Some(&kind) { number(&second) } else { 0 });
+        let high = last.map_or(0, |(last, _)| number(&last));
         let step = high.saturating_sub(low) / u128::from(PARTS_A_KIND);
         let parts = if step == 0 { 1 } else { PARTS_A_KIND };
         for part in 0..parts {

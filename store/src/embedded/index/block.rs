@@ -1,0 +1,203 @@
+//! Rows side by side: what the index hands to sled as one row.
+//!
+//! sled keeps at most sixteen rows on a page, and writes a page anew with every tenth change of one: with a row of sled's for each of
+//! ours, a page is a kilobyte or two, and most of what reaches the disk are pages written again. A block holds the rows of one kind
+//! between its key and that of the next block. Its key is the first byte of the kind for the first block, and else what its first
+//! row was when it was cut off: rows may go and come, the key stays. `packed u8 | rows bytes u32 | rows`, packed by LZ4 where that is
+//! shorter; a row is `key bytes u16 | key | value bytes u32 | value`.
+
+use crate::embedded::bytes::{Cursor, length};
+
+/// A block with more than one row is no longer than this before it is packed, in bytes. Smaller ones leave more to sled, larger ones
+/// have more written again when one row in them changes.
+pub(super) const MOST_BYTES: usize = 4 << 10;
+/// What a block of one row can come to, and more: no length in a damaged one has more set aside.
+const LIMIT: usize = 1 << 20;
+/// What a row takes beside its key and value, in bytes.
+const FRAME: usize = 6;
+
+/// A key and its value.
+pub(super) type Row<'a> = (&'a [u8], &'a [u8]);
+/// A key, and the value that it is to have; `None` if it is to go.
+pub(super) type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+fn size((key, value): &Row<'_>) -> usize {
+    key.len().saturating_add(value.len()).saturating_add(FRAME)
+}
+
+/// Bytes of keys and values, as an account of rows has them.
+pub(super) fn live(rows: &[Row<'_>]) -> u64 {
+    rows.iter().map(|(key, value)| key.len().saturating_add(value.len()) as u64).sum()
+}
+
+/// The bytes of a block of `rows`, as sled has them.
+pub(super) fn seal(rows: &[Row<'_>]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(rows.iter().map(size).sum());
+    for (key, value) in rows {
+        plain.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_le_bytes());
+        plain.extend_from_slice(key);
+        plain.extend_from_slice(&length(value.len()).to_le_bytes());
+        plain.extend_from_slice(value);
+    }
+    let packed = lz4_flex::block::compress(&plain);
+    let is_shorter = packed.len() < plain.len();
+    let payload = if is_shorter { &packed } else { &plain };
+    let mut sealed = Vec::with_capacity(payload.len().saturating_add(5));
+    sealed.push(u8::from(is_shorter));
+    sealed.extend_from_slice(&length(plain.len()).to_le_bytes());
+    sealed.extend_from_slice(payload);
+    sealed
+}
+
+/// The rows of a block as bytes, for [`rows`].
+///
+/// # Errors
+/// In what it is no block.
+pub(super) fn open(sealed: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut cursor = Cursor::new(sealed);
+    let (Some(packed), Some(bytes)) = (cursor.u8(), cursor.u32()) else { return Err("it is too short") };
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= LIMIT).ok_or("its length is none")?;
+    let payload = cursor.rest();
+    let plain = match packed {
+        0 => payload.to_vec(),
+        1 => lz4_flex::block::decompress(payload, bytes).map_err(|_| "it cannot be unpacked")?,
+        _ => return Err("a newer version wrote it"),
+    };
+    if plain.len() == bytes { Ok(plain) } else { Err("it is not as long as it says") }
+}
+
+/// What [`open`] found, row by row.
+///
+/// # Errors
+/// In what it is malformed.
+pub(super) fn rows(plain: &[u8]) -> Result<Vec<Row<'_>>, &'static str> {
+    let mut cursor = Cursor::new(plain);
+    let mut rows = Vec::new();
+    while !cursor.is_empty() {
+        let key = cursor.u16().and_then(|bytes| cursor.take(usize::from(bytes)));
+        let value = cursor.u32().and_then(|bytes| cursor.take(usize::try_from(bytes).ok()?));
+        rows.push(key.zip(value).ok_or("a row of it is cut off")?);
+    }
+    Ok(rows)
+}
+
+/// The value of `key` among `rows`.
+pub(super) fn find<'a>(rows: &[Row<'a>], key: &[u8]) -> Option<&'a [u8]> {
+    let at = rows.binary_search_by(|(of, _)| (*of).cmp(key)).ok()?;
+    rows.get(at).map(|(_, value)| *value)
+}
+
+/// `had` with `changes` made to it; both are in the order of keys.
+pub(super) fn changed<'a>(had: &[Row<'a>], changes: &[Change<'a>]) -> Vec<Row<'a>> {
+    let mut rows = Vec::with_capacity(had.len().saturating_add(changes.len()));
+    let mut had = had.iter().copied().peekable();
+    for (key, value) in changes {
+        while let Some(row) = had.next_if(|(of, _)| of < key) {
+            rows.push(row);
+        }
+        had.next_if(|(of, _)| of == key);
+        rows.extend(value.map(|value| (*key, value)));
+    }
+    rows.extend(had);
+    rows
+}
+
+/// `rows` in parts that are blocks. Of rows that only `grow` at their end each part is as full as may be; others have room left for
+/// what comes between.
+pub(super) fn cut<'a, 'b>(rows: &'b [Row<'a>], grow: bool) -> Vec<&'b [Row<'a>]> {
+    let total: usize = rows.iter().map(size).sum();
+    let fill = match total.div_ceil(MOST_BYTES) {
+        0 | 1 => MOST_BYTES,
+        _ if grow => MOST_BYTES,
+        parts => total.div_ceil(parts).saturating_add(MOST_BYTES / 8).min(MOST_BYTES),
+    };
+    let (mut parts, mut rest) = (Vec::new(), rows);
+    while !rest.is_empty() {
+        let mut bytes = 0_usize;
+        let fits = rest.iter().take_while(|row| {
+            bytes = bytes.saturating_add(size(row));
+            bytes <= fill
+        });
+        let (part, behind) = rest.split_at_checked(fits.count().max(1)).unwrap_or((rest, &[]));
+        parts.push(part);
+        rest = behind;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    type Owned = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn kept() -> impl Strategy<Value = Owned> {
+        let key = prop::collection::vec(0..4_u8, 1..6);
+        prop::collection::btree_map(key, prop::collection::vec(any::<u8>(), 0..900), 0..40)
+    }
+
+    fn borrowed(rows: &Owned) -> Vec<Row<'_>> {
+        rows.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_block_gives_back_what_was_put_into_it(kept in kept()) {
+            let plain = open(&seal(&borrowed(&kept))).unwrap();
+            let found = rows(&plain).unwrap();
+            prop_assert_eq!(&found, &borrowed(&kept));
+            for (key, value) in &kept {
+                prop_assert_eq!(find(&found, key), Some(value.as_slice()));
+            }
+            prop_assert_eq!(find(&found, &[9]), None);
+        }
+
+        #[test]
+        fn a_changed_block_is_as_a_map_that_was_changed(kept in kept(), puts in kept(), gone in kept()) {
+            let mut expected = kept.clone();
+            let mut changes: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
+            for key in gone.keys() {
+                expected.remove(key);
+                changes.insert(key, None);
+            }
+            for (key, value) in &puts {
+                expected.insert(key.clone(), value.clone());
+                changes.insert(key, Some(value));
+            }
+            let changes: Vec<_> = changes.into_iter().collect();
+            prop_assert_eq!(changed(&borrowed(&kept), &changes), borrowed(&expected));
+        }
+
+        #[test]
+        fn the_parts_of_a_cut_are_all_its_rows_and_no_longer_than_a_block_may_be(kept in kept(), grow in any::<bool>()) {
+            let all = borrowed(&kept);
+            let parts = cut(&all, grow);
+            prop_assert_eq!(&parts.concat(), &all);
+            for part in parts {
+                prop_assert!(part.len() == 1 || part.iter().map(size).sum::<usize>() <= MOST_BYTES);
+            }
+        }
+
+        #[test]
+        fn what_is_no_block_is_told_and_nothing_more(mut sealed in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = open(&sealed).map(|plain| rows(&plain).map(|rows| rows.len()));
+            if let Some(packed) = sealed.first_mut() {
+                *packed = 1;
+                let _ = open(&sealed).map(|plain| rows(&plain).map(|rows| rows.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_grows_is_cut_into_full_blocks_and_what_is_changed_between_leaves_room() {
+        let value = [7; 250];
+        let keys: Vec<[u8; 2]> = (0..64_u16).map(u16::to_be_bytes).collect();
+        let all: Vec<Row<'_>> = keys.iter().map(|key| (key.as_slice(), value.as_slice())).collect();
+        let counts = |rows, grow| cut(rows, grow).iter().map(|part| part.len()).collect::<Vec<_>>();
+        assert_eq!(counts(&all, true), [15, 15, 15, 15, 4]);
+        assert_eq!(counts(&all[..16], true), [15, 1]);
+        assert_eq!(counts(&all[..16], false), [9, 7]);
+    }
+}
