@@ -3,8 +3,9 @@
 //! A snapshot is fuzzy: the index goes on while it is copied. It holds every commit up to `applied`, and parts of
 //! those up to `touched`; replaying the journal from `applied` over it converges, since rows are put and deleted
 //! whole. Blocks: `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the
-//! payload)`, rows as in a frame but never deleted. The first block is the header (its rows are none), the last the
-//! trailer; a snapshot without a trailer that counts its rows is none.
+//! payload)`, rows as in a frame but never deleted; where LZ4 makes them shorter the payload is `rows bytes u32` and what it
+//! makes of them. The first block is the header (its rows are none), the last the trailer; a snapshot without a trailer
+//! that counts its rows is none.
 
 use super::bytes::{Cursor, length};
 use crate::Sequence;
@@ -14,11 +15,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `TNSH`, `TNSB` and `TNSE`.
+/// `TNSH`, `TNSB`, `TNSP` and `TNSE`.
 const HEAD: u32 = 0x4853_4E54;
 const BLOCK: u32 = 0x4253_4E54;
+const PACKED: u32 = 0x5053_4E54;
 const TRAILER: u32 = 0x4553_4E54;
-const FORMAT: u32 = 1;
+/// What is written; 1 is read too: no block of it is packed.
+const FORMAT: u32 = 2;
 /// A block is closed once it has so many bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 /// No block is longer than this: one value at its limit on top of a block nearly full.
@@ -82,7 +85,13 @@ impl Writer {
     fn end_block(&mut self) -> io::Result<()> {
         if self.block_rows > 0 {
             let block = std::mem::take(&mut self.block);
-            self.write(BLOCK, &block, self.block_rows)?;
+            let mut packed = length(block.len()).to_le_bytes().to_vec();
+            packed.extend_from_slice(&lz4_flex::block::compress(&block));
+            if packed.len() < block.len() {
+                self.write(PACKED, &packed, self.block_rows)?;
+            } else {
+                self.write(BLOCK, &block, self.block_rows)?;
+            }
             self.block = block;
             self.block.clear();
             self.block_rows = 0;
@@ -144,15 +153,16 @@ pub(crate) fn read(
         return Err("it does not begin as a snapshot does".into());
     }
     match Cursor::new(&head.payload).u32() {
-        Some(FORMAT) => {}
+        Some(1..=FORMAT) => {}
         format => return Err(format!("it has format {format:?}: written by a newer version of Tenure")),
     }
     let mut rows = 0_u64;
     loop {
         let block = reader.next()?;
         match block.magic {
-            BLOCK => {
-                let count = visit_rows(&block.payload, &mut visit)?;
+            BLOCK | PACKED => {
+                let unpacked = if block.magic == PACKED { unpacked(&block.payload)? } else { block.payload };
+                let count = visit_rows(&unpacked, &mut visit)?;
                 if count != block.rows {
                     return Err(format!(
                         "a block before byte {} has {count} rows of {}",
@@ -182,6 +192,16 @@ fn extent(trailer: &[u8]) -> Option<Extent> {
         opens: cursor.u64()?,
         rows: cursor.u64()?,
     })
+}
+
+fn unpacked(payload: &[u8]) -> Result<Vec<u8>, String> {
+    let (bytes, packed) = payload.split_first_chunk::<4>().ok_or("a packed block is too short")?;
+    let bytes = u32::from_le_bytes(*bytes);
+    if bytes > BLOCK_LIMIT {
+        return Err("a packed block is longer than any that is written".into());
+    }
+    lz4_flex::block::decompress(packed, usize::try_from(bytes).unwrap_or(0))
+        .map_err(|error| format!("a packed block cannot be unpacked: {error}"))
 }
 
 fn visit_rows(
@@ -233,5 +253,79 @@ impl Blocks {
         }
         self.offset = at.saturating_add(16).saturating_add(u64::from(bytes));
         Ok(Block { magic, rows, payload })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(dir: &Path, rows: &[(Vec<u8>, Vec<u8>)]) -> PathBuf {
+        fs::create_dir_all(folder(dir)).unwrap();
+        let mut writer = Writer::create(dir).unwrap();
+        rows.iter().for_each(|(key, value)| writer.put(key, value).unwrap());
+        let extent = Extent { applied: Sequence(7), touched: Sequence(9), opens: 3, rows: 0 };
+        writer.finish(dir, extent).unwrap();
+        path(dir, Sequence(7))
+    }
+
+    fn found(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+        let mut rows = Vec::new();
+        read(path, |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    #[test]
+    fn what_repeats_itself_is_packed_and_comes_back_as_it_was_and_so_does_what_was_never_packed() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows: Vec<_> = (0..900_u32)
+            .map(|n| (n.to_be_bytes().to_vec(), br#"{"state":"Reviewing","reason":null}"#.repeat(8)))
+            .collect();
+        let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
+
+        let path = written(dir.path(), &rows);
+
+        assert!(fs::metadata(&path).unwrap().len() * 5 < bytes as u64);
+        assert_eq!(found(&path).unwrap(), rows);
+
+        // As versions wrote it that packed nothing.
+        let mut plain = Writer::create(dir.path()).unwrap();
+        plain.file = File::create(&plain.temporary).unwrap();
+        plain.write(HEAD, &1_u32.to_le_bytes(), 0).unwrap();
+        for chunk in rows.chunks(100) {
+            let mut block = Vec::new();
+            for (key, value) in chunk {
+                block.extend_from_slice(&u16::try_from(key.len()).unwrap().to_le_bytes());
+                block.extend_from_slice(key);
+                block.extend_from_slice(&length(value.len()).to_le_bytes());
+                block.extend_from_slice(value);
+            }
+            plain.write(BLOCK, &block, 100).unwrap();
+            plain.rows += 100;
+        }
+        plain.finish(dir.path(), Extent::default()).unwrap();
+        assert_eq!(found(&super::path(dir.path(), Sequence(0))).unwrap(), rows);
+    }
+
+    #[test]
+    fn a_snapshot_of_a_newer_format_and_a_packed_block_that_lies_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder(dir.path())).unwrap();
+        let refused = |head: u32, payload: &[u8]| {
+            let mut writer = Writer::create(dir.path()).unwrap();
+            writer.file = File::create(&writer.temporary).unwrap();
+            writer.write(HEAD, &head.to_le_bytes(), 0).unwrap();
+            writer.write(PACKED, payload, 1).unwrap();
+            writer.rows = 1;
+            writer.finish(dir.path(), Extent::default()).unwrap();
+            found(&path(dir.path(), Sequence(0))).unwrap_err()
+        };
+        assert!(refused(FORMAT + 1, &[]).contains("newer version"));
+        assert!(refused(FORMAT, &[1]).contains("too short"));
+        assert!(refused(FORMAT, &u32::MAX.to_le_bytes()).contains("longer than any"));
+        assert!(refused(FORMAT, &[9, 0, 0, 0, 0xFF, 0xFF]).contains("cannot be unpacked"));
     }
 }
