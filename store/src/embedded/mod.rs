@@ -51,7 +51,7 @@ use self::{
     decide::locked,
     readers::Readers,
     shared::{Course, Shared},
-    writer::{Request, Work},
+    writer::{Request, Work, Writer},
 };
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
@@ -60,7 +60,11 @@ use crate::{
 use async_trait::async_trait;
 use std::{
     path::Path,
-    sync::{Arc, Mutex, atomic::Ordering, mpsc::SyncSender},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::SyncSender,
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -78,6 +82,9 @@ const ROOM: usize = 1 << 10;
 pub struct Embedded {
     shared: Arc<Shared>,
     inbox: UnboundedSender<Work>,
+    writer: Arc<Mutex<Writer>>,
+    /// How many commits are in the inbox.
+    waiting: Arc<AtomicUsize>,
     room: Arc<Semaphore>,
     readers: Mutex<Option<Arc<Readers>>>,
     wanted: Mutex<Option<SyncSender<Wanted>>>,
@@ -201,10 +208,14 @@ impl Drop for Embedded {
 impl Store for Embedded {
     async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         let bytes = limits::check(&commit)?;
+        if let Some(done) = writer::alone(&self.writer, &self.waiting, &commit, bytes) {
+            return done;
+        }
         let room = u32::try_from(bytes.div_ceil(ROOM)).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(room).await.map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
         let request = Request { commit, bytes, reply, _room: room };
+        self.waiting.fetch_add(1, Ordering::AcqRel);
         self.inbox.send(Work::Commit(Box::new(request))).map_err(|_| closed())?;
         // Without an answer the writer ended before it came to this commit, or while it was about it.
         answer

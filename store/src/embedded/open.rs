@@ -15,7 +15,7 @@ use super::{
     shared::{Counters, Course, Shared},
     space::Space,
     tasks::Tasks,
-    writer::Writer,
+    writer::{self, Inbox, Writer},
 };
 use crate::{Error, ExecutionId, Hold};
 use std::{
@@ -23,7 +23,7 @@ use std::{
     fs, io,
     ops::Bound,
     path::Path,
-    sync::{Arc, Mutex, RwLock, mpsc},
+    sync::{Arc, Mutex, RwLock, atomic::AtomicUsize, mpsc},
     thread::{self, JoinHandle},
 };
 use tokio::sync::{Semaphore, mpsc::unbounded_channel};
@@ -146,9 +146,12 @@ fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Wri
     let (readers, mut threads) = Readers::start(shared.options.readers)?;
     let spawn =
         |name: &str, run: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.into()).spawn(run);
-    let writer = Writer { shared: shared.clone(), inbox: commits, blanks, segment: Some(segment) };
+    let writer = Arc::new(Mutex::new(Writer::new(shared.clone(), blanks, segment)));
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let commits = Inbox { work: commits, waiting: waiting.clone() };
+    let its = writer.clone();
     // The writer comes first: it is joined before the others are told to end.
-    threads.insert(0, spawn("store-write", Box::new(move || writer.run()))?);
+    threads.insert(0, spawn("store-write", Box::new(move || writer::run(&its, commits)))?);
     let mine = shared.clone();
     threads.push(spawn("store-prepare", Box::new(move || preparer::run(&mine, &prepared)))?);
     let mine = shared.clone();
@@ -161,6 +164,8 @@ fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Wri
     Ok(Embedded {
         shared: shared.clone(),
         inbox,
+        writer,
+        waiting,
         room: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))),
         readers: Mutex::new(Some(Arc::new(readers))),
         wanted: Mutex::new(Some(wanted)),

@@ -28,6 +28,8 @@ pub struct Options {
     pub inbox_bytes: usize,
     /// How long the index lets writes of one row pile up, so that they reach sled as one. Default 1 s.
     pub index_delay: Duration,
+    /// Whoever is alone commits on its own thread, without one being woken for it, while a sync takes no longer than this. Default 1 ms.
+    pub quick_sync: Duration,
     /// An index that has work and makes no progress for so long ends the process. Default 30 s.
     pub watchdog: Duration,
     /// How long opening the index may show no progress before it is rebuilt. Default 60 s.
@@ -57,6 +59,7 @@ impl Default for Options {
             backlog_bytes: 64 << 20,
             inbox_bytes: 64 << 20,
             index_delay: Duration::from_secs(1),
+            quick_sync: Duration::from_millis(1),
             watchdog: Duration::from_secs(30),
             open_stall: Duration::from_secs(60),
             tick: Duration::from_secs(1),

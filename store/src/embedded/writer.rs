@@ -1,4 +1,7 @@
-//! The one thread that commits: it decides on all that waits, writes one frame, syncs once, and answers.
+//! The one who commits: it decides on all that waits, writes one frame, syncs once, and answers.
+//!
+//! That is a thread, since callers must not be held up. Who finds nobody else about to commit, and a device that is quick, does it
+//! itself: to wake that thread and to be woken by it takes as long as the sync.
 //!
 //! Invariant: nothing is acknowledged or shown to a reader before its frame is synced. After a failed write or sync
 //! the fate of the frame is unknown; its commits are told so, and nothing more goes into that file: the next segment
@@ -12,17 +15,21 @@ use super::{
 use crate::{Commit, Error, Receipt, Sequence};
 use std::{
     sync::{
-        Arc,
-        atomic::Ordering,
-        mpsc::{Receiver, RecvTimeoutError},
+        Arc, Mutex, TryLockError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot};
 
 /// A frame is closed once it has taken commits of so many bytes, or so many commits.
 const GROUP_BYTES: usize = 1 << 20;
 const GROUP_COMMITS: u32 = 4096;
+/// After so many groups of one commit each, whoever comes next is likely to be alone as well.
+const CALM: u32 = 4;
+/// What the frame of a commit may take beside twice what is counted of it, in bytes.
+const MARGIN: usize = 4 << 10;
 
 /// A commit and who waits for it.
 pub(crate) struct Request {
@@ -44,42 +51,131 @@ pub(crate) enum Work {
 
 type Answer = (Box<Request>, Result<Receipt, Error>);
 
+/// Where commits wait.
+pub(crate) struct Inbox {
+    pub(crate) work: UnboundedReceiver<Work>,
+    /// How many commits are in it.
+    pub(crate) waiting: Arc<AtomicUsize>,
+}
+
+impl Inbox {
+    fn next(&mut self) -> Option<Work> {
+        self.work.blocking_recv().inspect(|work| self.counted(work))
+    }
+
+    fn next_at_hand(&mut self) -> Option<Work> {
+        self.work.try_recv().ok().inspect(|work| self.counted(work))
+    }
+
+    fn counted(&self, work: &Work) {
+        if matches!(work, Work::Commit(_)) {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Commits what comes until told to stop, or until nobody can ask any more. From then on nobody else does either.
+pub(crate) fn run(writer: &Mutex<Writer>, inbox: Inbox) {
+    work_off(writer, inbox);
+    let mut writer = locked(writer);
+    writer.segment = None;
+    // Whoever prepares journal files hears by this that none is wanted any more.
+    writer.blanks = mpsc::sync_channel(0).1;
+    writer.ended = true;
+}
+
+fn work_off(writer: &Mutex<Writer>, mut inbox: Inbox) {
+    let mut next = inbox.next();
+    while let Some(work) = next.take() {
+        // Somebody panicked while committing: that ends it here, as a panic of this thread would.
+        let Ok(mut writer) = writer.lock() else { return };
+        match work {
+            Work::Stop => return,
+            Work::Pause(paused, until) => {
+                let _ = paused.send(());
+                // An error is the end of the pause.
+                let _ = until.recv();
+            }
+            Work::Commit(request) => next = writer.group(request, &mut inbox),
+        }
+        drop(writer);
+        if next.is_none() {
+            next = inbox.next();
+        }
+    }
+}
+
+/// Commits `commit` here and now, if nobody else is about to and it is likely to be over in no time.
+pub(crate) fn alone(
+    writer: &Mutex<Writer>,
+    waiting: &AtomicUsize,
+    commit: &Commit,
+    bytes: usize,
+) -> Option<Result<Receipt, Error>> {
+    let mut writer = match writer.try_lock() {
+        Ok(writer) => writer,
+        Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return None,
+    };
+    let is_alone = waiting.load(Ordering::Acquire) == 0;
+    (is_alone && writer.is_at_ease(bytes)).then(|| writer.one(commit))
+}
+
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) inbox: UnboundedReceiver<Work>,
     pub(crate) blanks: Receiver<Blank>,
     /// `None` while the fate of the last write is unknown.
     pub(crate) segment: Option<Segment>,
+    pace: Pace,
+    /// Its thread was told to stop: nothing is committed any more.
+    ended: bool,
+}
+
+/// How commits have come, and how long syncs took.
+#[derive(Default)]
+struct Pace {
+    /// So many groups of one commit each came last.
+    lone: u32,
+    sync: Duration,
 }
 
 impl Writer {
-    /// Commits until told to stop, or until nobody can ask any more.
-    pub(crate) fn run(mut self) {
-        let mut next = self.inbox.blocking_recv();
-        while let Some(work) = next.take() {
-            match work {
-                Work::Stop => break,
-                Work::Pause(paused, until) => {
-                    let _ = paused.send(());
-                    // An error is the end of the pause.
-                    let _ = until.recv();
-                }
-                Work::Commit(request) => next = self.group(request),
-            }
-            if next.is_none() {
-                next = self.inbox.blocking_recv();
-            }
+    pub(crate) fn new(shared: Arc<Shared>, blanks: Receiver<Blank>, segment: Segment) -> Self {
+        Self { shared, blanks, segment: Some(segment), pace: Pace::default(), ended: false }
+    }
+
+    /// Whether a commit of so many bytes can be made without waiting for anything but a sync, and that is likely to be short.
+    fn is_at_ease(&self, bytes: usize) -> bool {
+        let most = bytes.saturating_mul(2).saturating_add(MARGIN);
+        let has_room = |segment: &Segment| segment.has_room(most);
+        self.pace.lone >= CALM
+            && self.pace.sync <= self.shared.options.quick_sync
+            && !self.ended
+            && self.segment.as_ref().is_some_and(has_room)
+            && self.shared.course() == Course::Run
+            && self.shared.overlay().bytes() <= self.shared.options.backlog_bytes
+            && self.shared.problem(Part::Index).is_none()
+    }
+
+    fn one(&mut self, commit: &Commit) -> Result<Receipt, Error> {
+        let mut group = self.begun();
+        let answer = self.decide(&mut group, commit);
+        if !group.builder.is_empty() {
+            self.write(group)?;
         }
+        answer
+    }
+
+    fn begun(&self) -> Group {
+        Group::new(Sequence(self.shared.overlay().last().0.saturating_add(1)))
     }
 
     /// Commits `request` together with all that waits behind it; returns what is not a commit.
-    fn group(&mut self, request: Box<Request>) -> Option<Work> {
+    fn group(&mut self, request: Box<Request>, inbox: &mut Inbox) -> Option<Work> {
         if let Err(error) = self.ready() {
             let _ = request.reply.send(Err(error));
             return None;
         }
-        let first = Sequence(self.shared.overlay().last().0.saturating_add(1));
-        let mut group = Group::new(first);
+        let mut group = self.begun();
         let mut answers: Vec<Answer> = Vec::new();
         let mut bytes = 0_usize;
         let mut waiting = Some(Work::Commit(request));
@@ -88,8 +184,9 @@ impl Writer {
             let answer = self.decide(&mut group, &request.commit);
             answers.push((request, answer));
             let full = bytes >= GROUP_BYTES || group.builder.commits() >= GROUP_COMMITS;
-            waiting = if full { None } else { self.inbox.try_recv().ok() };
+            waiting = if full { None } else { inbox.next_at_hand() };
         }
+        self.pace.lone = if answers.len() == 1 { self.pace.lone.saturating_add(1) } else { 0 };
         let written = if group.builder.is_empty() { Ok(()) } else { self.write(group) };
         // Refusals wait for the sync too: they may be due to a commit of this very group, and whoever reads again
         // after a refusal must see it.
@@ -187,6 +284,11 @@ impl Writer {
         let Some(segment) = self.segment.as_mut() else {
             return Err(Error::Unavailable { why: "there is no journal file to write to".into() });
         };
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the pace of the device, by which nothing is decided that is kept"
+        )]
+        let began = Instant::now();
         let synced = segment
             .append(frame)
             .and_then(|()| self.shared.options.faults.sync())
@@ -200,6 +302,8 @@ impl Writer {
                 why: format!("{why}; whether the commit is durable is not known"),
             });
         }
+        // The mean of about the last eight, so that one slow sync changes nothing.
+        self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(began.elapsed())) / 8;
         let bytes = frame.len() as u64;
         self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);

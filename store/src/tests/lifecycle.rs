@@ -1,8 +1,14 @@
 //! Opening, closing, killing and reopening.
 
 use super::kit::*;
-use crate::{Embedded, Error, Filter, Hold, Store, Timestamp};
-use std::time::Duration;
+use crate::{Embedded, Error, Filter, Hold, Options, Sequence, Store, Timestamp};
+use std::{
+    ops::RangeInclusive,
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -226,4 +232,66 @@ async fn long_values_leave_no_files_behind_when_rewritten() {
     let files = std::fs::read_dir(blobs).map_or(0, Iterator::count);
 
     assert!(files < 8, "{files} blob files");
+}
+
+/// Where the syncs of `commits` were done: by the caller, or by the thread that is there for it.
+async fn synced_by_callers(folder: &Path, commits: RangeInclusive<u64>, quick_sync: Duration) -> Vec<bool> {
+    let options = Options { quick_sync, ..unhurried() };
+    let by = Arc::new(Mutex::new(Vec::new()));
+    let note = by.clone();
+    options.faults.after_sync.set(move || {
+        note.lock().unwrap().push(thread::current().name() != Some("store-write"));
+    });
+    let (store, _) = open(folder, options);
+    for n in commits {
+        store.commit(nth(n)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    assert!(store.commit(nth(0)).await.is_err(), "it is closed");
+    std::mem::take(&mut *by.lock().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_commits_alone_does_it_itself_once_that_is_known_and_never_on_a_slow_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let quick = synced_by_callers(folder.path(), 1..=40, Duration::from_secs(60)).await;
+    assert!(quick[..4].iter().all(|by_caller| !by_caller), "at first nobody knows: {quick:?}");
+    assert!(quick.iter().filter(|by_caller| **by_caller).count() > 30, "{quick:?}");
+    let slow = synced_by_callers(folder.path(), 41..=80, Duration::from_nanos(1)).await;
+    assert!(slow.iter().all(|by_caller| !by_caller), "{slow:?}");
+    let (store, report) = open(folder.path(), unhurried());
+    assert_eq!(report.sequence.0, 80, "{report}");
+    for n in 1..=80 {
+        assert!(store.load(id(n)).await.unwrap().is_some(), "{n}");
+    }
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_committed_by_many_and_by_one_in_turns_is_all_there_in_one_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), Options { quick_sync: Duration::from_secs(60), ..unhurried() });
+    let store = Arc::new(store);
+    let mut last = 0;
+    let mut seen = Vec::new();
+    for round in 0..12 {
+        for _ in 0..8 {
+            last += 1;
+            seen.push(store.commit(nth(last)).await.unwrap().sequence);
+        }
+        let burst = last + 1..=last + 10 + round;
+        last = *burst.end();
+        let many: Vec<_> = burst
+            .map(|n| {
+                let store = store.clone();
+                tokio::spawn(async move { store.commit(nth(n)).await.unwrap().sequence })
+            })
+            .collect();
+        for one in many {
+            seen.push(one.await.unwrap());
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=last).map(Sequence).collect::<Vec<_>>());
+    store.close().await.unwrap();
 }
