@@ -188,6 +188,16 @@ pub(crate) fn record_head(key: &[u8], value: &[u8]) -> Result<HeadV1, String> {
     unseal_record(key, value).map(|(head, ..)| head)
 }
 
+/// Whose a stored record is, without a copy of anything else.
+pub(crate) fn record_tenant(key: &[u8], value: &[u8]) -> Result<String, String> {
+    let (_, payload) = envelope::open_upto(key, Kind::Record, WITH_ATTRIBUTES, value)?;
+    // The columns of both schemas begin so.
+    type Beginning<'a> = (u64, &'a str, u32, &'a str);
+    bincode::serde::borrow_decode_from_slice::<Beginning<'_>, Config>(payload, CONFIG)
+        .map(|((_, _, _, tenant), _)| tenant.to_owned())
+        .map_err(|error| format!("its head cannot be decoded: {error}"))
+}
+
 /// A stored record without its body, and the body where it lies.
 pub(crate) fn record_and_body<'a>(key: &[u8], value: &'a [u8]) -> Result<(Record, &'a [u8]), String> {
     let (head, attributes, body) = unseal_record(key, value)?;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Error, ExecutionId, Hold};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fs, io,
     ops::Bound,
     path::Path,
@@ -104,8 +104,7 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
     let mut unreadable = Unreadable::new();
     let (first, to) = key::all_tasks();
     let mut from = Bound::Included(first);
-    // Tasks come by execution, so each record is read once.
-    let mut owner: Option<(ExecutionId, String)> = None;
+    let mut owners = Owners::of(index);
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
         for (key, value) in &rows {
@@ -113,12 +112,7 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
                     let deliveries = delivered.get(&(id, since)).copied().unwrap_or(0);
-                    let known = owner.take().filter(|(execution, _)| *execution == id.execution);
-                    let (_, tenant) = owner.insert(match known {
-                        Some(known) => known,
-                        None => (id.execution, tenant_of(index, id.execution)?),
-                    });
-                    tasks.restore(id, task.due, since, deliveries, tenant);
+                    tasks.restore(id, task.due, since, deliveries, owners.tenant_of(id.execution)?);
                 }
                 Err(why) => {
                     unreadable.insert(id.execution, format!("task {id} is unreadable: {why}"));
@@ -132,11 +126,46 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
     }
 }
 
-/// Whose an execution is; nobody's while there is no record, or none that can be read.
-fn tenant_of(index: &Index, execution: ExecutionId) -> Result<String, Error> {
-    let key = key::record(execution);
-    let head = index.get(&key)?.and_then(|value| codec::record_head(&key, value.as_ref()).ok());
-    Ok(head.map(|head| head.tenant).unwrap_or_default())
+/// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.
+struct Owners<'a> {
+    index: &'a Index,
+    ahead: VecDeque<(ExecutionId, String)>,
+    /// So many records are read at once, and so many of those that were read last had tasks.
+    step: usize,
+    used: usize,
+}
+
+impl<'a> Owners<'a> {
+    const MOST: usize = 64;
+
+    fn of(index: &'a Index) -> Self {
+        Self { index, ahead: VecDeque::new(), step: 1, used: 1 }
+    }
+
+    /// Nobody's while there is no record, or none that can be read.
+    fn tenant_of(&mut self, execution: ExecutionId) -> Result<&str, Error> {
+        while self.ahead.pop_front_if(|(id, _)| *id < execution).is_some() {}
+        if self.ahead.is_empty() {
+            self.read(execution)?;
+        }
+        self.used = self.used.saturating_add(1);
+        Ok(match self.ahead.front() {
+            Some((id, tenant)) if *id == execution => tenant,
+            Some(_) | None => "",
+        })
+    }
+
+    fn read(&mut self, from: ExecutionId) -> Result<(), Error> {
+        // Most of them may be over, and what lies between those with tasks is read in vain then.
+        let step = if self.used.saturating_mul(2) >= self.step { self.step * 2 } else { self.step / 2 };
+        (self.step, self.used) = (step.clamp(1, Self::MOST), 0);
+        let (from, to) = (key::record(from), key::all_records().1);
+        for (key, value) in self.index.range(Bound::Included(&from), &to, self.step)? {
+            let Some(id) = key::trailing_id(&key) else { continue };
+            self.ahead.push_back((id, codec::record_tenant(&key, value.as_ref()).unwrap_or_default()));
+        }
+        Ok(())
+    }
 }
 
 fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Writer) -> io::Result<Embedded> {

@@ -256,7 +256,7 @@ async fn who_commits_alone_does_it_itself_once_that_is_known_and_never_on_a_slow
     let folder = tempfile::tempdir().unwrap();
     let quick = synced_by_callers(folder.path(), 1..=40, Duration::from_secs(60)).await;
     assert!(quick[..4].iter().all(|by_caller| !by_caller), "at first nobody knows: {quick:?}");
-    assert!(quick.iter().filter(|by_caller| **by_caller).count() > 30, "{quick:?}");
+    assert!(quick.iter().filter(|by_caller| **by_caller).count() > 20, "{quick:?}");
     let slow = synced_by_callers(folder.path(), 41..=80, Duration::from_nanos(1)).await;
     assert!(slow.iter().all(|by_caller| !by_caller), "{slow:?}");
     let (store, report) = open(folder.path(), unhurried());
