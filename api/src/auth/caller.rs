@@ -22,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
+    /// When what let them in ends by itself, if it does.
+    pub(crate) ends_at: Option<Timestamp>,
     /// By which policies it is decided what they may do.
     law: Arc<Law>,
     asking: Asking,
@@ -72,7 +74,12 @@ impl Caller {
         law: Arc<Law>,
     ) -> Self {
         let (asking, kept_out) = (Asking::default(), KeptOut::default());
-        Self { name: name.into(), roles, tenant, law, asking, kept_out }
+        Self { name: name.into(), roles, tenant, ends_at: None, law, asking, kept_out }
+    }
+
+    /// The same, let in until this moment.
+    fn until(self, ends_at: Option<Timestamp>) -> Self {
+        Self { ends_at, ..self }
     }
 
     /// The same, asking in this way.
@@ -144,21 +151,21 @@ pub(crate) async fn authenticate(
         return Err(Denied::NoToken);
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
-    let (whose, user) = match read::<Kept>(store, &token.id).await? {
+    let (whose, admitted) = match read::<Kept>(store, &token.id).await? {
         Some(kept) if token.matches(&kept.hash) => {
-            let user = user_of(store, &kept).await?;
-            (Some(kept.user), user)
+            let admitted = by_token(store, &kept, law).await?;
+            (Some(kept.user), admitted)
         }
         Some(_) => (None, None),
         None => match read::<Session>(store, &token.id).await? {
             Some(session) if token.matches(&session.hash) => {
-                let user = user_in(store, &session, now).await?;
-                (Some(session.user), user)
+                let admitted = in_session(store, &session, law, now).await?;
+                (Some(session.user), admitted)
             }
             Some(_) | None => (None, None),
         },
     };
-    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(whose))
+    admitted.ok_or(Denied::BadToken(whose))
 }
 
 /// Who holds the token of this id at the time `now`, under `law`; it was proved before.
@@ -168,31 +175,35 @@ pub(crate) async fn still(
     token: &str,
     now: Timestamp,
 ) -> Result<Caller, Denied> {
-    let user = match read::<Kept>(store, token).await? {
-        Some(kept) => user_of(store, &kept).await?,
+    let admitted = match read::<Kept>(store, token).await? {
+        Some(kept) => by_token(store, &kept, law).await?,
         None => match read::<Session>(store, token).await? {
-            Some(session) => user_in(store, &session, now).await?,
+            Some(session) => in_session(store, &session, law, now).await?,
             None => None,
         },
     };
-    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(None))
+    admitted.ok_or(Denied::BadToken(None))
 }
 
-fn caller(user: User, law: Arc<Law>) -> Caller {
-    Caller::new(user.name, user.roles, user.tenant, law)
+async fn by_token(store: &dyn Store, kept: &Kept, law: Arc<Law>) -> Result<Option<Caller>, Denied> {
+    let user = read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id);
+    Ok(user.map(|user| Caller::new(user.name, user.roles, user.tenant, law)))
 }
 
-async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {
-    Ok(read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id))
-}
-
-async fn user_in(store: &dyn Store, session: &Session, now: Timestamp) -> Result<Option<User>, Denied> {
+async fn in_session(
+    store: &dyn Store,
+    session: &Session,
+    law: Arc<Law>,
+    now: Timestamp,
+) -> Result<Option<Caller>, Denied> {
     if session.ends_at <= now {
         return Ok(None);
     }
     // Another of the same name, made since, is somebody else.
     let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
-    Ok(read::<User>(store, &session.user).await?.filter(is_theirs))
+    let user = read::<User>(store, &session.user).await?.filter(is_theirs);
+    let caller = |user: User| Caller::new(user.name, user.roles, user.tenant, law);
+    Ok(user.map(|user| caller(user).until(Some(session.ends_at))))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

@@ -71,6 +71,9 @@ pub(crate) struct Me {
     pub(crate) may: Vec<&'static str>,
     /// The roles and groups as which they sit at approvals.
     pub(crate) seats: Vec<String>,
+    /// When the token or session that was sent ends by itself; `null` if it does not.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) ends_at: Option<String>,
 }
 
 /// How people sign in.
