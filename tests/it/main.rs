@@ -21,6 +21,7 @@ mod channels;
 mod cli;
 mod cli_domain;
 mod cli_operators;
+mod cluster_keys;
 mod console;
 mod counts;
 mod crash;

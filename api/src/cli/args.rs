@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// See clusters.
     #[command(subcommand)]
     Clusters(Things),
+    /// See and change the key of a tenant's own cluster.
+    #[command(subcommand)]
+    Cluster(super::cluster::Cluster),
     /// See regions.
     #[command(subcommand)]
     Regions(Things),

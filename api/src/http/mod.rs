@@ -12,6 +12,7 @@ mod batches;
 mod certificates;
 mod changes;
 mod channels;
+mod cluster_keys;
 mod code;
 mod console;
 mod delegations;
