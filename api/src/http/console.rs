@@ -93,6 +93,7 @@ static FILES: &[File] = &files![
     "format.js",
     "heatmap.js",
     "index.html",
+    "keys.js",
     "layout.js",
     "list.js",
     "live.js",
