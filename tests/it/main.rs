@@ -70,6 +70,7 @@ mod sweeps;
 mod targets;
 mod tenancy;
 mod tls;
+mod tokens;
 mod traces;
 mod understood;
 mod versions;

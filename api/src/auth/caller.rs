@@ -1,9 +1,9 @@
 //! Who is calling, proved by a bearer token.
 
 use super::{
-    Role, Session, Token, User, Verb,
+    Role, Session, Token, User, UserKind, Verb,
     law::{Circumstances, Decision, Law, Place, Principal},
-    user::Kept,
+    tokens::Kept,
 };
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
@@ -22,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
+    /// Whether they are a person.
+    pub(crate) kind: UserKind,
     /// When what let them in ends by itself, if it does.
     pub(crate) ends_at: Option<Timestamp>,
     /// By which policies it is decided what they may do.
@@ -74,7 +76,21 @@ impl Caller {
         law: Arc<Law>,
     ) -> Self {
         let (asking, kept_out) = (Asking::default(), KeptOut::default());
-        Self { name: name.into(), roles, tenant, ends_at: None, law, asking, kept_out }
+        Self {
+            name: name.into(),
+            roles,
+            tenant,
+            kind: UserKind::Person,
+            ends_at: None,
+            law,
+            asking,
+            kept_out,
+        }
+    }
+
+    /// This user, under `law`.
+    pub(crate) fn of(user: User, law: Arc<Law>) -> Self {
+        Self { kind: user.kind, ..Self::new(user.name, user.roles, user.tenant, law) }
     }
 
     /// The same, let in until this moment.
@@ -153,7 +169,7 @@ pub(crate) async fn authenticate(
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
     let (whose, admitted) = match read::<Kept>(store, &token.id).await? {
         Some(kept) if token.matches(&kept.hash) => {
-            let admitted = by_token(store, &kept, law).await?;
+            let admitted = by_token(store, &kept, law, now).await?;
             (Some(kept.user), admitted)
         }
         Some(_) => (None, None),
@@ -176,7 +192,7 @@ pub(crate) async fn still(
     now: Timestamp,
 ) -> Result<Caller, Denied> {
     let admitted = match read::<Kept>(store, token).await? {
-        Some(kept) => by_token(store, &kept, law).await?,
+        Some(kept) => by_token(store, &kept, law, now).await?,
         None => match read::<Session>(store, token).await? {
             Some(session) => in_session(store, &session, law, now).await?,
             None => None,
@@ -185,9 +201,17 @@ pub(crate) async fn still(
     admitted.ok_or(Denied::BadToken(None))
 }
 
-async fn by_token(store: &dyn Store, kept: &Kept, law: Arc<Law>) -> Result<Option<Caller>, Denied> {
-    let user = read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id);
-    Ok(user.map(|user| Caller::new(user.name, user.roles, user.tenant, law)))
+async fn by_token(
+    store: &dyn Store,
+    kept: &Kept,
+    law: Arc<Law>,
+    now: Timestamp,
+) -> Result<Option<Caller>, Denied> {
+    if kept.is_over(now) {
+        return Ok(None);
+    }
+    let user = read::<User>(store, &kept.user).await?.filter(|user| user.holds(&kept.id));
+    Ok(user.map(|user| Caller::of(user, law).until(kept.ends_at)))
 }
 
 async fn in_session(
@@ -202,8 +226,7 @@ async fn in_session(
     // Another of the same name, made since, is somebody else.
     let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
     let user = read::<User>(store, &session.user).await?.filter(is_theirs);
-    let caller = |user: User| Caller::new(user.name, user.roles, user.tenant, law);
-    Ok(user.map(|user| caller(user).until(Some(session.ends_at))))
+    Ok(user.map(|user| Caller::of(user, law).until(Some(session.ends_at))))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

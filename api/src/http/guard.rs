@@ -246,7 +246,11 @@ async fn admit(
 ) -> Result<Caller, Problem> {
     let law = app.access.law();
     let caller = match authenticate(&**app.engine.store(), law, header, how.at).await {
-        Ok(caller) => caller.asking(how),
+        Ok(caller) => {
+            let token = header.and_then(bearer);
+            token.into_iter().for_each(|token| app.uses.note(&token.id, how.at));
+            caller.asking(how)
+        }
         Err(Denied::NoToken) => {
             return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
         }

@@ -1,6 +1,7 @@
 //! `/v1/holds`: what may not be destroyed, who ordered it, and who let it go.
 
 use super::{
+    approvals::person,
     code::Code,
     offboardings::changing,
     page::{Listed, Page, document},
@@ -65,6 +66,7 @@ pub(super) fn routes() -> Vec<Route> {
             told("releaseHold", "Releases a hold of somebody else.").says::<shown::books::Hold>(200).may(&[
                 Code::HoldPastPivot,
                 Code::OwnHold,
+                Code::NotAPerson,
                 Code::HoldRefused,
             ]),
         ),
@@ -267,6 +269,7 @@ async fn release(
     Path((tenant, id)): Path<(String, String)>,
     Sent(why): Sent<Why>,
 ) -> Result<Json<Value>, Problem> {
+    person(&caller)?;
     let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
     let order = ReleaseHold {
         tenant: tenant.parse().map_err(|_| missing())?,

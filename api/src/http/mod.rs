@@ -57,6 +57,7 @@ mod store;
 mod streams;
 mod sweeps;
 mod tenants;
+mod tokens;
 mod told;
 mod usage;
 mod users;

@@ -102,6 +102,7 @@ impl Problem {
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
             Class::Permanent if error.code == "user.exists" => Code::UserExists,
+            Class::Permanent if error.code == "token.exists" => Code::TokenExists,
             Class::Permanent if error.code == "idempotency.secret_shown" => Code::SecretShown,
             Class::Permanent if error.code == KEYS_OVERLAP => Code::KeysOverlap,
             Class::Permanent if error.code == KEY_ORPHANED => Code::KeyOrphaned,

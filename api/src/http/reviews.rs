@@ -1,7 +1,7 @@
 //! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
 
 use super::{
-    approvals::find,
+    approvals::{find, person},
     code::Code,
     page::{Listed, Page, documents},
     problem::Problem,
@@ -86,6 +86,7 @@ pub(super) async fn review(
     Path(id): Path<String>,
     Sent(found): Sent<Found>,
 ) -> Result<Json<Value>, Problem> {
+    person(&caller)?;
     let case = find(&app, &caller, &id).await?;
     let mandates = mandates_to(&**app.engine.store(), &[&caller.name]).await?;
     let now = app.engine.clock().now();

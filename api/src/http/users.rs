@@ -7,7 +7,7 @@ use super::{
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
-    shown,
+    shown, tokens,
     told::told,
     view,
 };
@@ -45,6 +45,9 @@ pub(super) fn routes() -> Vec<Route> {
                 .located()
                 .may(&[Code::UserExists]),
         ),
+        tokens::list(read),
+        tokens::issue(manage),
+        tokens::remove(manage),
         Route::delete("/v1/users/{name}", manage, remove, told("removeUser", "Removes a user.").nothing()),
     ]
 }
@@ -56,11 +59,12 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-/// A user without anything that names the token.
+/// A user without anything that names the tokens.
 fn seen(user: &User) -> Value {
     let mut value = view::thing(user, &["created_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.remove("token");
+        fields.remove("tokens");
     }
     value
 }

@@ -1,4 +1,4 @@
-//! Keys of clusters. What opens something is shown once, when it is drawn, and never again.
+//! Keys of clusters and tokens of users. What opens something is shown once, when it is drawn, and never again.
 
 use super::{Span, Time};
 use schemars::JsonSchema;
@@ -49,4 +49,34 @@ pub(crate) struct ClusterKeyIssued {
     pub(crate) of: ClusterKey,
     /// What its holder presents. Shown this once.
     pub(crate) key: String,
+}
+
+/// A token of a user, without what opens anything.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Token {
+    /// Names it: it stands in the token, after `tn_`.
+    pub(crate) id: String,
+    /// What it is called, unique among the user's.
+    pub(crate) name: String,
+    pub(crate) user: String,
+    /// `in_force` or `over`.
+    pub(crate) state: &'static str,
+    #[schemars(with = "Option<Time>")]
+    pub(crate) created_at: Option<String>,
+    pub(crate) created_by: Option<String>,
+    /// When it ends by itself; `null` if it does not.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) ends_at: Option<String>,
+    /// The full hour in which it was used last; `null` if it was not, or not since that is written down.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) last_used_at: Option<String>,
+}
+
+/// A token, just drawn.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TokenIssued {
+    #[serde(flatten)]
+    pub(crate) of: Token,
+    /// Shown this once.
+    pub(crate) token: String,
 }
