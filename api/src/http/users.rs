@@ -3,7 +3,7 @@
 use super::{
     code::Code,
     idempotency::Secret,
-    page::{Listed, Page, document, documents},
+    page::{Listed, Page, document, documents, scope::one_seen_by},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -92,7 +92,7 @@ async fn add(
     tracing::info!(user = user.name, by = caller.name, "user added");
     let mut body = seen(&user);
     let unknown = match &user.tenant {
-        Some(tenant) => document::<Tenant>(&app, tenant).await?.is_none().then_some(tenant),
+        Some(tenant) => one_seen_by::<Tenant>(&app, &caller, tenant).await?.is_none().then_some(tenant),
         None => None,
     };
     if let Some(fields) = body.as_object_mut() {
