@@ -6,6 +6,7 @@ import { report, short } from './asking.js';
 import { many, number, words } from './format.js';
 import { LABELS, heatmap } from './heatmap.js';
 import { filters, list } from './list.js';
+import { clusterKey } from './keys.js';
 import { watch } from './live.js';
 import {
   bar,
@@ -141,6 +142,10 @@ function clusters({ regions, clusters: all }) {
             h('a', { href: place('fleet', { cluster: row.cluster }) }, h('b', row.cluster)),
             ' ',
             row.simulated && state('simulated', { as: 'discovered' }),
+            row.tenancy === 'dedicated' && [
+              ' ',
+              h('button', { type: 'button', 'data-order': 'key', onclick: () => clusterKey(row.cluster) }, 'Key…'),
+            ],
           ],
         },
         {

@@ -29,11 +29,24 @@ function add() {
       { name: 'name', label: 'Name', required: true, hint: 'olga' },
       { name: 'role', label: 'Role', kind: 'select', required: true, options: ROLES.map((role) => [role, words(role)]) },
       { name: 'tenant', label: 'Bound to the tenant', note: 'a tenant owner needs one; others may be bound too' },
+      {
+        name: 'kind',
+        label: 'It is',
+        kind: 'select',
+        options: [
+          ['person', 'a person'],
+          ['service', 'a service, which decides nothing that takes people'],
+        ],
+      },
+      { name: 'expires', label: 'The token ends after', hint: '90d' },
     ],
-    cli: ({ name, role, tenant }) =>
-      `tenure user add ${quoted(name || 'olga')} --role ${role}${tenant ? ` --tenant ${quoted(tenant)}` : ''}`,
-    does: async ({ name, role, tenant }, { key }) => {
-      const answer = await post('/v1/users', { name, roles: [role], ...(tenant ? { tenant } : {}) }, { key });
+    cli: ({ name, role, tenant, kind, expires }) =>
+      `tenure user add ${quoted(name || 'olga')} --role ${role}${tenant ? ` --tenant ${quoted(tenant)}` : ''}${
+        kind === 'service' ? ' --service' : ''
+      }${expires ? ` --expires ${quoted(expires)}` : ''}`,
+    does: async ({ name, role, tenant, kind, expires }, { key }) => {
+      const more = { ...(tenant ? { tenant } : {}), ...(expires ? { expires } : {}) };
+      const answer = await post('/v1/users', { name, roles: [role], kind, ...more }, { key });
       if (answer.body.token)
         dialog(`The token of ${name}`, () => [
           h('p', h('b', 'It is shown this once:'), ' give it to them, and to nobody else.'),
@@ -80,7 +93,7 @@ export function people(root) {
           },
           table(
             [
-              { label: 'user', cell: (row) => h('b', row.name) },
+              { label: 'user', cell: (row) => [h('b', row.name), row.kind === 'service' && h('span.faint', ', a service')] },
               { label: 'roles', cell: (row) => row.roles.map(words).join(', ') },
               { label: 'bound to', cell: (row) => row.tenant ?? 'the platform' },
               { label: 'since', cell: (row) => time(row.created_at) },

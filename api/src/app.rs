@@ -11,6 +11,7 @@ use crate::{
     standing::Standing,
     storage::Storage,
     tls::Tls,
+    uses::Uses,
 };
 use engine::Engine;
 use prometheus_client::registry::Registry;
@@ -45,6 +46,8 @@ pub(crate) struct App {
     pub(crate) access: Book,
     /// With which certificate TLS is spoken, if it is.
     pub(crate) tls: Option<Tls>,
+    /// When tokens were used, on its way to where they are kept.
+    pub(crate) uses: Uses,
     /// Requests that were refused, on their way to the audit.
     pub(crate) denials: Denials,
     /// Counts those.

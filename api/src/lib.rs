@@ -33,6 +33,7 @@ mod targets;
 mod tls;
 #[cfg(feature = "otlp")]
 mod traces;
+mod uses;
 
 pub use auth::{Role, Verb};
 pub use cli::commands;

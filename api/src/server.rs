@@ -19,6 +19,7 @@ use crate::{
     storage::Storage,
     targets,
     tls::{self, Peer, Secured, Tls},
+    uses,
 };
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
@@ -147,6 +148,7 @@ fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<(
         tokio::spawn(observing::run(app.clone(), stop.clone())),
         tokio::spawn(auditing::run(app.clone(), stop.clone())),
         tokio::spawn(notify::run(app.clone(), stop.clone())),
+        tokio::spawn(uses::run(app.clone(), stop.clone())),
         tokio::spawn(retention::run(app.clone(), stop.clone())),
         tokio::spawn(http::tell_what_happens(app.clone(), stop.clone())),
         tokio::spawn(law::run(app.clone(), stop.clone())),
@@ -257,6 +259,7 @@ fn assemble(
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         denials: denials::Denials::default(),
+        uses: uses::Uses::default(),
         refusals,
         access: Book::open(&config.access.policies).map_err(unusable)?,
         #[cfg(feature = "otlp")]

@@ -23,12 +23,24 @@ pub struct Behalf {
 
 tokio::task_local! {
     static BEHALF: Behalf;
+    static REASON: String;
 }
+
+/// The longest reason that an entry keeps, in characters.
+const LONGEST_REASON: usize = 2_000;
 
 /// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
 /// outside of any execution. Work that it spawns is not.
 pub async fn on_behalf<F: Future>(of: Behalf, work: F) -> F::Output {
     BEHALF.scope(of, work).await
+}
+
+/// Does `work` for a reason in somebody's own words, which stands in the entry of what it commits on their behalf.
+pub async fn because<F: Future>(reason: &str, work: F) -> F::Output {
+    if reason.is_empty() {
+        return work.await;
+    }
+    REASON.scope(reason.chars().take(LONGEST_REASON).collect(), work).await
 }
 
 impl Behalf {
@@ -58,9 +70,12 @@ pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<En
         of.take(MOST_NAMED).map(|put| put.key.to_string()).collect()
     };
     let at: String = at.chars().take(1_024).collect();
-    let detail = json!({
+    let mut detail = json!({
         "asked": asked, "at": at, "documents": documents.len(), "wrote": named(true), "removed": named(false), "asks": asks,
     });
+    if let (Ok(reason), Some(fields)) = (REASON.try_with(Clone::clone), detail.as_object_mut()) {
+        fields.insert("reason".into(), reason.into());
+    }
     Some(Entry {
         sequence: Sequence(0),
         execution: Behalf::nobody(),
@@ -107,15 +122,15 @@ mod tests {
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(Timestamp(7))), ());
         let of = Behalf { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
 
-        on_behalf(of.clone(), engine.ledger(true, write)).await.unwrap();
+        on_behalf(of.clone(), because("she was asked to", engine.ledger(true, write))).await.unwrap();
         on_behalf(of, engine.ledger(false, write)).await.unwrap();
-        engine.ledger(true, write).await.unwrap();
+        because("it is its own", engine.ledger(true, write)).await.unwrap();
 
         let entries = history(&store).await;
         assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
         assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", Behalf::nobody()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
-        assert_eq!(detail["wrote"], json!(["notes/n"]));
+        assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("she was asked to")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;
         assert!(entries[0].sequence < version, "the second write came later");
     }

@@ -137,6 +137,7 @@ async fn whoever_asks_learns_what_they_may_do_and_as_whom_they_sit() {
     assert_eq!(me["seats"], json!(["platform_ops", "group:night-watch"]), "{me}");
     let may = |me: &serde_json::Value, verb: &str| me["may"].as_array().unwrap().contains(&json!(verb));
     assert!(may(&me, "repair") && !may(&me, "manage_users"), "{me}");
+    assert_eq!(me["ends_at"], json!(null), "a token that was given without an end: {me}");
 
     let anna = served.user("anna", &["tenant_owner"], Some("acme")).await;
     let me = served.get_as(&anna, "/v1/me").await.body;

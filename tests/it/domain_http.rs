@@ -259,35 +259,49 @@ clusters:
   - {id: own-2, region: eu, tenancy: dedicated}
 ";
 
-#[tokio::test]
-async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else() {
+/// A server whose clusters say themselves what is seen of them, with those of [`SITES`].
+pub(crate) async fn with_sites() -> Served {
     let served = Served::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
     let sites = served.post("/v1/fleet:import", "application/yaml", SITES).await;
     assert_eq!(sites.status, 200, "{}", sites.body);
+    served
+}
+
+/// Puts a node into `cluster` and a tenant in service who has it alone; which cluster that is, and its key.
+pub(crate) async fn with_its_own(served: &Served, cluster: &str, tenant: &str) -> (String, String) {
+    let node = format!("sn,cpu_milli,memory_mib,gpu,model\n{cluster}-n,96000,786432,8,H100\n");
+    served.post(&format!("/v1/fleet:import?cluster={cluster}&region=eu"), "text/csv", &node).await;
+    let document = small(tenant).replace("isolation: dedicated", "isolation: dedicated_cluster");
+    let started = served.post("/v1/tenants", "application/yaml", &document).await;
+    assert_eq!(started.status, 202, "{}", started.body);
+    let key = started.headers["tenure-cluster-key"].to_str().unwrap().to_owned();
+    let id = started.id();
+    let asked = served.until(&id, |item| item["open"] == false || !item["waiting_for"]["approval"].is_null());
+    if asked.await["open"] == true {
+        let ada = served.user(&format!("ada-{tenant}"), &["platform_ops", "security", "finance"], None).await;
+        let digest = served.get(&format!("/v1/executions/{id}")).await.body["digest"].clone();
+        let approve = format!("/v1/approvals/{id}:approve");
+        let agreed = served.json_as(&ada, &approve, json!({ "digest": digest, "reason": "ok" })).await;
+        assert_eq!(agreed.status, 200, "{}", agreed.body);
+    }
+    assert_eq!(served.ended(&id).await["reason"], "completed");
+    let holding = served.get(&format!("/v1/tenants/{tenant}")).await.body["cluster"].clone();
+    (holding.as_str().unwrap().to_owned(), key)
+}
+
+/// What is seen of the one node of `cluster`.
+pub(crate) fn facts(cluster: &str) -> Value {
+    json!({ "nodes": { format!("{cluster}-n"): { "H100": { "usable": 8, "busy": 0 } } } })
+}
+
+#[tokio::test]
+async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else() {
+    let served = with_sites().await;
     let mut keys = Vec::new();
     for (cluster, tenant) in [("own-1", "uno"), ("own-2", "duo")] {
-        let node = format!("sn,cpu_milli,memory_mib,gpu,model\n{cluster}-n,96000,786432,8,H100\n");
-        served.post(&format!("/v1/fleet:import?cluster={cluster}&region=eu"), "text/csv", &node).await;
-        let document = small(tenant).replace("isolation: dedicated", "isolation: dedicated_cluster");
-        let started = served.post("/v1/tenants", "application/yaml", &document).await;
-        assert_eq!(started.status, 202, "{}", started.body);
-        let key = started.headers["tenure-cluster-key"].to_str().unwrap().to_owned();
-        let id = started.id();
-        let asked =
-            served.until(&id, |item| item["open"] == false || !item["waiting_for"]["approval"].is_null());
-        if asked.await["open"] == true {
-            let ada =
-                served.user(&format!("ada-{tenant}"), &["platform_ops", "security", "finance"], None).await;
-            let digest = served.get(&format!("/v1/executions/{}", started.id())).await.body["digest"].clone();
-            let approve = format!("/v1/approvals/{}:approve", started.id());
-            let agreed = served.json_as(&ada, &approve, json!({ "digest": digest, "reason": "ok" })).await;
-            assert_eq!(agreed.status, 200, "{}", agreed.body);
-        }
-        assert_eq!(served.ended(&started.id()).await["reason"], "completed");
-        let holding = served.get(&format!("/v1/tenants/{tenant}")).await.body["cluster"].clone();
-        keys.push((holding.as_str().unwrap().to_owned(), tenant, key));
+        let (holding, key) = with_its_own(&served, cluster, tenant).await;
+        keys.push((holding, tenant, key));
     }
-    let facts = |cluster: &str| json!({ "nodes": { format!("{cluster}-n"): { "H100": { "usable": 8, "busy": 0 } } } });
     let (one, two) = (&keys[0], &keys[1]);
 
     let own = served.json_as(&one.2, &format!("/v1/clusters/{}/facts", one.0), facts(&one.0)).await;

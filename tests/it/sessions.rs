@@ -294,6 +294,7 @@ async fn a_session_ends_when_an_admin_says_so() {
     let (_, second) = house.with(house.identity.token(&json!({}))).await;
     let second = second["token"].as_str().unwrap().to_owned();
     let ends = session["ends_at"].as_str().unwrap();
+    assert_eq!(house.me(session["token"].as_str().unwrap()).await.1["ends_at"], ends, "who asks learns it");
     assert!(ends > session["began_at"].as_str().unwrap(), "{session}");
     let path = format!("/v1/sessions/{id}");
     assert_eq!(house.ask(Method::DELETE, &path, &second).await.status(), 403, "that is for admins");

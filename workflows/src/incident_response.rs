@@ -221,7 +221,7 @@ impl Workflow for IncidentResponse {
             // A key: it opens nothing from this commit on, and no other key is touched.
             RevokingKey => act_each(self.revocations())
                 .forward_only()
-                .record(|me: &mut Self, (): ()| me.settled = Some("the key opens nothing any more".into()))
+                .record(|me: &mut Self, (): ()| me.settled = Some(me.closed()))
                 .then(ReissuingKey),
             ReissuingKey => act_each(self.issues()).forward_only().then(AwaitingReview),
 

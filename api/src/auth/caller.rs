@@ -1,9 +1,9 @@
 //! Who is calling, proved by a bearer token.
 
 use super::{
-    Role, Session, Token, User, Verb,
+    Role, Session, Token, User, UserKind, Verb,
     law::{Circumstances, Decision, Law, Place, Principal},
-    user::Kept,
+    tokens::Kept,
 };
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;
@@ -22,6 +22,10 @@ pub(crate) struct Caller {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
+    /// Whether they are a person.
+    pub(crate) kind: UserKind,
+    /// When what let them in ends by itself, if it does.
+    pub(crate) ends_at: Option<Timestamp>,
     /// By which policies it is decided what they may do.
     law: Arc<Law>,
     asking: Asking,
@@ -72,7 +76,26 @@ impl Caller {
         law: Arc<Law>,
     ) -> Self {
         let (asking, kept_out) = (Asking::default(), KeptOut::default());
-        Self { name: name.into(), roles, tenant, law, asking, kept_out }
+        Self {
+            name: name.into(),
+            roles,
+            tenant,
+            kind: UserKind::Person,
+            ends_at: None,
+            law,
+            asking,
+            kept_out,
+        }
+    }
+
+    /// This user, under `law`.
+    pub(crate) fn of(user: User, law: Arc<Law>) -> Self {
+        Self { kind: user.kind, ..Self::new(user.name, user.roles, user.tenant, law) }
+    }
+
+    /// The same, let in until this moment.
+    fn until(self, ends_at: Option<Timestamp>) -> Self {
+        Self { ends_at, ..self }
     }
 
     /// The same, asking in this way.
@@ -144,21 +167,21 @@ pub(crate) async fn authenticate(
         return Err(Denied::NoToken);
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
-    let (whose, user) = match read::<Kept>(store, &token.id).await? {
+    let (whose, admitted) = match read::<Kept>(store, &token.id).await? {
         Some(kept) if token.matches(&kept.hash) => {
-            let user = user_of(store, &kept).await?;
-            (Some(kept.user), user)
+            let admitted = by_token(store, &kept, law, now).await?;
+            (Some(kept.user), admitted)
         }
         Some(_) => (None, None),
         None => match read::<Session>(store, &token.id).await? {
             Some(session) if token.matches(&session.hash) => {
-                let user = user_in(store, &session, now).await?;
-                (Some(session.user), user)
+                let admitted = in_session(store, &session, law, now).await?;
+                (Some(session.user), admitted)
             }
             Some(_) | None => (None, None),
         },
     };
-    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(whose))
+    admitted.ok_or(Denied::BadToken(whose))
 }
 
 /// Who holds the token of this id at the time `now`, under `law`; it was proved before.
@@ -168,31 +191,42 @@ pub(crate) async fn still(
     token: &str,
     now: Timestamp,
 ) -> Result<Caller, Denied> {
-    let user = match read::<Kept>(store, token).await? {
-        Some(kept) => user_of(store, &kept).await?,
+    let admitted = match read::<Kept>(store, token).await? {
+        Some(kept) => by_token(store, &kept, law, now).await?,
         None => match read::<Session>(store, token).await? {
-            Some(session) => user_in(store, &session, now).await?,
+            Some(session) => in_session(store, &session, law, now).await?,
             None => None,
         },
     };
-    user.map(|user| caller(user, law)).ok_or(Denied::BadToken(None))
+    admitted.ok_or(Denied::BadToken(None))
 }
 
-fn caller(user: User, law: Arc<Law>) -> Caller {
-    Caller::new(user.name, user.roles, user.tenant, law)
+async fn by_token(
+    store: &dyn Store,
+    kept: &Kept,
+    law: Arc<Law>,
+    now: Timestamp,
+) -> Result<Option<Caller>, Denied> {
+    if kept.is_over(now) {
+        return Ok(None);
+    }
+    let user = read::<User>(store, &kept.user).await?.filter(|user| user.holds(&kept.id));
+    Ok(user.map(|user| Caller::of(user, law).until(kept.ends_at)))
 }
 
-async fn user_of(store: &dyn Store, kept: &Kept) -> Result<Option<User>, Denied> {
-    Ok(read::<User>(store, &kept.user).await?.filter(|user| user.token == kept.id))
-}
-
-async fn user_in(store: &dyn Store, session: &Session, now: Timestamp) -> Result<Option<User>, Denied> {
+async fn in_session(
+    store: &dyn Store,
+    session: &Session,
+    law: Arc<Law>,
+    now: Timestamp,
+) -> Result<Option<Caller>, Denied> {
     if session.ends_at <= now {
         return Ok(None);
     }
     // Another of the same name, made since, is somebody else.
     let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
-    Ok(read::<User>(store, &session.user).await?.filter(is_theirs))
+    let user = read::<User>(store, &session.user).await?.filter(is_theirs);
+    Ok(user.map(|user| Caller::of(user, law).until(Some(session.ends_at))))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

@@ -3,7 +3,7 @@
 //! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
 //! delegator has asked for.
 
-use super::{Caller, Role, User, caller::person, document::all, group::groups_of};
+use super::{Caller, Role, User, UserKind, caller::person, document::all, group::groups_of};
 use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -157,6 +157,12 @@ fn check(
     if from.name == to.name {
         return Err(invalid("to: nobody stands in for themselves; name another user".into()));
     }
+    for (field, user) in [("from", from), ("to", to)] {
+        if user.kind == UserKind::Service {
+            let why = format!("{field}: {} is a service, and decides nothing that takes people", user.name);
+            return Err(invalid(why));
+        }
+    }
     if from.tenant != to.tenant {
         let why = "to: who stands in must be bound to the same tenant as who delegates, or to none like them";
         return Err(invalid(why.into()));
@@ -224,8 +230,10 @@ pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec
 
 /// A user as approvals see them, with roles of their own and the groups they belong to.
 fn person_of(user: &User, groups: &[String]) -> Person {
-    let mut person = person(&user.name, &user.roles, user.tenant.as_deref());
-    if user.tenant.is_none() {
+    // A service sits nowhere, whatever it may do besides.
+    let roles: &[Role] = if user.kind == UserKind::Service { &[] } else { &user.roles };
+    let mut person = person(&user.name, roles, user.tenant.as_deref());
+    if user.tenant.is_none() && user.kind == UserKind::Person {
         person.roles.extend(groups.iter().cloned());
     }
     person

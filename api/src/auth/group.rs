@@ -1,6 +1,6 @@
 //! Groups of users, as documents: a seat of an approval may be for the members of one.
 
-use super::User;
+use super::{User, UserKind};
 use engine::{ActionError, Engine, Entity, Error, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,6 +55,10 @@ fn check_member(view: &mut View, name: &str) -> Result<(), Undecided> {
         None => Err(invalid(format!("members: there is no user {name}; add the user first")).into()),
         Some(User { tenant: Some(tenant), .. }) => Err(invalid(format!(
             "members: {name} is bound to tenant {tenant}, and groups sit for the platform; leave them out"
+        ))
+        .into()),
+        Some(User { kind: UserKind::Service, .. }) => Err(invalid(format!(
+            "members: {name} is a service, and groups sit where people decide; leave it out"
         ))
         .into()),
         Some(_) => Ok(()),

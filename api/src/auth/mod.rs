@@ -10,6 +10,7 @@ pub(crate) mod law;
 mod role;
 mod session;
 mod token;
+mod tokens;
 mod user;
 mod verb;
 
@@ -19,5 +20,6 @@ pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub use role::Role;
 pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
 pub(crate) use token::{Token, random};
-pub(crate) use user::{NewUser, User, add_user, ensure_admin, remove_user};
+pub(crate) use tokens::{Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of};
+pub(crate) use user::{NewUser, User, UserKind, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

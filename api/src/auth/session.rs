@@ -1,6 +1,6 @@
 //! Sessions: tokens with an end, for people whom an identity provider has named (`docs/adr/0018`).
 
-use super::{Token, User};
+use super::{Token, User, UserKind};
 use crate::{hex, oidc::Person};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use engine::{Engine, Entity, Error, View};
@@ -143,7 +143,9 @@ fn sign_in(view: &mut View, person: &Person, now: Timestamp) -> Result<(), engin
         name: person.name.clone(),
         roles: person.roles.clone(),
         tenant: person.tenant.clone(),
+        kind: UserKind::Person,
         token: String::new(),
+        tokens: Vec::new(),
         created_at: before.as_ref().map_or(now, |user| user.created_at),
         created_by: "signed in".into(),
     };

@@ -1,7 +1,11 @@
-//! Users and their tokens, as documents of the store.
+//! Users, as documents of the store.
 
-use super::{Delegation, Group, Role, Token};
+use super::{
+    Delegation, Group, Role, Token,
+    tokens::{Kept, NewToken, ends},
+};
 use engine::{ActionError, Engine, Entity, Error, Undecided, View};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -12,7 +16,19 @@ use std::{
 use store::Timestamp;
 
 /// The name of the user that exists from the first start.
-const ADMIN: &str = "admin";
+pub(super) const ADMIN: &str = "admin";
+
+/// Whether a user is somebody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum UserKind {
+    /// A person.
+    #[default]
+    Person,
+    /// A program. It does what its roles may, and decides nothing that takes people.
+    Service,
+}
 
 /// Someone who may use the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,12 +39,30 @@ pub(crate) struct User {
     pub(crate) roles: Vec<Role>,
     /// The only tenant whose things they see; `None` sees all.
     pub(crate) tenant: Option<String>,
-    /// Names the token that is theirs; empty for those who sign in through a provider.
+    /// Whether they are a person; all are that were added before services were told apart.
+    #[serde(default)]
+    pub(crate) kind: UserKind,
+    /// Names the token that they were added with; empty for those who sign in through a provider, or who had it removed.
     pub(crate) token: String,
+    /// Names the tokens that they were given since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tokens: Vec<String>,
     /// When they were added.
     pub(crate) created_at: Timestamp,
     /// By whom.
     pub(crate) created_by: String,
+}
+
+impl User {
+    /// The ids of all their tokens.
+    pub(super) fn all_tokens(&self) -> impl Iterator<Item = &String> {
+        [&self.token].into_iter().filter(|id| !id.is_empty()).chain(&self.tokens)
+    }
+
+    /// Whether the token of this id is theirs.
+    pub(super) fn holds(&self, token: &str) -> bool {
+        self.all_tokens().any(|id| id == token)
+    }
 }
 
 impl Entity for User {
@@ -36,25 +70,6 @@ impl Entity for User {
 
     fn id(&self) -> String {
         self.name.clone()
-    }
-}
-
-/// A token as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    /// Names it.
-    pub(crate) id: String,
-    /// SHA-256 of the secret.
-    pub(crate) hash: String,
-    /// Whose it is.
-    pub(crate) user: String,
-}
-
-impl Entity for Kept {
-    const COLLECTION: &'static str = "tokens";
-
-    fn id(&self) -> String {
-        self.id.clone()
     }
 }
 
@@ -69,6 +84,12 @@ pub(crate) struct NewUser {
     /// The only tenant whose things they see.
     #[serde(default)]
     pub(crate) tenant: Option<String>,
+    /// Whether they are a person, who may decide where people are asked, or a service, which may not.
+    #[serde(default)]
+    pub(crate) kind: UserKind,
+    /// When their token ends: after a time (`P90D`, `90d`) or at a moment; never if absent.
+    #[serde(default)]
+    pub(crate) expires: Option<String>,
 }
 
 /// Adds a user, and draws the token that is theirs.
@@ -81,13 +102,17 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     by: &str,
 ) -> Result<(User, Token), Error> {
     check(&new).map_err(Error::Undecided)?;
-    let token = draw()?;
+    let (token, now) = (draw()?, engine.clock().now());
+    let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
+    let kept = Kept::new(&token, &new.name, NewToken::FIRST, now, by).ending(ends_at);
     let user = User {
         name: new.name,
         roles: new.roles,
         tenant: new.tenant,
+        kind: new.kind,
         token: token.id.clone(),
-        created_at: engine.clock().now(),
+        tokens: Vec::new(),
+        created_at: now,
         created_by: by.into(),
     };
     engine
@@ -96,7 +121,8 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
                 let why = format!("there is a user {} already", user.name);
                 return Err(ActionError::permanent("user.exists", why).into());
             }
-            write(view, &user, &token)
+            view.put(&kept)?;
+            view.put(&user)
         })
         .await?;
     Ok((user, token))
@@ -138,10 +164,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
                     })?;
                 }
             }
-            if !user.token.is_empty() {
-                view.get::<Kept>(&user.token)?;
-                view.delete::<Kept>(&user.token)?;
-            }
+            forget_tokens(view, &user)?;
             // Their sessions are of nobody from here on.
             view.delete::<User>(name)?;
             Ok(true)
@@ -179,14 +202,18 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     if is_new {
         keep(file, &token).map_err(unwritable)?;
     }
+    let (now, by) = (engine.clock().now(), "first start");
     let user = User {
         name: ADMIN.into(),
         roles: vec![Role::Admin],
         tenant: None,
+        kind: UserKind::Person,
         token: token.id.clone(),
-        created_at: engine.clock().now(),
-        created_by: "first start".into(),
+        tokens: Vec::new(),
+        created_at: now,
+        created_by: by.into(),
     };
+    let first = Kept::new(&token, ADMIN, NewToken::FIRST, now, by);
     engine
         .ledger(true, |view| {
             let before = view.get::<User>(ADMIN)?;
@@ -194,19 +221,24 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
             if same && view.get::<Kept>(&token.id)?.is_some() {
                 return Ok(());
             }
+            // Who replaces the token of the admin wants those gone that were given beside it.
             if let Some(before) = before {
-                view.get::<Kept>(&before.token)?;
-                view.delete::<Kept>(&before.token)?;
+                forget_tokens(view, &before)?;
             }
-            write(view, &user, &token)
+            view.put(&first)?;
+            view.put(&user)
         })
         .await?;
     Ok(is_new.then_some(token))
 }
 
-fn write(view: &mut View, user: &User, token: &Token) -> Result<(), Undecided> {
-    view.put(&Kept { id: token.id.clone(), hash: token.hash(), user: user.name.clone() })?;
-    view.put(user)
+fn forget_tokens(view: &mut View, user: &User) -> Result<(), Undecided> {
+    view.want::<Kept>(user.all_tokens())?;
+    for id in user.all_tokens() {
+        view.get::<Kept>(id)?;
+        view.delete::<Kept>(id)?;
+    }
+    Ok(())
 }
 
 pub(super) fn draw() -> Result<Token, Error> {

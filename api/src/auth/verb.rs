@@ -67,6 +67,8 @@ pub enum Verb {
     Submit,
     /// Say what was seen of a cluster.
     PushFacts,
+    /// Issue the next key of a cluster, or revoke the one that it has.
+    ManageClusterKeys,
     /// Call lent GPUs back, or ask who would have to give way.
     Reclaim,
     /// Ask for another quota, or for the plan of one.
@@ -164,6 +166,7 @@ impl Verb {
             | Self::ReadPolicies
             | Self::PublishPolicy
             | Self::ReadAccounts
+            | Self::ManageClusterKeys
             | Self::Classify
             | Self::ReadSweeps
             | Self::RunSweeps

@@ -3,7 +3,7 @@
 pub(crate) use super::common::{Common, Format};
 
 use super::watch_list::Watching;
-use crate::{auth::Role, config::LogFormat};
+use crate::config::LogFormat;
 use clap::{Args, Parser, Subcommand};
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// See clusters.
     #[command(subcommand)]
     Clusters(Things),
+    /// See and change the key of a tenant's own cluster.
+    #[command(subcommand)]
+    Cluster(super::cluster::Cluster),
     /// See regions.
     #[command(subcommand)]
     Regions(Things),
@@ -154,7 +157,7 @@ pub(crate) enum Command {
     Group(super::group::Group),
     /// Say who may use the service.
     #[command(subcommand)]
-    User(User),
+    User(super::user::User),
     /// Look at workflows, and at executions of their earlier versions.
     #[command(subcommand)]
     Workflow(super::workflow::Workflow),
@@ -383,28 +386,6 @@ pub(crate) enum Certificate {
     },
     /// Print the public key that this data folder signs with (PEM); made now if there is none.
     Key,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum User {
-    /// Add a user, and print the token that is theirs: it is shown once.
-    Add {
-        /// The name, unique in the service.
-        name: String,
-        /// What they may do; may be repeated.
-        #[arg(long = "role", value_enum, required = true)]
-        roles: Vec<Role>,
-        /// The only tenant whose things they see.
-        #[arg(long)]
-        tenant: Option<String>,
-    },
-    /// List all users.
-    List,
-    /// Remove a user; the token opens nothing from then on.
-    Remove {
-        /// The name.
-        name: String,
-    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ mod audit;
 mod batch;
 mod certificate;
 mod client;
+mod cluster;
 mod common;
 mod context;
 mod contexts;
@@ -176,6 +177,7 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
         Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
         Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
         Some(Command::Clusters(command)) => ask(things::run(common, &things::CLUSTERS, command)),
+        Some(Command::Cluster(command)) => ask(cluster::run(common, command)),
         Some(Command::Regions(command)) => ask(things::run(common, &things::REGIONS, command)),
         Some(Command::Nodes(command)) => ask(things::run(common, &things::NODES, command)),
         Some(Command::Workspaces(command)) => ask(things::run(common, &things::WORKSPACES, command)),

@@ -288,7 +288,13 @@ pub(super) const APPROVALS: Kind = Kind {
 
 pub(super) const USERS: Kind = Kind {
     path: "/v1/users",
-    columns: &[("name", "/name"), ("roles", "/roles"), ("tenant", "/tenant"), ("added", "/created_at")],
+    columns: &[
+        ("name", "/name"),
+        ("kind", "/kind"),
+        ("roles", "/roles"),
+        ("tenant", "/tenant"),
+        ("added", "/created_at"),
+    ],
 };
 
 pub(super) const REVIEWS: Kind = Kind {

@@ -148,7 +148,7 @@ async fn asked(app: &Shared, question: &Question) -> Result<Caller, Problem> {
         (Some(name), None) if question.tenant.is_none() => {
             let user = document::<User>(app, name).await?;
             let user = user.ok_or_else(|| Problem::not_found("user", name))?;
-            Ok(Caller::new(user.name, user.roles, user.tenant, law))
+            Ok(Caller::of(user, law))
         }
         (None, Some(names)) => {
             let roles = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(role);

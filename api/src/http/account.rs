@@ -2,7 +2,7 @@
 
 use super::{
     kinds::{Kind, numbered, reads},
-    page::{Listed, document},
+    page::{Listed, scope::one_seen_by},
     problem::Problem,
     route::{Access, Route},
     shown,
@@ -286,7 +286,7 @@ async fn so_far(
     Extension(caller): Extension<Caller>,
     Path(tenant): Path<String>,
 ) -> Result<Json<Listed<Value>>, Problem> {
-    let account = document::<Cohort>(&app, &tenant).await?.filter(|_| caller.sees(&tenant));
+    let account = one_seen_by::<Cohort>(&app, &caller, &tenant).await?;
     let account = account.ok_or_else(|| Problem::not_found("account of tenant", &tenant))?;
     let usage = usage_so_far(&account, app.engine.clock().now());
     Ok(Json(Listed::new(usage.iter().map(|usage| usage.seen(None)).collect(), None)))

@@ -4,7 +4,7 @@ use super::{
     code::Code,
     deny::Asker,
     guard::bearer,
-    page::{Listed, document},
+    page::{Listed, scope::unscoped},
     problem::Problem,
     read::Undescribed,
     route::{Access, Route},
@@ -131,7 +131,7 @@ fn text(item: &Value, pointer: &str) -> String {
 
 /// That the fleet has the node: an agent speaks for no other.
 async fn known(app: &Shared, cluster: &str, node: &str) -> Result<(), Problem> {
-    let found = document::<Node>(app, node).await?;
+    let found = unscoped::<Node>(app, node).await?;
     match found.filter(|found| found.cluster.as_str() == cluster) {
         Some(_) => Ok(()),
         None => Err(Problem::not_found("node", &format!("{node} in cluster {cluster}"))),

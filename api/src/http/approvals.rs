@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     app::{App, Shared},
-    auth::{Caller, Verb, mandates_to, sitting},
+    auth::{Caller, UserKind, Verb, mandates_to, sitting},
 };
 use axum::{
     Extension, Json,
@@ -63,7 +63,7 @@ pub(super) fn routes() -> Vec<Route> {
             told("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
                 .says::<Review>(200)
                 .may(NAMED)
-                .may(&[Code::NotWaiting, Code::ReviewOwn]),
+                .may(&[Code::NotWaiting, Code::ReviewOwn, Code::NotAPerson]),
         ),
     ]
     .into_iter()
@@ -246,6 +246,17 @@ async fn refuse(
     decide(&app, &caller, &id, (Verdict::Refuse, false), decision).await
 }
 
+/// Refuses a service: what takes people is decided by people.
+pub(super) fn person(caller: &Caller) -> Result<(), Problem> {
+    match caller.kind {
+        UserKind::Person => Ok(()),
+        UserKind::Service => {
+            let detail = format!("{} is a service, and decides nothing that takes people", caller.name);
+            Err(Problem::new(Code::NotAPerson, detail))
+        }
+    }
+}
+
 /// Agrees alone, in an emergency, where policy lets the caller.
 async fn break_glass(
     State(app): State<Shared>,
@@ -274,6 +285,7 @@ async fn decide(
     (verdict, break_glass): (Verdict, bool),
     decision: Decision,
 ) -> Result<Response, Problem> {
+    person(caller)?;
     let case = open(app, caller, id).await?;
     let digest = decision.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
         let detail =

@@ -9,6 +9,7 @@ use super::{
     route::{Access, Route},
     shown::people::Me,
     told::told,
+    view::time,
 };
 use crate::{
     app::Shared,
@@ -92,6 +93,7 @@ static FILES: &[File] = &files![
     "format.js",
     "heatmap.js",
     "index.html",
+    "keys.js",
     "layout.js",
     "list.js",
     "live.js",
@@ -173,10 +175,13 @@ fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
     Ok(answer)
 }
 
-/// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals.
+/// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals; `ends_at`, when what
+/// they asked with ends.
 async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<Json<Me>, Problem> {
     let person = sitting(&**app.engine.store(), &caller.name, &caller).await?;
     let person = person.unwrap_or_else(|| caller.person());
     let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb)).map(<&str>::from).collect();
-    Ok(Json(Me { name: caller.name, roles: caller.roles, tenant: caller.tenant, may, seats: person.roles }))
+    let ends_at = caller.ends_at.map(time);
+    let (name, roles, tenant) = (caller.name, caller.roles, caller.tenant);
+    Ok(Json(Me { name, roles, tenant, may, seats: person.roles, ends_at }))
 }

@@ -2,7 +2,10 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    page::{
+        Listed, Page, document,
+        scope::{one_seen_by, seen_by},
+    },
     problem::Problem,
     read::{Asked, Sent},
     reservations::time,
@@ -77,11 +80,6 @@ fn seen(app: &App, delegation: &Delegation) -> Value {
     value
 }
 
-/// Whether it exists for the caller: who is bound to a tenant sees those among that tenant's people.
-fn visible(caller: &Caller, delegation: &Delegation) -> bool {
-    caller.sees(delegation.tenant.as_deref().unwrap_or_default())
-}
-
 async fn list(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
@@ -95,12 +93,9 @@ async fn list(
     let now = app.engine.clock().now();
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
     let of = |one: &Delegation| {
-        visible(&caller, one)
-            && is(&wanted.from, &one.from)
-            && is(&wanted.to, &one.to)
-            && is(&wanted.state, one.state(now))
+        is(&wanted.from, &one.from) && is(&wanted.to, &one.to) && is(&wanted.state, one.state(now))
     };
-    let (found, next) = documents::<Delegation>(&app, "", &page, of).await?;
+    let (found, next) = seen_by::<Delegation>(&app, &caller, "", &page, of).await?;
     Ok(Json(Listed::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
 }
 
@@ -112,7 +107,7 @@ async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let found = document::<Delegation>(&app, &id).await?.filter(|one| visible(&caller, one));
+    let found = one_seen_by::<Delegation>(&app, &caller, &id).await?;
     found.map(|one| Json(seen(&app, &one))).ok_or_else(|| Problem::not_found("delegation", &id))
 }
 

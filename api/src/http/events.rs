@@ -226,7 +226,7 @@ struct Ended {
 
 async fn ended(app: &App, caller: &Caller, ended: Ended) -> Result<Response, Problem> {
     own(caller, ended.tenant.as_str())?;
-    Ok(Json(end(app, &ended.tenant, &ended.name).await?).into_response())
+    Ok(Json(end(app, caller, &ended.tenant, &ended.name).await?).into_response())
 }
 
 impl Kind {

@@ -2,7 +2,7 @@
 
 use super::{
     code::Code,
-    page::document,
+    page::{document, scope::unscoped},
     problem::{Fault, Problem},
     read::Sent,
     reservations::time,
@@ -97,7 +97,7 @@ async fn sorted(
 ) -> Result<ByTenant, Problem> {
     let (mut sorted, mut faults) = (ByTenant::new(), Vec::new());
     for (id, kinds) in nodes {
-        let node = document::<Node>(app, id.as_str()).await?.filter(|node| node.cluster == cluster.id);
+        let node = unscoped::<Node>(app, id.as_str()).await?.filter(|node| node.cluster == cluster.id);
         let owner = node.map(|node| node.owner);
         let foreign = |owner: &Option<TenantId>| owner.as_ref().is_some_and(|own| !caller.sees(own.as_str()));
         match owner.filter(|owner| !foreign(owner)) {

@@ -26,7 +26,7 @@ use axum::{
 use engine::{Behalf, on_behalf};
 use std::sync::atomic::Ordering;
 use store::Hold;
-use workflows::tenancy::{ClusterKey, Scope};
+use workflows::tenancy::{ClusterKey, Scope, Standing};
 
 /// Checks `access`, then answers; a repeated `Idempotency-Key` gets the earlier answer.
 pub(super) async fn guard(
@@ -165,13 +165,19 @@ async fn cluster(
     let Some(token) = header.and_then(bearer) else { return Ok(None) };
     let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
     let own = document::<ClusterKey>(app, named).await?;
-    let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
-    if let Some(key) = own.filter(opens) {
+    let standing = |key: &ClusterKey| key.standing(how.at, |hash| token.matches(hash));
+    if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
         let (whose, law) = (key.tenant.to_string(), app.access.law());
         let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
-        if key.revoked_at.is_some() {
-            let problem = Problem::new(Code::BadToken, format!("the key of cluster {named} was revoked"));
-            return Err(problem.to(Asker::from(&caller)));
+        let over = match standing {
+            Standing::Holds => None,
+            Standing::Revoked => Some(format!("the key of cluster {named} was revoked")),
+            Standing::Replaced => {
+                Some(format!("this key of cluster {named} has ended: key {} has followed it", key.version))
+            }
+        };
+        if let Some(over) = over {
+            return Err(Problem::new(Code::BadToken, over).to(Asker::from(&caller)));
         }
         if !key.scopes.contains(&scope) {
             let detail = format!("the key of cluster {named} may no longer be used for this");
@@ -198,7 +204,8 @@ async fn cluster(
 /// The cluster whose key a token is.
 async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Problem> {
     let page = Page { limit: 1, after: None };
-    let opens = |key: &ClusterKey| key.hash.as_deref().is_some_and(|hash| token.matches(hash));
+    let now = app.engine.clock().now();
+    let opens = |key: &ClusterKey| key.standing(now, |hash| token.matches(hash)).is_some();
     let (mut found, _) = documents::<ClusterKey>(app, "", &page, opens).await?;
     Ok(found.pop())
 }
@@ -239,7 +246,11 @@ async fn admit(
 ) -> Result<Caller, Problem> {
     let law = app.access.law();
     let caller = match authenticate(&**app.engine.store(), law, header, how.at).await {
-        Ok(caller) => caller.asking(how),
+        Ok(caller) => {
+            let token = header.and_then(bearer);
+            token.into_iter().for_each(|token| app.uses.note(&token.id, how.at));
+            caller.asking(how)
+        }
         Err(Denied::NoToken) => {
             return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
         }

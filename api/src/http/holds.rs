@@ -1,9 +1,13 @@
 //! `/v1/holds`: what may not be destroyed, who ordered it, and who let it go.
 
 use super::{
+    approvals::person,
     code::Code,
     offboardings::changing,
-    page::{Listed, Page, document},
+    page::{
+        Listed, Page,
+        scope::{one_seen_by, seen_by},
+    },
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -20,7 +24,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use engine::{Entity as _, View};
+use engine::View;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,6 +69,7 @@ pub(super) fn routes() -> Vec<Route> {
             told("releaseHold", "Releases a hold of somebody else.").says::<shown::books::Hold>(200).may(&[
                 Code::HoldPastPivot,
                 Code::OwnHold,
+                Code::NotAPerson,
                 Code::HoldRefused,
             ]),
         ),
@@ -123,20 +128,25 @@ async fn list(
     }
     let tenant = caller.tenant.clone().or(wanted.tenant);
     match wanted.state {
-        Which::Open => in_force(&app, tenant.as_deref(), &page).await.map(Json),
+        Which::Open => in_force(&app, &caller, tenant.as_deref(), &page).await.map(Json),
         Which::Released => {
             let prefix = tenant.map(|tenant| format!("{tenant}/")).unwrap_or_default();
-            let (found, next) = super::page::documents::<Released>(&app, &prefix, &page, |_| true).await?;
+            let (found, next) = seen_by::<Released>(&app, &caller, &prefix, &page, |_| true).await?;
             Ok(Json(Listed::new(found.iter().map(released).collect(), next)))
         }
     }
 }
 
 /// Holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
-async fn in_force(app: &App, tenant: Option<&str>, page: &Page) -> Result<Listed<Value>, Problem> {
+async fn in_force(
+    app: &App,
+    caller: &Caller,
+    tenant: Option<&str>,
+    page: &Page,
+) -> Result<Listed<Value>, Problem> {
     let from = page.after.as_deref().and_then(|after| after.split_once('/'));
     let mut all = match tenant.or(from.map(|(tenant, _)| tenant)) {
-        Some(first) => document::<Holds>(app, first).await?.into_iter().collect(),
+        Some(first) => one_seen_by::<Holds>(app, caller, first).await?.into_iter().collect(),
         None => Vec::new(),
     };
     let mut after = from.map(|(tenant, _)| tenant.to_owned());
@@ -154,19 +164,13 @@ async fn in_force(app: &App, tenant: Option<&str>, page: &Page) -> Result<Listed
         if tenant.is_some() || items.len() > page.limit {
             break;
         }
-        let found = app.engine.store().documents(Holds::COLLECTION, "", after.as_deref(), page.limit).await?;
-        if found.items.is_empty() {
+        let part = Page { limit: page.limit, after };
+        let (found, next) = seen_by::<Holds>(app, caller, "", &part, |_| true).await?;
+        if found.is_empty() {
             break;
         }
-        after = found.items.last().map(|document| document.key.id.clone());
-        for document in &found.items {
-            let read = serde_json::from_slice(&document.body);
-            let corrupt = |e: serde_json::Error| store::Error::Corrupt {
-                what: document.key.to_string(),
-                why: e.to_string(),
-            };
-            all.push(read.map_err(corrupt)?);
-        }
+        after = next.or_else(|| found.last().map(|holds| holds.tenant.to_string()));
+        all = found;
     }
     let more = items.len() > page.limit;
     items.truncate(page.limit);
@@ -183,12 +187,12 @@ async fn show(
     if !caller.sees(&tenant) {
         return Err(missing());
     }
-    let holds = document::<Holds>(&app, &tenant).await?;
+    let holds = one_seen_by::<Holds>(&app, &caller, &tenant).await?;
     let found = holds.iter().flat_map(|holds| &holds.open).find(|there| there.id == hold);
     if let Some(found) = found {
         return Ok(Json(open(&tenant, found)));
     }
-    let before = document::<Released>(&app, &format!("{tenant}/{hold}")).await?;
+    let before = one_seen_by::<Released>(&app, &caller, &format!("{tenant}/{hold}")).await?;
     before.map(|before| Json(released(&before))).ok_or_else(missing)
 }
 
@@ -267,6 +271,7 @@ async fn release(
     Path((tenant, id)): Path<(String, String)>,
     Sent(why): Sent<Why>,
 ) -> Result<Json<Value>, Problem> {
+    person(&caller)?;
     let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
     let order = ReleaseHold {
         tenant: tenant.parse().map_err(|_| missing())?,

@@ -16,7 +16,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use engine::Entity;
+use engine::{ActionError, Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{sync::PoisonError, time::Duration};
@@ -34,6 +34,39 @@ pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The key of a request and its fingerprint, for the commit of a start.
 #[derive(Clone, Debug)]
 pub(super) struct Once(pub(super) Option<(String, String)>);
+
+impl Once {
+    /// What the same request again is answered with from `now` on, once it was answered with a secret: that is not kept, and a
+    /// second one is not drawn. For the commit that makes the secret ([`spent`]).
+    pub(super) fn shown(self, now: Timestamp) -> Option<Kept> {
+        let (key, fingerprint) = self.0?;
+        let detail = "this was done, and its answer showed a secret, which is not kept";
+        let problem = Problem::new(Code::SecretShown, detail);
+        Some(Kept {
+            id: key.trim_start_matches("key/").to_owned(),
+            fingerprint,
+            at: now,
+            status: problem.status().as_u16(),
+            location: None,
+            tag: None,
+            media: "application/problem+json".into(),
+            body: problem.body().to_string(),
+        })
+    }
+}
+
+/// Writes down that a request was answered with a secret.
+///
+/// # Errors
+/// `idempotency.secret_shown` if it was written down before.
+pub(super) fn spent(view: &mut View, kept: Option<&Kept>) -> Result<(), Undecided> {
+    let Some(kept) = kept else { return Ok(()) };
+    if view.get::<Kept>(&kept.id)?.is_some() {
+        let why = "this was done under the same key already";
+        return Err(ActionError::permanent("idempotency.secret_shown", why).into());
+    }
+    view.put(kept)
+}
 
 /// Marks an answer that holds a secret, and so is not kept.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! `/v1/incidents` and `/v1/capacity-exhaustions`: what goes wrong, and what runs short.
 
 use super::{
-    page::{Page, documents},
+    page::scope::unscoped_all,
     problem::Problem,
     read::Text,
     route::{Access, Route},
@@ -228,9 +228,8 @@ impl Wish for Shortage {
     async fn prepare(mut self, app: &App) -> Result<Self, Problem> {
         app.engine.ledger(false, |view| self.known(view)).await?;
         if self.tenants.is_none() {
-            let page = Page { limit: usize::MAX, after: None };
             let here = |held: &Holding| held.region == self.region && held.model == self.model;
-            let (found, _) = documents::<Holding>(app, "", &page, here).await?;
+            let found = unscoped_all::<Holding>(app, here).await?;
             self.tenants = Some(found.into_iter().map(|held| held.tenant).collect());
         }
         Ok(self)

@@ -5,7 +5,10 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    page::{
+        Listed, Page,
+        scope::{one_seen_by, seen_by},
+    },
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -97,12 +100,11 @@ pub(super) async fn list<T: Kind>(
     let tenant = caller.tenant.clone().or(tenant);
     let prefix = tenant.as_deref().filter(|_| T::BY_TENANT).map(|tenant| format!("{tenant}/"));
     let meant = |item: &T| {
-        caller.sees(item.tenant())
-            && tenant.as_deref().is_none_or(|tenant| tenant == item.tenant())
+        tenant.as_deref().is_none_or(|tenant| tenant == item.tenant())
             && (wanted.is_empty() || accepted::<T>(&item.seen(None), &wanted))
     };
-    let (found, next) = documents::<T>(&app, &prefix.unwrap_or_default(), &page, meant).await?;
-    let accounts = accounts(&app, &found).await?;
+    let (found, next) = seen_by::<T>(&app, &caller, &prefix.unwrap_or_default(), &page, meant).await?;
+    let accounts = accounts(&app, &caller, &found).await?;
     let items = found.iter().map(|item| item.seen(accounts.get(item.tenant())));
     Ok(Json(Listed::new(items.collect(), next)))
 }
@@ -124,11 +126,15 @@ fn accepted<T: Kind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
 }
 
 /// The account of each tenant of a page.
-async fn accounts<T: Kind>(app: &App, page: &[T]) -> Result<BTreeMap<String, Cohort>, Problem> {
+async fn accounts<T: Kind>(
+    app: &App,
+    caller: &Caller,
+    page: &[T],
+) -> Result<BTreeMap<String, Cohort>, Problem> {
     let mut accounts = BTreeMap::new();
     for item in page {
         if !accounts.contains_key(item.tenant())
-            && let Some(cohort) = document::<Cohort>(app, item.tenant()).await?
+            && let Some(cohort) = one_seen_by::<Cohort>(app, caller, item.tenant()).await?
         {
             accounts.insert(item.tenant().to_owned(), cohort);
         }
@@ -143,13 +149,13 @@ pub(super) async fn show<T: Kind>(
 ) -> Result<Json<Value>, Problem> {
     let parts: Vec<&str> = parts.iter().map(|(_, part)| part.as_str()).collect();
     let item = find::<T>(&app, &caller, &parts).await?;
-    let account = document::<Cohort>(&app, item.tenant()).await?;
+    let account = one_seen_by::<Cohort>(&app, &caller, item.tenant()).await?;
     Ok(Json(item.seen(account.as_ref())))
 }
 
 /// The document that the parts of an address name, if the caller may see it.
 pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<T, Problem> {
-    let found = document::<T>(app, &T::key(parts)).await?.filter(|item| caller.sees(item.tenant()));
+    let found = one_seen_by::<T>(app, caller, &T::key(parts)).await?;
     found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     code::Code,
-    page::{Listed, document},
+    page::{Listed, document, scope::one_seen_by},
     problem::{Fault, Problem},
     read::Sent,
     route::{Access, Route},
@@ -256,17 +256,17 @@ async fn close(
     let closed = Closed { until, why: closing.reason, by: caller.name.clone() };
     app.engine.close_key(&key, closed).await?.map_err(refused)?;
     tracing::warn!(key, by = caller.name, "key closed");
-    let warning = unknown(&app, &key).await?;
+    let warning = unknown(&app, &caller, &key).await?;
     let Json(closed) = show(State(app), Path(key)).await?;
     Ok(Json(Key { warning, ..closed }))
 }
 
 /// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
-async fn unknown(app: &App, key: &str) -> Result<Option<String>, Problem> {
+async fn unknown(app: &App, caller: &Caller, key: &str) -> Result<Option<String>, Problem> {
     let Some((kind, name)) = key.split_once('/') else { return Ok(None) };
     let known = match kind {
         "cluster" => document::<Cluster>(app, name).await?.is_some(),
-        "tenant" => document::<Tenant>(app, name).await?.is_some(),
+        "tenant" => one_seen_by::<Tenant>(app, caller, name).await?.is_some(),
         "action" => {
             let drawn = app.engine.diagrams();
             let states = drawn.iter().flat_map(|drawn| &drawn.states);

@@ -1,7 +1,10 @@
 //! `/v1/nodes`: the machines, and whose they are.
 
 use super::{
-    page::{Listed, Page, document, documents},
+    page::{
+        Listed, Page,
+        scope::{one_seen_by, seen_by},
+    },
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -48,11 +51,6 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-/// A tenant sees the nodes that it owns; what nobody owns is the platform's.
-fn visible(caller: &Caller, node: &Node) -> bool {
-    caller.sees(node.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default())
-}
-
 async fn list(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
@@ -61,14 +59,13 @@ async fn list(
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
     let meant = |node: &Node| {
-        visible(&caller, node)
-            && is(&wanted.cluster, node.cluster.as_str())
+        is(&wanted.cluster, node.cluster.as_str())
             && is(&wanted.region, node.region.as_str())
             && is(&wanted.model, node.gpu.model.as_str())
             && is(&wanted.owner, node.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default())
             && is(&wanted.state, node.state.into())
     };
-    let (nodes, next) = documents::<Node>(&app, "", &page, meant).await?;
+    let (nodes, next) = seen_by::<Node>(&app, &caller, "", &page, meant).await?;
     Ok(Json(Listed::new(nodes.iter().map(|node| view::thing(node, &[])).collect(), next)))
 }
 
@@ -77,6 +74,6 @@ async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let node = document::<Node>(&app, &id).await?.filter(|node| visible(&caller, node));
+    let node = one_seen_by::<Node>(&app, &caller, &id).await?;
     node.map(|node| Json(view::thing(&node, &[]))).ok_or_else(|| Problem::not_found("node", &id))
 }

@@ -1,9 +1,12 @@
 //! Lists in pages: `?limit=&cursor=`, and a cursor to go on with.
 
+pub(super) mod scope;
+
 use super::{code::Code, problem::Problem};
 use crate::{app::App, hex};
 use engine::Entity;
 use schemars::JsonSchema;
+use scope::OfPlatform;
 use serde::Serialize;
 use store::{Document, Key};
 
@@ -53,8 +56,23 @@ impl<T> Listed<T> {
     }
 }
 
-/// The documents of a kind that `wanted` takes, a page of them, with the key of each.
-pub(super) async fn documents<T: Entity>(
+/// The documents of a kind of the platform's that `wanted` takes, a page of them. Those of tenants are read by
+/// [`seen_by`](scope::seen_by).
+pub(super) async fn documents<T: OfPlatform>(
+    app: &App,
+    prefix: &str,
+    page: &Page,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    found(app, prefix, page, wanted).await
+}
+
+/// One document of the platform's by its id. One of a tenant's is read by [`one_seen_by`](scope::one_seen_by).
+pub(super) async fn document<T: OfPlatform>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+    one(app, id).await
+}
+
+async fn found<T: Entity>(
     app: &App,
     prefix: &str,
     page: &Page,
@@ -82,8 +100,7 @@ pub(super) async fn documents<T: Entity>(
     }
 }
 
-/// One document by its id.
-pub(super) async fn document<T: Entity>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+async fn one<T: Entity>(app: &App, id: &str) -> Result<Option<T>, Problem> {
     if id.is_empty() || id.len() > 512 {
         return Ok(None);
     }

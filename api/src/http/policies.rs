@@ -1,7 +1,7 @@
 //! `/v1/policies`: which platform policy is in force, which ones there were, and how another comes into force.
 
 use super::{
-    page::{Listed, Page, document, documents},
+    page::{Listed, Page, document, documents, scope::one_seen_by},
     problem::Problem,
     read::{Asked, Text},
     route::{Access, Route},
@@ -172,8 +172,8 @@ async fn of_tenant(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let none = || Problem::not_found("tenant", &id);
-    let tenant = document::<Tenant>(&app, &id).await?.filter(|_| caller.sees(&id)).ok_or_else(none)?;
-    let bought = document::<Entitlement>(&app, &id).await?.ok_or_else(none)?;
+    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?.ok_or_else(none)?;
+    let bought = one_seen_by::<Entitlement>(&app, &caller, &id).await?.ok_or_else(none)?;
     let policy = app.engine.ledger(false, in_force).await?;
     let rules = explain(&Subject::of_tenant(&tenant, &bought), &policy);
     Ok(Json(

@@ -13,7 +13,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use workflows::policy::{Finding, Invalid};
+use workflows::{
+    ledger::{KEY_ORPHANED, KEYS_OVERLAP},
+    policy::{Finding, Invalid},
+};
 
 /// One place where a request is wrong.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -99,6 +102,10 @@ impl Problem {
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
             Class::Permanent if error.code == "user.exists" => Code::UserExists,
+            Class::Permanent if error.code == "token.exists" => Code::TokenExists,
+            Class::Permanent if error.code == "idempotency.secret_shown" => Code::SecretShown,
+            Class::Permanent if error.code == KEYS_OVERLAP => Code::KeysOverlap,
+            Class::Permanent if error.code == KEY_ORPHANED => Code::KeyOrphaned,
             Class::Permanent if error.code == "review.own" => Code::ReviewOwn,
             Class::Permanent if error.code == "group.exists" => Code::GroupExists,
             Class::Permanent if error.code == "delegation.not_yours" => Code::DelegationForeign,

@@ -2,6 +2,7 @@
 //! what waits for a second one of them.
 
 use super::{
+    approvals::person,
     code::Code,
     executions::{full, if_match, resolve},
     page::{Listed, Page},
@@ -203,6 +204,7 @@ async fn second(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
+    person(&caller)?;
     let proposal = find(&app, &caller, &id).await?;
     app.engine.second(&proposal.id, &caller.name).await?;
     tracing::info!(execution = %proposal.execution, by = caller.name, "a command was agreed to");

@@ -1,9 +1,9 @@
 //! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
 
 use super::{
-    approvals::find,
+    approvals::{find, person},
     code::Code,
-    page::{Listed, Page, documents},
+    page::{Listed, Page, scope::seen_by},
     problem::Problem,
     read::{Asked, Sent},
     view,
@@ -59,13 +59,11 @@ pub(super) async fn list(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Listed<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
-    let of = |review: &Review| {
-        caller.sees(&review.tenant) && wanted.tenant.as_deref().is_none_or(|tenant| tenant == review.tenant)
-    };
+    let of = |review: &Review| wanted.tenant.as_deref().is_none_or(|tenant| tenant == review.tenant);
     let (found, next) = match wanted.state {
-        Which::Open => documents::<Review>(&app, "", &page, of).await?,
+        Which::Open => seen_by::<Review>(&app, &caller, "", &page, of).await?,
         Which::Done => {
-            let (found, next) = documents::<ReviewDone>(&app, "", &page, |done| of(&done.0)).await?;
+            let (found, next) = seen_by::<ReviewDone>(&app, &caller, "", &page, |done| of(&done.0)).await?;
             (found.into_iter().map(|done| done.0).collect(), next)
         }
     };
@@ -86,6 +84,7 @@ pub(super) async fn review(
     Path(id): Path<String>,
     Sent(found): Sent<Found>,
 ) -> Result<Json<Value>, Problem> {
+    person(&caller)?;
     let case = find(&app, &caller, &id).await?;
     let mandates = mandates_to(&**app.engine.store(), &[&caller.name]).await?;
     let now = app.engine.clock().now();

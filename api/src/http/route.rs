@@ -1,7 +1,7 @@
 //! The table of routes, and the router made from it.
 
 use super::{
-    access, account, agents, approvals, audit, batches, certificates, changes, channels,
+    access, account, agents, approvals, audit, batches, certificates, changes, channels, cluster_keys,
     code::Code,
     console, delegations, engines, events, executions, facts, fleet, found, groups, guard, health, holds,
     incidents, limits, metrics, nodes, observe, offboardings, openapi,
@@ -122,6 +122,7 @@ pub(super) fn table() -> Vec<Route> {
     [
         tenants::routes(),
         fleet::routes(),
+        cluster_keys::routes(),
         nodes::routes(),
         agents::routes(),
         account::routes(),

@@ -119,7 +119,7 @@ impl InName {
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
         let how = Circumstances { at: self.0.engine.clock().now(), ..Circumstances::default() };
-        let caller = Caller::new(user.name, user.roles, user.tenant, self.0.access.law()).asking(how);
+        let caller = Caller::of(user, self.0.access.law()).asking(how);
         what.allow(&caller)?;
         (what.begin)(&self.0, &caller, what.request(data), request).await
     }

@@ -4,7 +4,10 @@ use super::{
     code::Code,
     executions::full,
     idempotency::{Once, Secret, mark_replayed},
-    page::{Listed, Page, document, documents},
+    page::{
+        Listed, Page,
+        scope::{one_seen_by, seen_by},
+    },
     problem::{Fault, Problem},
     read::{Asked, Text},
     route::{Access, Route},
@@ -94,12 +97,9 @@ async fn list(
 ) -> Result<Json<Listed<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
-    let meant = |tenant: &Tenant| {
-        caller.sees(tenant.id.as_str())
-            && is(&wanted.state, tenant.state.into())
-            && is(&wanted.tier, tenant.tier.into())
-    };
-    let (tenants, next) = documents::<Tenant>(&app, "", &page, meant).await?;
+    let meant =
+        |tenant: &Tenant| is(&wanted.state, tenant.state.into()) && is(&wanted.tier, tenant.tier.into());
+    let (tenants, next) = seen_by::<Tenant>(&app, &caller, "", &page, meant).await?;
     Ok(Json(Listed::new(tenants.iter().map(|tenant| view::thing(tenant, TIMES)).collect(), next)))
 }
 
@@ -109,10 +109,10 @@ async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let tenant = document::<Tenant>(&app, &id).await?.filter(|_| caller.sees(&id));
+    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?;
     let tenant = tenant.ok_or_else(|| Problem::not_found("tenant", &id))?;
-    let holding = document::<Holding>(&app, &id).await?;
-    let entitlement = document::<Entitlement>(&app, &id).await?;
+    let holding = one_seen_by::<Holding>(&app, &caller, &id).await?;
+    let entitlement = one_seen_by::<Entitlement>(&app, &caller, &id).await?;
     let filter = Filter { tenant: Some(id), open: Some(true), ..Filter::default() };
     let open = app.engine.list(&filter, None, 100).await?;
     let mut value = view::thing(&tenant, TIMES);

@@ -197,6 +197,7 @@ pub(super) const ORDERED: &[Code] = &[
     Code::RepairNotNow,
     Code::RepairInvalid,
     Code::SamePerson,
+    Code::NotAPerson,
     Code::NeedsSecond,
     Code::ReasonMissing,
 ];
@@ -212,6 +213,7 @@ pub(super) const VOTED: &[Code] = &[
     Code::Unwinding,
     Code::OwnRequest,
     Code::NotEntitled,
+    Code::NotAPerson,
     Code::Decided,
     Code::VotedBefore,
     Code::PlanChanged,

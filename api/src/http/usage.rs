@@ -2,7 +2,10 @@
 
 use super::{
     code::Code,
-    page::{Page, document, documents},
+    page::{
+        Page, document,
+        scope::{one_seen_by, seen_by},
+    },
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -85,9 +88,9 @@ async fn export(
             return Err(Problem::new(Code::QueryInvalid, format!("{name}: write a month like 2026-01")));
         }
     }
-    let found = document::<Tenant>(&app, &tenant).await?.filter(|_| caller.sees(&tenant));
+    let found = one_seen_by::<Tenant>(&app, &caller, &tenant).await?;
     let found = found.ok_or_else(|| Problem::not_found("usage of tenant", &tenant))?;
-    let lines = lines(&app, &found, &wanted).await?;
+    let lines = lines(&app, &caller, &found, &wanted).await?;
     let text = match wanted.format {
         Form::Csv => statement::csv(&lines),
         Form::Focus => statement::focus(&lines),
@@ -96,13 +99,19 @@ async fn export(
 }
 
 /// The account is read before the months that are closed: one that is closed in between is in both, and counted once.
-async fn lines(app: &App, tenant: &Tenant, wanted: &Wanted) -> Result<Vec<statement::Line>, Problem> {
-    let account = document::<Cohort>(app, tenant.id.as_str()).await?;
+async fn lines(
+    app: &App,
+    caller: &Caller,
+    tenant: &Tenant,
+    wanted: &Wanted,
+) -> Result<Vec<statement::Line>, Problem> {
+    let account = one_seen_by::<Cohort>(app, caller, tenant.id.as_str()).await?;
     let running = account.map(|account| usage_so_far(&account, app.engine.clock().now()));
     let mut page = Page { limit: AT_ONCE, after: None };
     let mut closed = Vec::new();
     loop {
-        let (found, next) = documents::<Usage>(app, &format!("{}/", tenant.id), &page, |_| true).await?;
+        let (found, next) =
+            seen_by::<Usage>(app, caller, &format!("{}/", tenant.id), &page, |_| true).await?;
         closed.extend(found);
         page.after = next;
         if page.after.is_none() {

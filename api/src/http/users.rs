@@ -3,11 +3,11 @@
 use super::{
     code::Code,
     idempotency::Secret,
-    page::{Listed, Page, document, documents},
+    page::{Listed, Page, document, documents, scope::one_seen_by},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
-    shown,
+    shown, tokens,
     told::told,
     view,
 };
@@ -45,6 +45,9 @@ pub(super) fn routes() -> Vec<Route> {
                 .located()
                 .may(&[Code::UserExists]),
         ),
+        tokens::list(read),
+        tokens::issue(manage),
+        tokens::remove(manage),
         Route::delete("/v1/users/{name}", manage, remove, told("removeUser", "Removes a user.").nothing()),
     ]
 }
@@ -56,11 +59,12 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-/// A user without anything that names the token.
+/// A user without anything that names the tokens.
 fn seen(user: &User) -> Value {
     let mut value = view::thing(user, &["created_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.remove("token");
+        fields.remove("tokens");
     }
     value
 }
@@ -88,7 +92,7 @@ async fn add(
     tracing::info!(user = user.name, by = caller.name, "user added");
     let mut body = seen(&user);
     let unknown = match &user.tenant {
-        Some(tenant) => document::<Tenant>(&app, tenant).await?.is_none().then_some(tenant),
+        Some(tenant) => one_seen_by::<Tenant>(&app, &caller, tenant).await?.is_none().then_some(tenant),
         None => None,
     };
     if let Some(fields) = body.as_object_mut() {

@@ -3,6 +3,7 @@
 use super::{
     code::Code,
     kinds::{Kind as _, find},
+    page::scope::one_seen_by,
     problem::Problem,
     read::Text,
     route::{Access, Route},
@@ -207,11 +208,11 @@ async fn finish(
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let workload = find::<Workload>(&app, &caller, &[&tenant, &name]).await?;
-    end(&app, &workload.tenant, &workload.name).await.map(Json)
+    end(&app, &caller, &workload.tenant, &workload.name).await.map(Json)
 }
 
 /// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
-pub(super) async fn end(app: &App, tenant: &TenantId, name: &str) -> Result<Value, Problem> {
+pub(super) async fn end(app: &App, caller: &Caller, tenant: &TenantId, name: &str) -> Result<Value, Problem> {
     let (admitted, ran) = change(app, tenant, |view| {
         let ran = start(view, tenant, name)?.map(|start| start.workload);
         let news = admission::finish(view, tenant, name)?.news;
@@ -223,7 +224,7 @@ pub(super) async fn end(app: &App, tenant: &TenantId, name: &str) -> Result<Valu
         clear_away(app, &ran).await;
     }
     wake_changes(app, tenant).await?;
-    let stands = super::page::document::<Workload>(app, &Workload::key(tenant, name)).await?;
+    let stands = one_seen_by::<Workload>(app, caller, &Workload::key(tenant, name)).await?;
     let mut shown = stands.map(|workload| workload.seen(None)).unwrap_or_default();
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("admitted_by_that".into(), json!(admitted));

@@ -133,6 +133,7 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
         says: format!("{} called {} at {}, {changed}", of.actor, text("asked"), text("at")),
         subject: text("at"),
         outcome: Some("done".into()),
+        reason: shortened(&text("reason")),
         wrote,
         removed,
         ..bare(of, place)

@@ -169,6 +169,20 @@ impl IncidentResponse {
         }
     }
 
+    /// What has become of a key that leaked, and which command issues the next where none was drawn with the report.
+    pub(super) fn closed(&self) -> String {
+        let closed = "the key opens nothing any more";
+        match &self.happening {
+            Happening::KeyLeak { cluster, next_hash: None, .. } => {
+                format!("{closed}; `tenure cluster key rotate {cluster}` issues the next")
+            }
+            Happening::KeyLeak { .. }
+            | Happening::GpuFault { .. }
+            | Happening::IsolationBreach { .. }
+            | Happening::Other { .. } => closed.into(),
+        }
+    }
+
     pub(super) fn issues(&self) -> Vec<IssueClusterKey> {
         match &self.happening {
             Happening::KeyLeak { tenant, cluster, next_hash: Some(hash) } => vec![IssueClusterKey {

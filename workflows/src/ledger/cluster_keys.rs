@@ -1,9 +1,18 @@
 //! Keys of dedicated clusters. Secrets are drawn where people are admitted; only their hashes come here.
 
 use super::codes;
-use crate::tenancy::{ClusterId, ClusterKey, Scope, TenantId};
+use crate::{
+    duration,
+    tenancy::{ClusterId, ClusterKey, Earlier, Scope, Tenant, TenantId, TenantState},
+};
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The cluster is nobody's any more, so that no key follows its last one.
+pub const KEY_ORPHANED: &str = "cluster_key.orphaned";
+/// Two keys of the cluster hold already.
+pub const KEYS_OVERLAP: &str = "cluster_key.overlaps";
 
 /// Issues the key of a cluster to its tenant: push facts, fetch commands, nothing else.
 ///
@@ -45,7 +54,11 @@ impl LedgerAction for IssueClusterKey {
             hash: self.hash.clone(),
             scopes: vec![Scope::PushFacts, Scope::PullCommands],
             created_at: view.now(),
+            issued_by: None,
+            earlier: None,
             revoked_at: None,
+            revoked_by: None,
+            revoked_for: None,
         })?;
         Ok(Issued { version })
     }
@@ -68,7 +81,220 @@ impl LedgerAction for RevokeClusterKey {
         let found = view.get::<ClusterKey>(self.cluster.as_str())?;
         let ours = |key: &ClusterKey| key.tenant == self.tenant && key.revoked_at.is_none();
         let Some(key) = found.filter(ours) else { return Ok(()) };
-        let revoked_at = Some(view.now());
-        view.put(&ClusterKey { revoked_at, ..key })
+        let key = key.revoked(view.now(), None, None);
+        view.put(&key)
+    }
+}
+
+/// How a key is followed by another.
+#[derive(Clone, Debug)]
+pub struct Succession {
+    /// SHA-256 of the secret of the next one, in hexadecimal.
+    pub hash: String,
+    /// How long the one before holds beside it; zero ends it at once.
+    pub overlap: Duration,
+    /// The newest was never handed on: it ends at once, and the one before it holds on in its place.
+    pub lost: bool,
+    /// Who asks for it.
+    pub by: String,
+}
+
+/// Issues the key that follows a cluster's present one, or one that was revoked. It may be used for what that one may.
+///
+/// # Errors
+/// `cluster_key.overlaps` while two keys hold, since a third would cut off who uses the first; `cluster_key.orphaned` where the
+/// cluster is nobody's any more; `ledger.missing` where it never had a key.
+pub fn rotate_cluster_key(
+    view: &mut View,
+    cluster: &ClusterId,
+    next: &Succession,
+) -> Result<ClusterKey, Undecided> {
+    let key = view.need::<ClusterKey>(cluster.as_str())?;
+    let now = view.now();
+    let holder = view.get::<Tenant>(key.tenant.as_str())?;
+    let holds = |tenant: &Tenant| match tenant.state {
+        TenantState::Onboarding | TenantState::Active | TenantState::Leaving => {
+            tenant.cluster.as_ref() == Some(cluster)
+        }
+        TenantState::Destroying | TenantState::Closed => false,
+    };
+    if !holder.is_some_and(|tenant| holds(&tenant)) {
+        let problem = format!("cluster {cluster} is no longer of tenant {}, who held its key", key.tenant);
+        return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
+    }
+    let earlier = match key.beside(now) {
+        _ if next.overlap.is_zero() => None,
+        Some(earlier) if next.lost => {
+            let until = earlier.until.max(now.after(next.overlap));
+            Some(Earlier { until, ..earlier.clone() })
+        }
+        Some(earlier) => {
+            let (two, until) = (earlier.version, earlier.until.0);
+            let problem = format!(
+                "key {} of cluster {cluster} has followed key {two}, which holds for another {}: wait, end both with an overlap of 0, or \
+                 say that key {} was lost",
+                key.version,
+                duration::show(Duration::from_millis(until.saturating_sub(now.0))),
+                key.version
+            );
+            return Err(ActionError::permanent(KEYS_OVERLAP, problem).into());
+        }
+        // What was lost or revoked, or never drawn, holds no longer.
+        None if next.lost || key.revoked_at.is_some() => None,
+        None => key.hash.clone().map(|hash| Earlier {
+            version: key.version,
+            hash,
+            until: now.after(next.overlap),
+        }),
+    };
+    let issued = ClusterKey {
+        version: key.version.saturating_add(1),
+        hash: Some(next.hash.clone()),
+        created_at: now,
+        issued_by: Some(next.by.clone()),
+        earlier,
+        revoked_at: None,
+        revoked_by: None,
+        revoked_for: None,
+        ..key
+    };
+    view.put(&issued)?;
+    Ok(issued)
+}
+
+/// Ends a cluster's key at once, and the one before with it. One that was revoked before stays as it was revoked.
+///
+/// # Errors
+/// `ledger.missing` where the cluster never had a key.
+pub fn revoke_cluster_key(
+    view: &mut View,
+    cluster: &ClusterId,
+    by: &str,
+    why: &str,
+) -> Result<ClusterKey, Undecided> {
+    let key = view.need::<ClusterKey>(cluster.as_str())?;
+    if key.revoked_at.is_some() {
+        return Ok(key);
+    }
+    let revoked = key.revoked(view.now(), Some(by.into()), Some(why.into()));
+    view.put(&revoked)?;
+    Ok(revoked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::Standing;
+    use engine::{Entity as _, HOUR};
+    use serde_json::{Value, json};
+    use std::collections::BTreeMap;
+    use store::{Document, ExecutionId, Key, Sequence, Timestamp};
+
+    fn cluster() -> ClusterId {
+        "own-1".parse().unwrap()
+    }
+
+    /// The cluster's key of this hash, and its tenant in this state, an hour after both were made.
+    fn books(key: &Value, state: &str) -> View {
+        let tenant = json!({
+            "id": "uno", "tier": "standard", "isolation": "dedicated_cluster", "data_residency": "any",
+            "allow_preemption": false, "allow_gpu_sharing": false, "compliance": [], "state": state,
+            "policy": { "name": "default", "version": 1, "digest": "sha256:ab" }, "workspaces": ["default"],
+            "cluster": "own-1", "onboarded_by": ExecutionId::from_bytes([1; 16]), "created_at": 0, "activated_at": 0,
+        });
+        let document = |collection: &str, id: &str, body: &Value| {
+            let key = Key::new(collection, id);
+            let body = serde_json::to_vec(body).unwrap();
+            (key.clone(), Some(Document { key, version: Sequence(1), body }))
+        };
+        let known =
+            [document(ClusterKey::COLLECTION, "own-1", key), document(Tenant::COLLECTION, "uno", &tenant)];
+        View::new(Timestamp(3_600_000), BTreeMap::from(known))
+    }
+
+    fn first() -> Value {
+        json!({ "cluster": "own-1", "tenant": "uno", "version": 1, "hash": "one", "scopes": ["facts.push"],
+            "created_at": 0, "revoked_at": null })
+    }
+
+    /// The first key, followed by a second an hour ago.
+    fn second(holds_until: u64) -> Value {
+        let mut key = first();
+        key["version"] = json!(2);
+        key["hash"] = json!("two");
+        key["earlier"] = json!({ "version": 1, "hash": "one", "until": holds_until });
+        key
+    }
+
+    fn next(hash: &str, overlap: Duration, lost: bool) -> Succession {
+        Succession { hash: hash.into(), overlap, lost, by: "ada".into() }
+    }
+
+    fn code(refused: Undecided) -> String {
+        match refused {
+            Undecided::Failed(error) => error.code,
+            Undecided::Needs(keys) => panic!("{keys:?}"),
+        }
+    }
+
+    /// How each of these hashes stands so many milliseconds after the rotation.
+    fn stands(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<Standing>> {
+        let now = Timestamp(3_600_000 + after);
+        hashes.iter().map(|hash| key.standing(now, |kept| kept == *hash)).collect()
+    }
+
+    #[test]
+    fn the_key_before_holds_until_its_overlap_is_over_and_may_be_used_for_the_same() {
+        let mut view = books(&first(), "active");
+        let key = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false)).unwrap();
+        assert_eq!((key.version, key.issued_by.as_deref()), (2, Some("ada")));
+        assert_eq!(key.scopes, [Scope::PushFacts], "a rotation gives back no scope that was taken");
+        let (holds, gone) = (Some(Standing::Holds), Some(Standing::Replaced));
+        assert_eq!(stands(&key, 3_599_999, &["one", "two", "three"]), [holds, holds, None]);
+        assert_eq!(stands(&key, 3_600_000, &["one", "two"]), [gone, holds]);
+
+        let mut view = books(&first(), "active");
+        let key = rotate_cluster_key(&mut view, &cluster(), &next("two", Duration::ZERO, false)).unwrap();
+        assert_eq!(stands(&key, 0, &["one", "two"]), [None, holds]);
+    }
+
+    #[test]
+    fn a_third_key_cuts_off_nobody_who_uses_the_first() {
+        let (now, later) = (3_600_000, 3_600_000 + 60_000);
+        let rotate = |holds_until, overlap, lost| {
+            let mut view = books(&second(holds_until), "active");
+            rotate_cluster_key(&mut view, &cluster(), &next("three", overlap, lost))
+        };
+        assert_eq!(code(rotate(later, HOUR, false).unwrap_err()), KEYS_OVERLAP);
+
+        let (holds, gone) = (Some(Standing::Holds), None);
+        let lost = rotate(later, HOUR, true).unwrap();
+        assert_eq!(stands(&lost, 3_599_999, &["one", "two", "three"]), [holds, gone, holds]);
+        let at_once = rotate(later, Duration::ZERO, false).unwrap();
+        assert_eq!(stands(&at_once, 0, &["one", "two", "three"]), [gone, gone, holds]);
+        let after = rotate(now, HOUR, false).unwrap();
+        assert_eq!(stands(&after, 0, &["one", "two", "three"]), [gone, holds, holds]);
+    }
+
+    #[test]
+    fn a_revoked_key_and_the_one_beside_it_stay_revoked_when_the_next_is_issued() {
+        let mut view = books(&second(9_000_000), "active");
+        let revoked = revoke_cluster_key(&mut view, &cluster(), "ada", "it leaked").unwrap();
+        let gone = Some(Standing::Revoked);
+        assert_eq!(stands(&revoked, 0, &["one", "two"]), [gone, gone]);
+        let again = revoke_cluster_key(&mut view, &cluster(), "bob", "once more").unwrap();
+        assert_eq!(again.revoked_by.as_deref(), Some("ada"), "who revoked it first stays on record");
+
+        let key = rotate_cluster_key(&mut view, &cluster(), &next("three", HOUR, false)).unwrap();
+        assert_eq!(stands(&key, 0, &["one", "two", "three"]), [None, None, Some(Standing::Holds)]);
+    }
+
+    #[test]
+    fn whoever_has_left_is_issued_no_key() {
+        for (state, may) in [("leaving", true), ("destroying", false), ("closed", false)] {
+            let mut view = books(&first(), state);
+            let issued = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false));
+            assert_eq!(issued.map_err(code).err().as_deref(), (!may).then_some(KEY_ORPHANED), "{state}");
+        }
     }
 }

@@ -21,7 +21,10 @@ mod waitlist;
 
 pub use capacity::{GrantQuota, HoldCapacity, PrepareHeld, QuarantineHeld, ReleaseCapacity};
 pub use claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
-pub use cluster_keys::{IssueClusterKey, Issued, RevokeClusterKey};
+pub use cluster_keys::{
+    IssueClusterKey, Issued, KEY_ORPHANED, KEYS_OVERLAP, RevokeClusterKey, Succession, revoke_cluster_key,
+    rotate_cluster_key,
+};
 pub(crate) use evaluate::propose;
 pub use evaluate::{Evaluate, Evaluated, facts};
 pub use lowering::{CheckUse, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease};

@@ -114,8 +114,8 @@ impl LedgerAction for CloseTenant {
             let key = view.get::<ClusterKey>(cluster.as_str())?;
             let ours = |key: &ClusterKey| key.tenant == tenant.id && key.revoked_at.is_none();
             if let Some(key) = key.filter(ours) {
-                let revoked_at = Some(view.now());
-                view.put(&ClusterKey { revoked_at, ..key })?;
+                let key = key.revoked(view.now(), None, None);
+                view.put(&key)?;
             }
         }
         view.put(&turn(tenant, &[TenantState::Destroying, TenantState::Closed], TenantState::Closed)?)

@@ -114,7 +114,11 @@ async fn set(jobs: &[Job]) -> Result<Set, Error> {
         hash: Some("ab".into()),
         scopes: vec![Scope::PushFacts, Scope::PullCommands],
         created_at: Timestamp(0),
+        issued_by: None,
+        earlier: None,
         revoked_at: None,
+        revoked_by: None,
+        revoked_for: None,
     };
     let body =
         serde_json::to_vec(&key).map_err(|e| Error::Undecided(ActionError::permanent("proof.stage", e)))?;

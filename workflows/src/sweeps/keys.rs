@@ -12,7 +12,10 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
     for key in all::<ClusterKey>(engine, swept).await? {
         if key.revoked_at.is_none() && now.since(key.created_at) > OLD * DAY {
             let days = now.since(key.created_at).as_secs() / 86_400;
-            swept.find(format!("the key of cluster {} is {days} days old: issue another", key.cluster));
+            let cluster = &key.cluster;
+            swept.find(format!(
+                "the key of cluster {cluster} is {days} days old: `tenure cluster key rotate {cluster}` issues another"
+            ));
         }
     }
     Ok(())

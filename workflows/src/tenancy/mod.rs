@@ -32,7 +32,7 @@ mod workspace;
 
 pub use admission::{Admission, Answer, Dimension, Ground, Grounds, Weighed};
 pub use cluster::{Cluster, ClusterKind, Tenancy};
-pub use cluster_key::{ClusterKey, Scope};
+pub use cluster_key::{ClusterKey, Earlier, Scope, Standing};
 pub use cohort::{Account, Admitting, Balance, Cohort, Promise, Reclaiming};
 pub use decision::Decision;
 pub use earmark::{Earmark, Earmarks};

@@ -12,6 +12,7 @@ pub(super) mod channels;
 pub(super) mod documents;
 pub(super) mod executions;
 pub(super) mod fleet;
+pub(super) mod keys;
 pub(super) mod operating;
 pub(super) mod people;
 pub(super) mod scheduling;

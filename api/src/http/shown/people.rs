@@ -1,7 +1,7 @@
 //! Users, groups, delegations; and who is asking.
 
 use super::Time;
-use crate::auth::Role;
+use crate::auth::{Role, UserKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +14,8 @@ pub(crate) struct User {
     roles: Vec<Role>,
     /// The only one whose things they see.
     tenant: Option<String>,
+    /// A service decides nothing that takes people.
+    kind: UserKind,
     created_at: Time,
     created_by: String,
 }
@@ -71,6 +73,9 @@ pub(crate) struct Me {
     pub(crate) may: Vec<&'static str>,
     /// The roles and groups as which they sit at approvals.
     pub(crate) seats: Vec<String>,
+    /// When the token or session that was sent ends by itself; `null` if it does not.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) ends_at: Option<String>,
 }
 
 /// How people sign in.

@@ -1,0 +1,139 @@
+//! Services and tokens: several each, with ends; and what a service may not do.
+
+use crate::served::{Answer, Served, large, small};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn add(served: &Served, body: Value) -> Answer {
+    let added = served.json_as(&served.admin, "/v1/users", body).await;
+    assert_eq!(added.status, 201, "{}", added.body);
+    added
+}
+
+fn token(answer: &Answer) -> String {
+    answer.body["token"].as_str().unwrap_or_else(|| panic!("{}", answer.body)).to_owned()
+}
+
+async fn listed(served: &Served, user: &str) -> Vec<Value> {
+    let answer = served.get(&format!("/v1/users/{user}/tokens")).await;
+    answer.body["items"].as_array().unwrap_or_else(|| panic!("{}", answer.body)).clone()
+}
+
+async fn lets_in(served: &Served, token: &str) -> bool {
+    let answer = served.get_as(token, "/v1/me").await;
+    assert!([200, 401].contains(&answer.status.as_u16()), "{}", answer.body);
+    answer.status == 200
+}
+
+#[tokio::test]
+async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
+    let served = Served::start();
+    let first = served.user("robot", &["platform_ops"], None).await;
+    let ran = served.run(&["user", "token", "add", "robot", "ci", "--expires", "P90D"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let second = ran.out.trim().to_owned();
+    assert!(second.starts_with("tn_") && second.lines().count() == 1, "the token alone: {ran:?}");
+    assert!(lets_in(&served, &first).await && lets_in(&served, &second).await);
+    let me = served.get_as(&second, "/v1/me").await.body;
+    let tokens = served.run(&["user", "token", "list", "robot", "-o", "json"]).json();
+    let items = tokens.as_array().or(tokens["items"].as_array()).unwrap_or_else(|| panic!("{tokens}"));
+    assert_eq!((&items[0]["name"], &items[1]["name"]), (&json!("first"), &json!("ci")), "{tokens}");
+    assert_eq!((&items[0]["ends_at"], &items[1]["ends_at"]), (&json!(null), &me["ends_at"]), "{tokens}");
+    assert!(me["ends_at"].is_string(), "who asks learns the end of what they ask with: {me}");
+    assert!(!tokens.to_string().contains("hash"), "{tokens}");
+
+    let again = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "ci" })).await;
+    assert_eq!((again.status.as_u16(), again.code()), (409, "token.exists"), "{}", again.body);
+    let once = || {
+        let asked = served.ask(Method::POST, "/v1/users/robot:token").bearer_auth(&served.admin);
+        asked.header("idempotency-key", "k").json(&json!({ "name": "cron" }))
+    };
+    assert_eq!(served.send(once()).await.status, 201);
+    let repeated = served.send(once()).await;
+    assert_eq!((repeated.status.as_u16(), repeated.code()), (409, "idempotency.secret_shown"));
+
+    let ran = served.run(&["user", "token", "remove", "robot", "ci"]);
+    assert_eq!((ran.exit, ran.out.as_str()), (0, "ci removed\n"), "{ran:?}");
+    assert!(lets_in(&served, &first).await && !lets_in(&served, &second).await);
+    let names: Vec<_> = listed(&served, "robot").await.iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, [json!("first"), json!("cron")]);
+    let gone = served.ask(Method::DELETE, "/v1/users/robot/tokens/first").bearer_auth(&served.admin);
+    assert_eq!(served.send(gone).await.status, 204);
+    assert!(!lets_in(&served, &first).await, "the first is one like the others");
+    let mine = served.ask(Method::DELETE, "/v1/users/admin/tokens/first").bearer_auth(&served.admin);
+    assert_eq!(served.send(mine).await.code(), "user.is_admin", "nobody locks themselves out");
+
+    let third = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "third" })).await;
+    assert!(lets_in(&served, &token(&third)).await);
+    let removed = served.ask(Method::DELETE, "/v1/users/robot").bearer_auth(&served.admin);
+    assert_eq!(served.send(removed).await.status, 204);
+    served.user("robot", &["platform_ops"], None).await;
+    assert!(!lets_in(&served, &token(&third)).await, "another of the same name is somebody else");
+}
+
+#[tokio::test]
+async fn a_token_opens_nothing_from_its_end_on_and_its_last_use_is_told_to_the_hour() {
+    let served = Served::start();
+    for wrong in ["P1M", "soon", "2020-01-01T00:00:00Z"] {
+        let body = json!({ "name": "late", "roles": ["auditor"], "expires": wrong });
+        let refused = served.json_as(&served.admin, "/v1/users", body).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (422, "token.invalid"), "{}", refused.body);
+    }
+    let added =
+        add(&served, json!({ "name": "robot", "roles": ["auditor"], "kind": "service", "expires": "PT3S" }))
+            .await;
+    let short = token(&added);
+    assert!(lets_in(&served, &short).await);
+    let mut told = Value::Null;
+    for _ in 0..100 {
+        told = listed(&served, "robot").await.remove(0);
+        if !told["last_used_at"].is_null() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(told["last_used_at"].as_str().is_some_and(|at| at.ends_with(":00:00.000Z")), "{told}");
+    tokio::time::sleep(Duration::from_millis(3_000)).await;
+    assert!(!lets_in(&served, &short).await);
+    assert_eq!(listed(&served, "robot").await[0]["state"], "over");
+}
+
+#[tokio::test]
+async fn a_service_may_ask_and_never_decides() {
+    let served = Served::with_nodes().await;
+    let every = ["platform_ops", "security", "finance", "capacity_manager", "compliance", "dpo", "admin"];
+    let robot = token(&add(&served, json!({ "name": "robot", "roles": every, "kind": "service" })).await);
+    let ada = served.user("ada", &["platform_ops", "security", "finance"], None).await;
+    let asked = served.post_as(&robot, "/v1/tenants", "application/yaml", &small("quick")).await;
+    assert_eq!(asked.status, 202, "it may ask: {}", asked.body);
+    served.ended(&asked.id()).await;
+    let id = served.onboard(&large("acme")).await;
+    let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
+    let me = served.get_as(&robot, "/v1/me").await.body;
+    assert_eq!(me["seats"], json!([]), "it sits nowhere: {me}");
+
+    for verb in ["approve", "refuse", "break-glass"] {
+        let vote = json!({ "digest": digest, "reason": "because it can" });
+        let refused = served.json_as(&robot, &format!("/v1/approvals/{id}:{verb}"), vote).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (403, "approval.not_a_person"), "{verb}");
+    }
+    let delegated =
+        json!({ "from": "ada", "to": "robot", "until": crate::approvals::soon(), "reason": "leave" });
+    let refused = served.json_as(&served.admin, "/v1/delegations", delegated).await;
+    assert!(refused.code() == "delegation.invalid" && refused.body.to_string().contains("a service"));
+    let group = json!({ "name": "night-watch", "members": ["robot"] });
+    let refused = served.json_as(&served.admin, "/v1/groups", group).await;
+    assert!(refused.code() == "group.invalid" && refused.body.to_string().contains("a service"));
+    let hold = json!({ "tenant": "quick", "id": "h", "kind": "billing", "reason": "open bill" });
+    assert_eq!(served.json_as(&served.admin, "/v1/holds", hold).await.status, 201);
+    let released = served.json_as(&robot, "/v1/holds/quick/h:release", json!({ "reason": "paid" })).await;
+    assert_eq!(released.code(), "approval.not_a_person", "the second pair of eyes is a person's");
+
+    let vote = json!({ "digest": digest, "reason": "looked at" });
+    let agreed = served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), vote).await;
+    assert_eq!(agreed.status, 200, "a person does: {}", agreed.body);
+    let users = served.get("/v1/users").await.body;
+    let kinds: Vec<_> = users["items"].as_array().unwrap().iter().map(|user| &user["kind"]).collect();
+    assert_eq!(kinds, ["person", "person", "service"], "{users}");
+}
