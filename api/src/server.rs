@@ -27,7 +27,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -271,7 +271,6 @@ fn assemble(
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
         working: AtomicBool::new(false),
-        keys: Mutex::default(),
         freed,
         told: Notify::new(),
         batched: Arc::default(),

@@ -2,7 +2,8 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    if_match::{IfMatch, tag, tagged},
+    page::{Listed, Page, document, documents, versioned},
     problem::Problem,
     read::{Asked, Sent},
     reservations::time,
@@ -24,6 +25,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::Sequence;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, give) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Delegate));
@@ -38,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/delegations/{id}",
             read,
             show,
-            told("showDelegation", "A delegation.").says::<shown::people::Delegation>(200),
+            told("showDelegation", "A delegation.").says::<shown::people::Delegation>(200).tagged(),
         ),
         Route::post(
             "/v1/delegations",
@@ -54,6 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
             end,
             told("endDelegation", "Ends a delegation; it stays on record.")
                 .nothing()
+                .bound(Code::StaleTag)
                 .may(&[Code::DelegationForeign]),
         ),
     ]
@@ -111,9 +114,15 @@ async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let found = document::<Delegation>(&app, &id).await?.filter(|one| visible(&caller, one));
-    found.map(|one| Json(seen(&app, &one))).ok_or_else(|| Problem::not_found("delegation", &id))
+) -> Result<Response, Problem> {
+    let (found, version) = find(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), seen(&app, &found)))
+}
+
+/// The delegation, if it is one that the caller may see.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
+    let found = versioned::<Delegation>(app, id).await?.filter(|(one, _)| visible(caller, one));
+    found.ok_or_else(|| Problem::not_found("delegation", id))
 }
 
 /// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
@@ -165,8 +174,11 @@ async fn end(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    let ended = end_delegation(&app.engine, &id, &caller).await?;
+    find(&app, &caller, &id).await?;
+    let end = end_delegation(&app.engine, &id, &caller);
+    let ended = bound.bind::<Delegation, _>("the delegation", &id, end).await?;
     let ended = ended.ok_or_else(|| Problem::not_found("delegation", &id))?;
     tracing::info!(from = ended.from, to = ended.to, id, by = caller.name, "delegation ended");
     Ok(StatusCode::NO_CONTENT)

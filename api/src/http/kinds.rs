@@ -5,7 +5,8 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    if_match::tag,
+    page::{Listed, Page, document, documents, versioned},
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -19,10 +20,13 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, State},
+    http::header,
+    response::{IntoResponse as _, Response},
 };
 use engine::Entity;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use store::Sequence;
 use workflows::tenancy::Cohort;
 
 /// A kind of document that belongs to tenants.
@@ -35,6 +39,9 @@ pub(super) trait Kind: Entity + Send + Sync + 'static {
     const TIMES: &'static [&'static str] = &[];
     /// Whether its ids begin with the tenant's name.
     const BY_TENANT: bool = true;
+
+    /// Whether a change of it can be bound to its version.
+    const BOUND: bool = false;
 
     /// Whose it is.
     fn tenant(&self) -> &str;
@@ -57,6 +64,7 @@ pub(super) fn reads<T: Kind>(
     (show_at, shown): (&'static str, Told),
     access: Access,
 ) -> Vec<Route> {
+    let shown = if T::BOUND { shown.tagged() } else { shown };
     vec![
         Route::get(list_at, access, list::<T>, listed.filters::<T>()),
         Route::get(show_at, access, show::<T>, shown),
@@ -140,16 +148,25 @@ pub(super) async fn show<T: Kind>(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(parts): Path<Vec<(String, String)>>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let parts: Vec<&str> = parts.iter().map(|(_, part)| part.as_str()).collect();
-    let item = find::<T>(&app, &caller, &parts).await?;
+    let (item, version) = find_versioned::<T>(&app, &caller, &parts).await?;
     let account = document::<Cohort>(&app, item.tenant()).await?;
-    Ok(Json(item.seen(account.as_ref())))
+    let tag = T::BOUND.then(|| [(header::ETAG, tag(version))]);
+    Ok((tag, Json(item.seen(account.as_ref()))).into_response())
 }
 
 /// The document that the parts of an address name, if the caller may see it.
 pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<T, Problem> {
-    let found = document::<T>(app, &T::key(parts)).await?.filter(|item| caller.sees(item.tenant()));
+    Ok(find_versioned(app, caller, parts).await?.0)
+}
+
+async fn find_versioned<T: Kind>(
+    app: &App,
+    caller: &Caller,
+    parts: &[&str],
+) -> Result<(T, Sequence), Problem> {
+    let found = versioned::<T>(app, &T::key(parts)).await?.filter(|(item, _)| caller.sees(item.tenant()));
     found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }
 
