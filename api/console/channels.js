@@ -11,7 +11,7 @@ export function channels(root) {
   return watch(
     async (signal) => {
       const none = { items: [] };
-      const { items } = await get('/v1/channels', {}, { signal });
+      const { items } = await get('/v1/channels', { limit: 1000 }, { signal });
       const of = (row) => `/v1/channels/${encodeURIComponent(row.id)}/deliveries`;
       const dead = await Promise.all(
         items.map((row) => (row.dead ? getOr(none, of(row), { state: 'dead', limit: 50 }, { signal }) : none)),

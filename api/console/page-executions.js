@@ -91,7 +91,7 @@ export function render(root) {
     h('datalist', { id: 'workflows', still: 'workflows' }),
     slot('list'),
   );
-  getOr({ items: [] }, '/v1/workflows')
+  getOr({ items: [] }, '/v1/workflows', { limit: 1000 })
     .then((page) =>
       show(
         root.querySelector('#workflows'),

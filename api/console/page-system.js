@@ -82,7 +82,7 @@ function health(root) {
         fetch('/readyz?verbose', { signal, cache: 'no-store' }).then((answer) => answer.json()),
         fetch('/version', { signal }).then((answer) => answer.json()),
         getOr(null, '/v1/store', {}, { signal }),
-        getOr(none, '/v1/engines', {}, { signal }),
+        getOr(none, '/v1/engines', { limit: 1000 }, { signal }),
         getOr(none, '/v1/store/pending', { limit: 20 }, { signal }),
       ]);
       return { ready, version, store, engines: engines.items, pending };
@@ -202,7 +202,7 @@ function engines(all) {
 
 function limits(root) {
   return watch(
-    (signal) => get('/v1/limits', {}, { signal }),
+    (signal) => get('/v1/limits', { limit: 1000 }, { signal }),
     ({ items }) =>
       show(
         root,
@@ -309,8 +309,8 @@ function workflows(root, name) {
     async (signal) => {
       const none = { items: [] };
       const [all, versions, blockers] = await Promise.all([
-        get('/v1/workflows', {}, { signal }),
-        getOr(none, '/v1/workflow-versions', {}, { signal }),
+        get('/v1/workflows', { limit: 1000 }, { signal }),
+        getOr(none, '/v1/workflow-versions', { limit: 1000 }, { signal }),
         getOr(none, '/v1/workflow-versions/blockers', {}, { signal }),
       ]);
       return { all: all.items, versions: versions.items, blockers: blockers.items };

@@ -16,8 +16,7 @@ use crate::{
 use engine::Engine;
 use prometheus_client::registry::Registry;
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
@@ -60,8 +59,6 @@ pub(crate) struct App {
     pub(crate) closing: AtomicBool,
     /// Set while the engine works.
     pub(crate) working: AtomicBool,
-    /// Idempotency keys whose first request is being answered.
-    pub(crate) keys: Mutex<BTreeSet<String>>,
     /// Rung whenever capacity may have become free.
     pub(crate) freed: Arc<Notify>,
     /// Rung whenever people told a schedule something.

@@ -3,9 +3,9 @@
 use crate::{
     app::{App, Shared},
     auth::{Session, SignIn},
-    http::{KEPT_FOR, KeptAnswer},
+    http::{KEPT_FOR, UnderKey},
 };
-use engine::{Engine, Entity, Error, Schedule};
+use engine::{Engine, Entity, Error, Schedule, Triggered};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
@@ -139,10 +139,11 @@ async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
     done
 }
 
-/// Deletes answers that were kept for their `Idempotency-Key` long enough, and sessions that are over.
+/// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
 async fn forget(app: &App) -> Result<(), Error> {
     let now = app.engine.clock().now();
-    forget_old(app, |kept: &KeptAnswer| now.since(kept.at) > KEPT_FOR).await?;
+    forget_old(app, |under: &UnderKey| under.is_over(now, KEPT_FOR)).await?;
+    forget_old(app, |asked: &Triggered| now.since(asked.at) > KEPT_FOR).await?;
     forget_old(app, |session: &Session| session.ends_at < now).await?;
     forget_old(app, |sign_in: &SignIn| sign_in.until < now).await
 }

@@ -28,7 +28,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -274,7 +274,6 @@ fn assemble(
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
         working: AtomicBool::new(false),
-        keys: Mutex::default(),
         freed,
         told: Notify::new(),
         batched: Arc::default(),

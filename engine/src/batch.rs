@@ -12,7 +12,7 @@ use crate::{Engine, Error, Event, Misread, Order, query::parse, search::parse_kn
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{fmt, fmt::Write as _};
-use store::{Commit, ExecutionId, Key, Page, Put, Query, Read, Record, Timestamp};
+use store::{Commit, ExecutionId, Key, Page, Put, Query, Read, Record, Sequence, Timestamp};
 
 /// The most executions of one batch.
 pub const BATCH_LIMIT: usize = 10_000;
@@ -361,8 +361,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's.
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
-        let found = self.inner.store.document(&Key::new(BATCHES, id)).await?;
-        found.as_ref().map(parse).transpose()
+        Ok(self.batch_as_read(id).await?.map(|(batch, _)| batch))
+    }
+
+    /// The batch with this id, and at which version it stands.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batch_as_read(&self, id: &str) -> Result<Option<(Batch, Sequence)>, Error> {
+        work::load(self, id).await
     }
 
     /// A page of batches, oldest first.

@@ -14,6 +14,7 @@ use crate::{
     ledger::{Decided, decide_knowing, still_stand},
     limits::Limits,
     machine::{Machine, Next, Of, collection},
+    only_if,
     parsed::Parsed,
     relay::moved,
 };
@@ -443,7 +444,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Decides on documents as a ledger action would, again whenever somebody else's commit comes between; commits what it
-    /// writes, and what it asks of executions, if `keep`, else shows what it would answer.
+    /// writes, and what it asks of executions, if `keep` and what it is bound to is so ([`only_if`](crate::only_if())), else shows
+    /// what it would answer.
     ///
     /// # Errors
     /// [`Error::Undecided`] when the decision is no; [`store::Error::Conflict`] when others keep writing.
@@ -452,6 +454,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         keep: bool,
         mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
+        let conditions = if keep { only_if::in_force() } else { Vec::new() };
+        let mut attempt = |view: &mut View| {
+            conditions.iter().try_for_each(|condition| condition.holds(view))?;
+            attempt(view)
+        };
         for _ in 0..MOST_TRIES {
             let store = &*self.inner.store;
             let now = self.inner.clock.now();

@@ -104,6 +104,16 @@ impl View {
         Ok(self.get(id)?.ok_or_else(missing)?)
     }
 
+    /// The version of the document `id`, which changes whenever it is written; `None` if there is no such document.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] when it has not been fetched.
+    pub fn version<T: Entity>(&mut self, id: &str) -> Result<Option<store::Sequence>, Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        self.expect(&key)?;
+        Ok(self.known.get(&key).and_then(Option::as_ref).map(|document| document.version))
+    }
+
     /// Makes sure that all of these have been fetched, asking for all that have not at once.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ mod mandate;
 mod message;
 mod metrics;
 mod notification;
+mod only_if;
 mod operate;
 mod parsed;
 mod people;
@@ -100,6 +101,7 @@ pub use machine::Shown;
 pub use mandate::Mandate;
 pub use metrics::Metrics;
 pub use notification::Notification;
+pub use only_if::{Condition, only_if};
 pub use plan::{Plan, PlanDigest};
 pub use procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
 pub use proposal::{Preview, Proposal, Taken, command_name};
@@ -110,7 +112,7 @@ pub use retry::RetryPolicy;
 pub use review::{Review, ReviewDone, Reviewed};
 pub use schedule::{
     Backfill, CatchUp, Exclusion, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
-    Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Unstarted,
+    Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Triggered, Unstarted,
 };
 pub use search::{
     CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, nearest, parse as parse_filter,

@@ -56,6 +56,12 @@ pub struct Preview {
     pub slots: Value,
     /// A second person would have to agree.
     pub needs_second: bool,
+    /// The trail afterwards, as it is stored.
+    #[serde(skip)]
+    pub trail: Value,
+    /// What would stay behind for good, if it would be finished.
+    #[serde(skip)]
+    pub left: Value,
 }
 
 /// How [`Options::second_person`](crate::Options::second_person) names a command; `None` for what is no command of a person.
@@ -182,7 +188,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::NoProposal`]; [`Refusal::SamePerson`]; [`store::Error::Conflict`] when the execution has moved on, which
     /// makes the proposal void.
     pub async fn second(&self, proposal: &str, by: &str) -> Result<Revision, Error> {
-        let (proposal, read) = self.proposal(proposal).await?;
+        self.second_as_read(self.proposal(proposal).await?, by).await
+    }
+
+    /// The same, of a proposal as it was read: of no other one that has taken its place since.
+    ///
+    /// # Errors
+    /// As [`Engine::second`]; [`store::Error::Conflict`] when it is not the one that was read.
+    pub async fn second_as_read(
+        &self,
+        (proposal, read): (Proposal, Read),
+        by: &str,
+    ) -> Result<Revision, Error> {
         let record = self.record(proposal.execution).await?;
         if record.revision != proposal.revision {
             let what =
@@ -197,12 +214,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.commit(Some(proposal.revision), next, None, also).await
     }
 
-    /// Takes a proposal back; whoever may command may, the proposer or another.
+    /// Takes a proposal back as it was read; whoever may command may, the proposer or another.
     ///
     /// # Errors
-    /// [`Error::NoProposal`], or the store's.
-    pub async fn drop_proposal(&self, proposal: &str) -> Result<(), Error> {
-        let (_, read) = self.proposal(proposal).await?;
+    /// [`store::Error::Conflict`] when it is gone, or not the one that was read; the store's.
+    pub async fn drop_proposal(&self, (_, read): (Proposal, Read)) -> Result<(), Error> {
         let gone = Put { key: read.key.clone(), body: None };
         let commit = Commit { reads: vec![read], documents: vec![gone], ..Commit::default() };
         self.inner.store.commit(commit).await?;
@@ -245,10 +261,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
         let mut body: Value = serde_json::from_slice(&next.record.body)
             .map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let left = body.pointer_mut("/phase/finished/leaks").map(Value::take).unwrap_or_default();
         let mut field = |name: &str| body.get_mut(name).map(Value::take).unwrap_or_default();
         Ok(Preview {
             data: field("data"),
             slots: field("slots"),
+            trail: field("trail"),
+            left,
             state: next.record.state,
             phase: next.record.phase,
             edges: next.edges,

@@ -4,6 +4,8 @@ use crate::{
     domain_http::{ACME, items, with_acme},
     served::seen,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -41,6 +43,53 @@ async fn events_ask_for_what_their_sender_may_ask_for() {
     {
         assert_eq!(send(&other, "5", kind, data).await.code(), "auth.foreign_tenant", "{kind}");
     }
+}
+
+#[tokio::test]
+async fn an_event_is_read_however_its_sender_may_write_it() {
+    let served = with_acme().await;
+    seen(&served, ACME).await;
+    let send = async |more: Value| {
+        let mut event =
+            json!({ "specversion": "1.0", "id": "1", "source": "/s", "type": "workload.requested" });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let event = event.to_string();
+        served.post_as(&served.admin, "/v1/events", "application/cloudevents+json", &event).await
+    };
+    let work = json!({ "tenant": ACME, "workspace": "research", "name": "w", "requests": { "gpu/H100": 1 } })
+        .to_string();
+    let encoded = STANDARD.encode(&work);
+
+    let admitted = send(json!({ "data_base64": encoded })).await;
+    let yaml = send(json!({ "data_base64": encoded, "datacontenttype": "application/yaml" })).await;
+    let both = send(json!({ "data_base64": encoded, "data": {} })).await;
+    let none = send(json!({ "data_base64": "%" })).await;
+    let other = send(json!({ "data_base64": encoded, "datacontenttype": "image/png" })).await;
+
+    assert_eq!(
+        (admitted.status.as_u16(), &admitted.body["answer"]),
+        (200, &json!("admit")),
+        "{}",
+        admitted.body
+    );
+    assert_eq!(yaml.status, 200, "the same again: {}", yaml.body);
+    for wrong in [both, none] {
+        assert_eq!(wrong.status, 400, "{}", wrong.body);
+        assert_eq!(wrong.body["errors"][0]["pointer"], "/data_base64", "{}", wrong.body);
+    }
+    assert_eq!(other.code(), "request.media_type");
+
+    let leave = json!({ "tenant": ACME, "basis": "tenant_request" }).to_string();
+    let binary = async |source: &str| {
+        let request = served.ask(Method::POST, "/v1/events").bearer_auth(&served.admin);
+        let request = request.header("content-type", "application/json").header("ce-specversion", "1.0");
+        let request = request.header("ce-type", "tenant.offboard.requested").header("ce-id", "1");
+        served.send(request.header("ce-source", source).body(leave.clone())).await
+    };
+    let first = binary("/caf%C3%A9%20%231").await;
+    let again = binary("\"/caf%c3%a9 #1\"").await;
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (202, 200), "{} {}", first.body, again.body);
+    assert_eq!(first.id(), again.id(), "one source, written in two ways");
 }
 
 #[tokio::test]

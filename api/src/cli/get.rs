@@ -54,8 +54,6 @@ struct Known {
     kind: &'static Kind,
     /// One is served under its id; of others the list tells all that there is.
     shown: bool,
-    /// The list comes in pages, and takes filters.
-    paged: bool,
 }
 
 impl std::fmt::Debug for Known {
@@ -65,7 +63,7 @@ impl std::fmt::Debug for Known {
 }
 
 const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
-    Known { plural, singular, kind, shown: true, paged: true }
+    Known { plural, singular, kind, shown: true }
 }
 
 const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
@@ -84,7 +82,7 @@ static ALL: [Known; 29] = [
     known("approvals", "approval", &things::APPROVALS),
     known("batches", "batch", &BATCHES),
     known("certificates", "certificate", &things::CERTIFICATES),
-    Known { paged: false, ..listed("channels", "channel", &things::CHANNELS) },
+    listed("channels", "channel", &things::CHANNELS),
     known("clusters", "cluster", &things::CLUSTERS),
     known("decisions", "decision", &things::DECISIONS),
     known("delegations", "delegation", &things::DELEGATIONS),
@@ -92,7 +90,7 @@ static ALL: [Known; 29] = [
     known("executions", "execution", &things::EXECUTIONS),
     known("groups", "group", &things::GROUPS),
     known("holds", "hold", &things::HOLDS),
-    Known { paged: false, ..known("limits", "limit", &things::LIMITS) },
+    known("limits", "limit", &things::LIMITS),
     known("loans", "loan", &things::LOANS),
     known("nodes", "node", &things::NODES),
     known("policies", "policy", &POLICIES),
@@ -101,12 +99,12 @@ static ALL: [Known; 29] = [
     known("regions", "region", &things::REGIONS),
     known("reservations", "reservation", &things::RESERVATIONS),
     listed("reviews", "review", &things::REVIEWS),
-    Known { paged: false, ..known("schedules", "schedule", &things::SCHEDULES) },
+    known("schedules", "schedule", &things::SCHEDULES),
     listed("stuck", "stuck", &things::STUCK),
     listed("sweeps", "sweep", &things::SWEEPS),
     known("tenants", "tenant", &things::TENANTS),
     known("users", "user", &things::USERS),
-    Known { paged: false, ..listed("workflows", "workflow", &WORKFLOWS) },
+    listed("workflows", "workflow", &WORKFLOWS),
     known("workloads", "workload", &things::WORKLOADS),
     known("workspaces", "workspace", &things::WORKSPACES),
 ];
@@ -129,11 +127,8 @@ pub(super) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, why));
     }
     let Some(id) = get.id else {
-        if known.paged {
-            let filter = get.filter.as_deref();
-            return things::search(common, known.kind, filter, &get.filters, &get.watching).await;
-        }
-        return things::all(common, known.kind, &get.watching).await;
+        let filter = get.filter.as_deref();
+        return things::search(common, known.kind, filter, &get.filters, &get.watching).await;
     };
     let client = Client::of(common)?;
     if common.output != Format::Table {
@@ -173,7 +168,7 @@ async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure>
         return things::read(client, known.kind, id).await;
     }
     let place = known.kind.columns.first().map_or("/id", |(_, place)| *place);
-    let items = things::everything(client, known.kind, known.paged).await?;
+    let items = client.all(known.kind.path, "").await?;
     let is_meant = |item: &&Value| item.pointer(place).and_then(Value::as_str) == Some(id);
     if let Some(item) = items.iter().find(is_meant) {
         return Ok(item.clone());

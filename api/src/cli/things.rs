@@ -369,23 +369,9 @@ fn wide(path: &str) -> &'static [Column] {
     }
 }
 
-/// Lists all of a kind that comes in one piece.
+/// Lists all of a kind.
 pub(super) async fn all(common: &Common, kind: &Kind, watching: &Watching) -> Result<Exit, Failure> {
-    let client = Client::of(common)?;
-    watch_list::show(common, watching, &columns(kind), async || whole(&client, kind).await).await
-}
-
-async fn whole(client: &Client, kind: &Kind) -> Result<Vec<Value>, Failure> {
-    let mut listed = client.get(kind.path).await?.value()?;
-    match listed.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) => Ok(items),
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// All of a kind, in pages or in one piece.
-pub(super) async fn everything(client: &Client, kind: &Kind, paged: bool) -> Result<Vec<Value>, Failure> {
-    if paged { client.all(kind.path, "").await } else { whole(client, kind).await }
+    search(common, kind, None, &[], watching).await
 }
 
 /// Lists all of a kind that the filters accept.
@@ -432,11 +418,7 @@ pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value
 
 /// The same failure, with the nearest id of those that whoever asks may list.
 pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
-    let mut listed = client.get(&format!("{}?limit=1000", kind.path)).await;
-    if listed.is_err() {
-        // What comes in one piece takes no limit.
-        listed = client.get(kind.path).await;
-    }
+    let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
     let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
     let place = kind.columns.first().map_or("/id", |(_, place)| *place);
     let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

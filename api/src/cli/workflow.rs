@@ -52,8 +52,8 @@ pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Fail
     let diagrams = diagrams()?;
     match command {
         Workflow::Versions => {
-            let items = Client::of(common)?.get("/v1/workflow-versions").await?.value()?;
-            output::list(common.output, listed(items), VERSIONS)?;
+            let items = Client::of(common)?.all("/v1/workflow-versions", "").await?;
+            output::list(common.output, items, VERSIONS)?;
             Ok(Exit::Done)
         }
         Workflow::Blockers { workflow } => {

@@ -214,6 +214,7 @@ impl Kind for Reservation {
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("kind", "/kind")];
     const TIMES: &'static [&'static str] = &["from", "to"];
+    const BOUND: bool = true;
 
     fn tenant(&self) -> &str {
         self.tenant.as_str()

@@ -4,9 +4,9 @@ use super::{
     code::Code,
     deny::Asker,
     guard::bearer,
-    page::{Listed, scope::unscoped},
+    page::{Listed, Paging, scope::unscoped},
     problem::Problem,
-    read::Undescribed,
+    read::{Asked, Undescribed},
     route::{Access, Route},
     shown,
     told::told,
@@ -112,7 +112,11 @@ pub(super) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(
     Err(Problem::new(Code::BadToken, format!("the token is no key of the agents of cluster {named}")))
 }
 
-async fn list(State(app): State<Shared>) -> Json<Listed<Value>> {
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = paging.page()?;
     let agents = app.engine.platform().agents.list();
     let item = |agent| {
         let mut item = json!(agent);
@@ -122,7 +126,8 @@ async fn list(State(app): State<Shared>) -> Json<Listed<Value>> {
         }
         item
     };
-    Json(Listed::new(agents.into_iter().map(item).collect(), None))
+    let agents = agents.into_iter().map(item).collect();
+    Ok(Json(Listed::part(agents, &page, |agent| text(agent, "/id"))))
 }
 
 fn text(item: &Value, pointer: &str) -> String {

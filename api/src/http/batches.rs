@@ -4,6 +4,7 @@ use super::{
     code::Code,
     found::misread,
     guard::allowed,
+    if_match::{IfMatch, tag, tagged},
     page::{Listed, Page},
     problem::Problem,
     read::{Asked, Sent},
@@ -29,6 +30,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::Sequence;
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -65,7 +67,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/batches/{id}",
             read,
             show,
-            told("showBatch", "A batch and how far it is.").says::<shown::operating::Batch>(200),
+            told("showBatch", "A batch and how far it is.").says::<shown::operating::Batch>(200).tagged(),
         ),
         Route::get(
             "/v1/batches/{id}/items",
@@ -78,7 +80,10 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/batches/{id}:stop",
             change,
             stop,
-            told("stopBatch", "Leaves the rest of a batch alone.").says::<shown::operating::Batch>(200),
+            told("stopBatch", "Leaves the rest of a batch alone.")
+                .says::<shown::operating::Batch>(200)
+                .tagged()
+                .bound(Code::StaleTag),
         ),
     ]
 }
@@ -182,15 +187,15 @@ fn shown(batch: &Batch) -> Value {
     value
 }
 
-/// The batch, if it is one that the caller may see.
-async fn seen(app: &App, caller: &Caller, id: &str) -> Result<Batch, Problem> {
+/// The batch, if it is one that the caller may see, and at which version it stands.
+async fn seen(app: &App, caller: &Caller, id: &str) -> Result<(Batch, Sequence), Problem> {
     let missing = || Problem::not_found("batch", id);
     if id.is_empty() || id.len() > 64 || id.contains('\0') {
         return Err(missing());
     }
-    let batch = app.engine.batch(id).await?.ok_or_else(missing)?;
-    let own = caller.sees(batch.tenant.as_deref().unwrap_or_default());
-    Some(batch).filter(|_| own).ok_or_else(missing)
+    let found = app.engine.batch_as_read(id).await?;
+    let own = |batch: &Batch| caller.sees(batch.tenant.as_deref().unwrap_or_default());
+    found.filter(|(batch, _)| own(batch)).ok_or_else(missing)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -223,8 +228,9 @@ async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    Ok(Json(shown(&seen(&app, &caller, &id).await?)))
+) -> Result<Response, Problem> {
+    let (batch, version) = seen(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), shown(&batch)))
 }
 
 async fn items(
@@ -233,7 +239,7 @@ async fn items(
     Path(id): Path<String>,
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<Listed<Value>>, Problem> {
-    let batch = seen(&app, &caller, &id).await?;
+    let (batch, _) = seen(&app, &caller, &id).await?;
     let page = Page::of(paging.limit, paging.cursor.as_deref())?;
     let found = app.engine.batch_items(&batch.id, page.after.as_deref(), page.limit).await?;
     let item = |item: &BatchItem| view::thing(item, &["at"]);
@@ -244,9 +250,17 @@ async fn stop(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let batch = seen(&app, &caller, &id).await?;
+    bound: IfMatch,
+) -> Result<Response, Problem> {
+    let (batch, version) = seen(&app, &caller, &id).await?;
     may(&caller, batch.verb)?;
-    let stopped = app.engine.stop_batch(&batch.id, &caller.name).await?;
-    Ok(Json(shown(&stopped.unwrap_or(batch))))
+    let expected = bound.version("the batch", version)?;
+    app.engine.stop_batch(&batch.id, &caller.name, expected).await.map_err(|error| match error {
+        engine::Error::Store(store::Error::Conflict { .. }) => {
+            Problem::new(Code::StaleTag, error.to_string())
+        }
+        other => other.into(),
+    })?;
+    let (batch, version) = seen(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), shown(&batch)))
 }

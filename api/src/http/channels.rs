@@ -1,7 +1,7 @@
 //! `/v1/channels`: through what people are told, and what became of it.
 
 use super::{
-    page::{Listed, Page, documents},
+    page::{Listed, Page, Paging, documents},
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -59,9 +59,15 @@ fn find<'a>(app: &'a App, name: &str) -> Result<&'a notify::Channel, Problem> {
     app.outbox.channels().get(name).ok_or_else(|| Problem::not_found("channel", name))
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Channel>>, Problem> {
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Channel>>, Problem> {
+    let page = paging.page()?;
+    let all = app.outbox.channels().iter().collect();
+    let Listed { items: part, next } = Listed::part(all, &page, |(name, _)| (*name).clone());
     let mut items = Vec::new();
-    for (name, channel) in app.outbox.channels() {
+    for (name, channel) in part {
         let settings = &channel.settings;
         items.push(Channel {
             id: name.clone(),
@@ -74,7 +80,7 @@ async fn list(State(app): State<Shared>) -> Result<Json<Listed<Channel>>, Proble
             dead: count(&app, notify::Dead::COLLECTION, name).await?,
         });
     }
-    Ok(Json(Listed::new(items, None)))
+    Ok(Json(Listed { items, next }))
 }
 
 /// How many documents of `collection` are of the channel.

@@ -27,6 +27,8 @@ pub(crate) enum Code {
     MediaType,
     Stale,
     StaleRevision,
+    StaleTag,
+    HeaderUnsupported,
     Conflict,
     Contended,
     Busy,
@@ -100,6 +102,34 @@ impl Code {
         Self::VARIANTS.iter().copied().find(|code| code.facts().0 == name)
     }
 
+    /// Whether asking the same again, with nothing changed, is told the same. Where it is not, or may not be in a moment, the answer is
+    /// not kept for an `Idempotency-Key`: its remedy is to ask again.
+    #[rustfmt::skip]
+    pub(crate) fn is_final(self) -> bool {
+        match self {
+            Self::LoginUnavailable | Self::Stale | Self::StaleRevision | Self::StaleTag
+            | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
+            | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
+            | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
+            | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::Internal => false,
+            Self::Malformed | Self::DocumentInvalid | Self::QueryInvalid | Self::FilterMisread
+            | Self::EventUnknown | Self::IdAmbiguous | Self::NoToken | Self::BadToken | Self::Forbidden
+            | Self::CrossCluster | Self::ForeignTenant | Self::LoginOff | Self::LoginRefused
+            | Self::LoginNoRole | Self::NotFound | Self::NoRoute | Self::NoMethod | Self::TooLarge
+            | Self::MediaType | Self::HeaderUnsupported | Self::Finished | Self::PastPivot | Self::Already
+            | Self::RepairInvalid | Self::SamePerson | Self::NeedsSecond | Self::OwnRequest
+            | Self::NotEntitled | Self::Decided | Self::VotedBefore | Self::PlanChanged | Self::ForRequester
+            | Self::NotDelegated | Self::NoGlass | Self::GlassDestroys | Self::NoVote
+            | Self::DecisionUnexplained | Self::ReviewOwn | Self::GroupExists | Self::DelegationForeign
+            | Self::DigestMissing | Self::ReasonMissing | Self::NotWaiting | Self::BatchEmpty
+            | Self::BatchTooMany | Self::BatchUnseen | Self::BatchChanged | Self::KeyReused
+            | Self::UserExists | Self::HoldPastPivot | Self::OwnHold | Self::HoldRefused
+            | Self::WorkloadRejected | Self::WorkloadDiffers | Self::TenantLeaves | Self::BeyondNominal
+            | Self::ReservationDiffers | Self::ScheduleBuiltIn | Self::Unknown | Self::Destroyed
+            | Self::NeedsParent | Self::StoreFree => true,
+        }
+    }
+
     /// Name, status, title, and what to do.
     #[rustfmt::skip]
     #[expect(clippy::too_many_lines, reason = "a table: one line a code")]
@@ -127,6 +157,8 @@ impl Code {
             Self::MediaType => ("request.media_type", 415, "The content type is not taken here", "send JSON or YAML as docs/http-api.md says"),
             Self::Stale => ("execution.stale", 409, "The execution has moved on", "read it again"),
             Self::StaleRevision => ("request.stale_revision", 412, "The execution is not at the revision of If-Match", "read it again and decide anew"),
+            Self::StaleTag => ("request.stale_tag", 412, "It is not at the version of If-Match", "read it again and decide anew"),
+            Self::HeaderUnsupported => ("header.unsupported", 400, "The header is not taken here", "leave it out; /openapi.json says which headers a route takes"),
             Self::Conflict => ("request.conflict", 409, "Something has changed meanwhile", "read it again and repeat the request"),
             Self::Contended => ("request.contended", 409, "Too many changes at once", "repeat the request; nothing was changed"),
             Self::Busy => ("execution.busy", 409, "Another open execution stands in the way", "wait for the execution named, or cancel it"),

@@ -2,9 +2,10 @@
 
 use super::{
     code::Code,
+    if_match::{IfMatch, tag, tagged},
     page::{
-        Listed, Page, document,
-        scope::{one_seen_by, seen_by},
+        Listed, Page,
+        scope::{one_seen_as_read, seen_by},
     },
     problem::Problem,
     read::{Asked, Sent},
@@ -27,6 +28,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::Sequence;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, give) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Delegate));
@@ -41,7 +43,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/delegations/{id}",
             read,
             show,
-            told("showDelegation", "A delegation.").says::<shown::people::Delegation>(200),
+            told("showDelegation", "A delegation.").says::<shown::people::Delegation>(200).tagged(),
         ),
         Route::post(
             "/v1/delegations",
@@ -57,6 +59,7 @@ pub(super) fn routes() -> Vec<Route> {
             end,
             told("endDelegation", "Ends a delegation; it stays on record.")
                 .nothing()
+                .bound(Code::StaleTag)
                 .may(&[Code::DelegationForeign]),
         ),
     ]
@@ -106,9 +109,15 @@ async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let found = one_seen_by::<Delegation>(&app, &caller, &id).await?;
-    found.map(|one| Json(seen(&app, &one))).ok_or_else(|| Problem::not_found("delegation", &id))
+) -> Result<Response, Problem> {
+    let (found, version) = find(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), seen(&app, &found)))
+}
+
+/// The delegation, if it is one that the caller may see.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
+    let found = one_seen_as_read::<Delegation>(app, caller, id).await?;
+    found.ok_or_else(|| Problem::not_found("delegation", id))
 }
 
 /// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
@@ -160,8 +169,11 @@ async fn end(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    let ended = end_delegation(&app.engine, &id, &caller).await?;
+    find(&app, &caller, &id).await?;
+    let end = end_delegation(&app.engine, &id, &caller);
+    let ended = bound.bind::<Delegation, _>("the delegation", &id, end).await?;
     let ended = ended.ok_or_else(|| Problem::not_found("delegation", &id))?;
     tracing::info!(from = ended.from, to = ended.to, id, by = caller.name, "delegation ended");
     Ok(StatusCode::NO_CONTENT)

@@ -1,8 +1,9 @@
 //! `/v1/engines`: the processes that share the store.
 
 use super::{
-    page::Listed,
+    page::{Listed, Paging},
     problem::Problem,
+    read::Asked,
     route::{Access, Route},
     shown,
     told::told,
@@ -20,6 +21,13 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Value>>, Problem> {
-    Ok(Json(Listed::new(app.storage.engines().await?, None)))
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = paging.page()?;
+    // Ids are numbers, the younger the larger.
+    let id =
+        |engine: &Value| format!("{:0>40}", engine.get("id").and_then(Value::as_str).unwrap_or_default());
+    Ok(Json(Listed::part(app.storage.engines().await?, &page, id)))
 }

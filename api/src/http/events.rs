@@ -11,7 +11,7 @@ use super::{
     offboardings::Leave,
     problem::{Fault, Problem},
     read::{Text, is_yaml, json, media},
-    route::{Access, Route},
+    route::{Access, Route, unescape},
     shown,
     starts::{Parameters, Wish as _, begin, document, own},
     tenants::{read_request, read_value, start},
@@ -28,6 +28,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -152,12 +153,13 @@ async fn several(app: &Shared, caller: &Caller, text: &str) -> Result<Response, 
     }
     let read = (0..).zip(events).map(|(place, fields): (usize, _)| envelope(fields, &format!("/{place}/")));
     let events = read.collect::<Result<Vec<_>, _>>()?;
-    let (mut items, mut refused) = (Vec::with_capacity(events.len()), None);
+    let (mut items, mut refused, mut again) = (Vec::with_capacity(events.len()), None, None);
     for event in events {
         let (source, id) = (event.source.clone(), event.id.clone());
         let answer = one(app, caller, event).await.unwrap_or_else(|problem| problem.into_response());
         let status = answer.status().as_u16();
         refused = refused.or_else(|| answer.extensions().get::<Refused>().cloned());
+        again = again.or_else(|| answer.extensions().get::<Code>().copied().filter(|code| !code.is_final()));
         let unread = |_| Problem::new(Code::Internal, "an answer could not be read");
         let body = axum::body::to_bytes(answer.into_body(), MOST_ANSWER).await.map_err(unread)?;
         items.push(Each { source, id, status, body: serde_json::from_slice(&body).unwrap_or_default() });
@@ -166,6 +168,10 @@ async fn several(app: &Shared, caller: &Caller, text: &str) -> Result<Response, 
     // The answer tells of no refusal by its status; the audit does all the same.
     if let Some(refused) = refused {
         answer.extensions_mut().insert(refused);
+    }
+    // Nor does it tell that one of them is to come again; events that were taken are taken once.
+    if let Some(again) = again {
+        answer.extensions_mut().insert(again);
     }
     Ok(answer)
 }
@@ -277,15 +283,50 @@ fn structured(text: &str) -> Result<Happened, Problem> {
 
 /// An event whose attributes and data are the fields of one object, which stands at `place`.
 fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<Happened, Problem> {
-    let data = fields.remove("data").unwrap_or(Value::Null);
+    let (plain, encoded) = (fields.remove("data"), fields.remove("data_base64"));
     let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
     let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let data = match data {
-        Value::String(text) if is_yaml(&content) => Data::Document { text, is_json: false },
-        other => Data::Value(other),
+    let data = match (plain, encoded) {
+        (Some(_), Some(_)) => {
+            let why = "an event has `data` or `data_base64`, and not both";
+            return Err(wrong(&format!("{place}data_base64"), why));
+        }
+        (None, Some(encoded)) => decoded(&encoded, &content, &format!("{place}data_base64"))?,
+        (Some(Value::String(text)), None) if is_yaml(&content) => Data::Document { text, is_json: false },
+        (plain, None) => Data::Value(plain.unwrap_or_default()),
     };
     let attribute = |name: &str| fields.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
     happened(attribute, data, place)
+}
+
+/// Data that came as bytes in base64: a document of its own.
+fn decoded(encoded: &Value, content: &str, place: &str) -> Result<Data, Problem> {
+    let is_json = content == "application/json" || content.ends_with("+json");
+    if !is_json && !is_yaml(content) {
+        let detail = format!("datacontenttype: {content:?} is not taken; send the data as JSON or YAML");
+        return Err(Problem::new(Code::MediaType, detail));
+    }
+    let bytes = encoded.as_str().and_then(|text| STANDARD.decode(text).ok());
+    let bytes =
+        bytes.ok_or_else(|| wrong(place, "`data_base64` is no base64 of RFC 4648 with its padding"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` says no UTF-8"))?;
+    Ok(Data::Document { text, is_json })
+}
+
+/// What is wrong with an event at one place.
+fn wrong(place: &str, message: &str) -> Problem {
+    let fault = Fault { pointer: place.to_owned(), message: message.to_owned(), line: None, column: None };
+    let detail = format!("the event is not a CloudEvent 1.0: {message}");
+    Problem::new(Code::Malformed, detail).at(vec![fault])
+}
+
+/// What a header of an event says: senders put what is no plain text into `%XX` of its UTF-8, and may quote it.
+fn unescaped(said: &str) -> Option<String> {
+    let said = said.trim();
+    let inner = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let plain = inner.map(|inner| inner.replace("\\\"", "\"").replace("\\\\", "\\"));
+    let plain = plain.as_deref().unwrap_or(said);
+    String::from_utf8(unescape(plain)).ok()
 }
 
 fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {
@@ -293,10 +334,7 @@ fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {
         let detail = format!("{:?} is not taken; send the data as JSON or YAML", body.media);
         return Err(Problem::new(Code::MediaType, detail));
     }
-    let attribute = |name: &str| {
-        let value = headers.get(format!("ce-{name}"))?;
-        Some(value.to_str().ok()?.trim().to_owned())
-    };
+    let attribute = |name: &str| unescaped(headers.get(format!("ce-{name}"))?.to_str().ok()?);
     let is_json = body.is_json();
     happened(attribute, Data::Document { text: body.text, is_json }, "ce-")
 }
@@ -330,6 +368,19 @@ fn happened(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_of_an_event_is_read_as_its_sender_wrote_it() {
+        for (said, means) in [
+            ("Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro \u{20ac} \u{1f600}"),
+            (" plain ", "plain"),
+            ("\"a \\\"b\\\" %41\"", "a \"b\" A"),
+            ("100%", "100%"),
+        ] {
+            assert_eq!(unescaped(said).as_deref(), Some(means), "{said}");
+        }
+        assert_eq!(unescaped("%FF"), None);
+    }
 
     #[test]
     fn every_type_of_event_stands_in_the_docs() {

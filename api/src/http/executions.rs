@@ -2,6 +2,7 @@
 
 use super::{
     code::Code,
+    if_match::IfMatch,
     page::Listed,
     problem::Problem,
     read::{Asked, Sent},
@@ -17,7 +18,7 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use engine::{Event, Order};
@@ -66,7 +67,13 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:cancel",
             Access::Tenant(Verb::Cancel),
             cancel,
-            told("cancelExecution", "Turns an execution back, up to its point of no return.").ordered(),
+            told(
+                "cancelExecution",
+                "Turns an execution back, up to its point of no return; with `dry_run`, says what would be undone.",
+            )
+            .ordered()
+            .says::<shown::executions::OrderPreview>(200)
+            .may(&[Code::QueryInvalid]),
         ),
         Route::post(
             "/v1/executions/{id}:pause",
@@ -93,6 +100,7 @@ fn orders() -> Vec<Route> {
             told("signalExecution", "Tells an execution that something it waits for has happened.")
                 .says::<shown::executions::Execution>(200)
                 .tagged()
+                .bound(Code::StaleRevision)
                 .may(ORDERED),
         ),
         Route::post(
@@ -101,10 +109,11 @@ fn orders() -> Vec<Route> {
             terminate,
             told(
                 "terminateExecution",
-                "Closes an execution by force; needs a reason, and answers with what is left behind.",
+                "Closes an execution by force; needs a reason, and answers with what is left behind; with `dry_run`, what would be.",
             )
             .says::<shown::executions::Execution>(200)
             .tagged()
+            .says::<shown::executions::OrderPreview>(200)
             .says::<shown::executions::Proposal>(202)
             .bound(Code::StaleRevision)
             .may(ORDERED),
@@ -209,51 +218,93 @@ struct Why {
     reason: String,
 }
 
+/// Whether an order is given, or it is only asked what it would lead to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct How {
+    #[serde(default)]
+    dry_run: bool,
+}
+
 async fn cancel(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    Asked(how): Asked<How>,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &headers, why, Event::CancelRequested).await
+    if how.dry_run {
+        return foresee(&app, &caller, &id, &bound, why, Event::CancelRequested).await;
+    }
+    order(&app, &caller, &id, &bound, why, Event::CancelRequested).await
+}
+
+/// What an order would lead to: what of the trail would be taken back, and what would not. Nothing is kept of it.
+async fn foresee(
+    app: &Shared,
+    caller: &Caller,
+    id: &str,
+    bound: &IfMatch,
+    why: Why,
+    event: impl FnOnce(Order) -> Event,
+) -> Result<Response, Problem> {
+    let record = resolve(app, caller, id).await?;
+    bound.revision(record.revision)?;
+    let event = event(Order { by: caller.name.clone(), reason: why.reason });
+    let preview = app.engine.preview(record.id, event).await?;
+    let standing = |mark: &shown::executions::Mark| {
+        ["begun", "done", "failed"].iter().any(|fate| mark.fate.as_str() == Some(*fate))
+    };
+    let mut would_undo = view::trail(Some(&preview.trail));
+    would_undo.retain(|mark| preview.phase != "finished" && standing(mark));
+    would_undo.reverse();
+    let seen = shown::executions::OrderPreview {
+        state: preview.state,
+        phase: preview.phase,
+        would_undo,
+        would_leave: view::trail(Some(&preview.left)),
+        needs_second: preview.needs_second,
+    };
+    Ok(Json(seen).into_response())
 }
 
 async fn pause(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &headers, why, Event::PauseRequested).await
+    order(&app, &caller, &id, &bound, why, Event::PauseRequested).await
 }
 
 async fn resume(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &headers, why, Event::ResumeRequested).await
+    order(&app, &caller, &id, &bound, why, Event::ResumeRequested).await
 }
 
 async fn retry(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &headers, why, Event::RetryRequested).await
+    order(&app, &caller, &id, &bound, why, Event::RetryRequested).await
 }
 
 async fn terminate(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    Asked(how): Asked<How>,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
@@ -261,7 +312,10 @@ async fn terminate(
         let detail = format!("closing {} by force leaves things behind: say why", record.id);
         return Err(Problem::new(Code::ReasonMissing, detail));
     }
-    order(&app, &caller, &id, &headers, why, Event::TerminateRequested).await
+    if how.dry_run {
+        return foresee(&app, &caller, &id, &bound, why, Event::TerminateRequested).await;
+    }
+    order(&app, &caller, &id, &bound, why, Event::TerminateRequested).await
 }
 
 /// What has happened.
@@ -285,9 +339,11 @@ async fn signal(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    bound: IfMatch,
     Sent(happened): Sent<Happened>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
+    let bound = bound.revision(record.revision)?;
     let known = signals(&app, &record.workflow);
     if !known.contains(&happened.signal) {
         let said = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -298,7 +354,17 @@ async fn signal(
         return Err(Problem::new(Code::DocumentInvalid, detail));
     }
     tracing::info!(execution = %record.id, signal = happened.signal, by = caller.name, "signalled");
-    app.engine.signal(record.id, &happened.signal).await?;
+    match bound {
+        Some(revision) => {
+            let event = Event::Signalled { name: happened.signal };
+            match app.engine.deliver_at(record.id, event, revision).await {
+                // What has finished needs no telling.
+                Err(engine::Error::Refused(engine::Refusal::Finished)) => {}
+                told => _ = moved(told)?,
+            }
+        }
+        None => app.engine.signal(record.id, &happened.signal).await?,
+    }
     full(&app, record.id, StatusCode::OK).await
 }
 
@@ -306,28 +372,22 @@ async fn order(
     app: &Shared,
     caller: &Caller,
     id: &str,
-    headers: &HeaderMap,
+    bound: &IfMatch,
     why: Why,
     event: impl FnOnce(Order) -> Event,
 ) -> Result<Response, Problem> {
     let record = resolve(app, caller, id).await?;
-    let bound = if_match(headers, record.revision)?;
+    let bound = bound.revision(record.revision)?;
     let event = event(Order { by: caller.name.clone(), reason: why.reason });
-    super::repairs::command(app, record.id, event, bound.then_some(record.revision)).await
+    super::repairs::command(app, record.id, event, bound).await
 }
 
-/// Whether the change is bound to the revision that stands; refuses one that was decided on another.
-pub(super) fn if_match(headers: &HeaderMap, stands: Revision) -> Result<bool, Problem> {
-    let Some(wanted) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
-        return Ok(false);
-    };
-    let stands = etag(stands);
-    if wanted.trim() == "*" {
-        return Ok(false);
-    }
-    if wanted.split(',').any(|tag| tag.trim() == stands) {
-        return Ok(true);
-    }
-    let detail = format!("If-Match says {wanted}, but the execution is at {stands}");
-    Err(Problem::new(Code::StaleRevision, detail).with("revision", stands.trim_matches('"').to_owned()))
+/// What came of an order that was bound to a revision, which may have moved on while the order was on its way.
+pub(super) fn moved<T>(taken: Result<T, engine::Error>) -> Result<T, Problem> {
+    taken.map_err(|error| match error {
+        engine::Error::Store(store::Error::Conflict { .. }) => {
+            Problem::new(Code::StaleRevision, error.to_string())
+        }
+        other => other.into(),
+    })
 }

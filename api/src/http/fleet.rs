@@ -68,6 +68,15 @@ pub(super) fn routes() -> Vec<Route> {
             .says::<shown::fleet::Imported>(200)
             .may(&[Code::MediaType, Code::QueryInvalid]),
         ),
+        Route::post(
+            "/v1/fleet:plan",
+            Access::Staff(Verb::ImportFleet),
+            plan,
+            told("planFleet", "What importing a file would change; nothing of it is applied.")
+                .reads(&["text/csv", "application/yaml"], None)
+                .says::<shown::fleet::Imported>(200)
+                .may(&[Code::MediaType, Code::QueryInvalid]),
+        ),
     ]
 }
 
@@ -144,12 +153,27 @@ async fn import(
     Asked(target): Asked<Target>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    let report = if body.media == "text/csv" {
+    let report = read(&app, target, &body, true).await?;
+    app.freed.notify_one();
+    Ok(Json(report))
+}
+
+/// What an import would do, as the books stand.
+async fn plan(
+    State(app): State<Shared>,
+    Asked(target): Asked<Target>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    read(&app, target, &body, false).await.map(Json)
+}
+
+async fn read(app: &App, target: Target, body: &Text, keep: bool) -> Result<Value, Problem> {
+    if body.media == "text/csv" {
         let rows = parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
         let platform = app.engine.platform();
-        let imported = app.engine.ledger(true, |view| {
+        let imported = app.engine.ledger(keep, |view| {
             let report = import_nodes(view, &rows, &cluster, &region)?;
             targets::note(view, platform, &cluster)?;
             Ok(Import {
@@ -158,21 +182,19 @@ async fn import(
             })
         });
         let report = imported.await?;
-        json!({ "kind": "nodes", "report": report })
+        Ok(json!({ "kind": "nodes", "report": report }))
     } else if body.is_yaml() {
         let sites = parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
         let sites = targets::backed(sites, app.engine.platform());
-        let report = app.engine.ledger(true, |view| import_sites(view, &sites)).await?;
-        json!({ "kind": "sites", "report": report })
+        let report = app.engine.ledger(keep, |view| import_sites(view, &sites)).await?;
+        Ok(json!({ "kind": "sites", "report": report }))
     } else {
         let detail = format!(
             "{:?} is no inventory: send nodes as text/csv, or regions and clusters as application/yaml",
             body.media
         );
-        return Err(Problem::new(Code::MediaType, detail));
-    };
-    app.freed.notify_one();
-    Ok(Json(report))
+        Err(Problem::new(Code::MediaType, detail))
+    }
 }
 
 fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {

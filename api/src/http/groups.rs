@@ -2,7 +2,8 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    if_match::{IfMatch, tag, tagged},
+    page::{Listed, Page, documents, versioned},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -38,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/groups/{name}",
             read,
             show,
-            told("showGroup", "A group.").says::<shown::people::Group>(200),
+            told("showGroup", "A group.").says::<shown::people::Group>(200).tagged(),
         ),
         Route::post(
             "/v1/groups",
@@ -47,21 +48,33 @@ pub(super) fn routes() -> Vec<Route> {
             told("makeGroup", "Makes a group.")
                 .says::<shown::people::Group>(201)
                 .located()
+                .tagged()
                 .may(&[Code::GroupExists]),
         ),
         Route::post(
             "/v1/groups/{name}:join",
             manage,
             join,
-            told("joinGroup", "Adds a user to a group.").says::<shown::people::Group>(200),
+            told("joinGroup", "Adds a user to a group.")
+                .says::<shown::people::Group>(200)
+                .tagged()
+                .bound(Code::StaleTag),
         ),
         Route::post(
             "/v1/groups/{name}:leave",
             manage,
             leave,
-            told("leaveGroup", "Takes a user out of a group.").says::<shown::people::Group>(200),
+            told("leaveGroup", "Takes a user out of a group.")
+                .says::<shown::people::Group>(200)
+                .tagged()
+                .bound(Code::StaleTag),
         ),
-        Route::delete("/v1/groups/{name}", manage, remove, told("removeGroup", "Removes a group.").nothing()),
+        Route::delete(
+            "/v1/groups/{name}",
+            manage,
+            remove,
+            told("removeGroup", "Removes a group.").nothing().bound(Code::StaleTag),
+        ),
     ]
 }
 
@@ -85,9 +98,15 @@ async fn list(
     Ok(Json(Listed::new(groups.iter().map(seen).collect(), next)))
 }
 
-async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
-    let group = document::<Group>(&app, &name).await?;
-    group.map(|group| Json(seen(&group))).ok_or_else(|| Problem::not_found("group", &name))
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    stands(&app, &name).await
+}
+
+/// The group as it stands.
+async fn stands(app: &Shared, name: &str) -> Result<Response, Problem> {
+    let found = versioned::<Group>(app, name).await?;
+    let (group, version) = found.ok_or_else(|| Problem::not_found("group", name))?;
+    Ok(tagged(tag(version), seen(&group)))
 }
 
 /// A group to be made.
@@ -107,7 +126,7 @@ async fn add(
     let group = add_group(&app.engine, &new.name, new.members, &caller.name).await?;
     tracing::info!(group = group.name, by = caller.name, "group made");
     let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
-    Ok((StatusCode::CREATED, location, Json(seen(&group))).into_response())
+    Ok((StatusCode::CREATED, location, stands(&app, &group.name).await?).into_response())
 }
 
 /// Who comes or goes.
@@ -122,39 +141,43 @@ async fn join(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    bound: IfMatch,
     Sent(who): Sent<Who>,
-) -> Result<Json<Value>, Problem> {
-    change(&app, &caller, &name, &who, true).await
+) -> Result<Response, Problem> {
+    change(&app, &caller, (&name, bound), &who, true).await
 }
 
 async fn leave(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    bound: IfMatch,
     Sent(who): Sent<Who>,
-) -> Result<Json<Value>, Problem> {
-    change(&app, &caller, &name, &who, false).await
+) -> Result<Response, Problem> {
+    change(&app, &caller, (&name, bound), &who, false).await
 }
 
 async fn change(
     app: &Shared,
     caller: &Caller,
-    name: &str,
+    (name, bound): (&str, IfMatch),
     who: &Who,
     joins: bool,
-) -> Result<Json<Value>, Problem> {
-    let changed = change_group(&app.engine, name, &who.user, joins).await?;
+) -> Result<Response, Problem> {
+    let change = change_group(&app.engine, name, &who.user, joins);
+    let changed = bound.bind::<Group, _>("the group", name, change).await?;
     let group = changed.ok_or_else(|| Problem::not_found("group", name))?;
     tracing::info!(group = group.name, user = who.user, joins, by = caller.name, "group changed");
-    Ok(Json(seen(&group)))
+    stands(app, name).await
 }
 
 async fn remove(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    if remove_group(&app.engine, &name).await? {
+    if bound.bind::<Group, _>("the group", &name, remove_group(&app.engine, &name)).await? {
         tracing::info!(group = name, by = caller.name, "group removed");
         return Ok(StatusCode::NO_CONTENT);
     }

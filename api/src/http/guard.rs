@@ -77,11 +77,12 @@ pub(super) async fn guard(
     request.extensions_mut().insert(caller.clone());
     let asker = caller.clone();
     let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
+    let theirs = behalf.clone();
     let answered = async {
         if request.method() != Method::POST {
             return next.run(request).await;
         }
-        let answer = idempotency::answer(&app, &caller, request, next).await;
+        let answer = idempotency::answer(&app, &caller, theirs, request, next).await;
         answer.unwrap_or_else(|problem| problem.into_response())
     };
     let mut answer = match behalf {

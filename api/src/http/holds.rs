@@ -3,10 +3,11 @@
 use super::{
     approvals::person,
     code::Code,
+    if_match::{IfMatch, tag, tagged},
     offboardings::changing,
     page::{
         Listed, Page,
-        scope::{one_seen_by, seen_by},
+        scope::{one_seen_as_read, seen_by},
     },
     problem::Problem,
     read::{Asked, Sent},
@@ -51,7 +52,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/holds/{tenant}/{hold}",
             read,
             show,
-            told("showHold", "A hold.").says::<shown::books::Hold>(200),
+            told("showHold", "A hold.").says::<shown::books::Hold>(200).tagged(),
         ),
         Route::post(
             "/v1/holds",
@@ -60,18 +61,18 @@ pub(super) fn routes() -> Vec<Route> {
             told("placeHold", "Places a hold on a tenant, a workspace or an asset.")
                 .says::<shown::books::Hold>(201)
                 .located()
+                .tagged()
                 .may(&[Code::HoldPastPivot, Code::HoldRefused]),
         ),
         Route::post(
             "/v1/holds/{tenant}/{hold}:release",
             hold,
             release,
-            told("releaseHold", "Releases a hold of somebody else.").says::<shown::books::Hold>(200).may(&[
-                Code::HoldPastPivot,
-                Code::OwnHold,
-                Code::NotAPerson,
-                Code::HoldRefused,
-            ]),
+            told("releaseHold", "Releases a hold of somebody else.")
+                .says::<shown::books::Hold>(200)
+                .tagged()
+                .bound(Code::StaleTag)
+                .may(&[Code::HoldPastPivot, Code::OwnHold, Code::NotAPerson, Code::HoldRefused]),
         ),
     ]
 }
@@ -182,18 +183,24 @@ async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path((tenant, hold)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
+    stands(&app, &caller, &tenant, &hold).await
+}
+
+/// A hold as it stands. The version of one that is in force is that of all that are, of its tenant: they share a document.
+async fn stands(app: &App, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
     let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
-    if !caller.sees(&tenant) {
+    if !caller.sees(tenant) {
         return Err(missing());
     }
-    let holds = one_seen_by::<Holds>(&app, &caller, &tenant).await?;
-    let found = holds.iter().flat_map(|holds| &holds.open).find(|there| there.id == hold);
-    if let Some(found) = found {
-        return Ok(Json(open(&tenant, found)));
+    if let Some((holds, version)) = one_seen_as_read::<Holds>(app, caller, tenant).await?
+        && let Some(found) = holds.open.iter().find(|there| there.id == hold)
+    {
+        return Ok(tagged(tag(version), open(tenant, found)));
     }
-    let before = one_seen_by::<Released>(&app, &caller, &format!("{tenant}/{hold}")).await?;
-    before.map(|before| Json(released(&before))).ok_or_else(missing)
+    let before = one_seen_as_read::<Released>(app, caller, &format!("{tenant}/{hold}")).await?;
+    let (before, version) = before.ok_or_else(missing)?;
+    Ok(tagged(tag(version), released(&before)))
 }
 
 /// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
@@ -253,9 +260,9 @@ async fn place(
         .await?;
     let hold = placed.map_err(refused)?;
     tracing::info!(tenant = %order.tenant, hold = hold.id, by = caller.name, "hold placed");
-    let body = open(order.tenant.as_str(), &hold);
     let location = [(header::LOCATION, format!("/v1/holds/{}/{}", order.tenant, hold.id))];
-    Ok((StatusCode::CREATED, location, Json(body)).into_response())
+    let placed = stands(&app, &caller, order.tenant.as_str(), &hold.id).await?;
+    Ok((StatusCode::CREATED, location, placed).into_response())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -269,8 +276,9 @@ async fn release(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path((tenant, id)): Path<(String, String)>,
+    bound: IfMatch,
     Sent(why): Sent<Why>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     person(&caller)?;
     let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
     let order = ReleaseHold {
@@ -287,9 +295,10 @@ async fn release(
         }
         Ok(released)
     };
-    let done = app.engine.ledger(true, release).await?.map_err(refused)?;
+    let release = app.engine.ledger(true, release);
+    bound.bind::<Holds, _>("what is held", &tenant, release).await?.map_err(refused)?;
     tracing::info!(tenant, hold = id, by = caller.name, "hold released");
-    Ok(Json(released(&done)))
+    stands(&app, &caller, &tenant, &id).await
 }
 
 /// Why a hold was not placed or released, with what is destroyed and what still exists where that is why.

@@ -1,14 +1,16 @@
 //! `Idempotency-Key`: the same request again gets the answer that it got before.
 //!
-//! The answer is kept after the effect. A start carries the key into its own commit as well ([`Once`]), so that a
-//! crash between the two starts nothing twice; every other change refuses by itself to happen twice.
+//! Of all servers of one store one answers, under a [`Claim`], also when whoever asked has gone away; what it answers is kept after
+//! the effect, unless it is to be asked again. A start, and a trigger of a schedule, carry the key into their own commit as well
+//! ([`Once`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
 
-use super::{code::Code, deny::Refused, problem::Problem};
-use crate::{
-    app::{App, Shared},
-    auth::Caller,
-    hex,
+use super::{
+    claim::{Claim, Taken},
+    code::Code,
+    deny::Refused,
+    problem::Problem,
 };
+use crate::{app::Shared, auth::Caller, hex};
 use axum::{
     body::{Body, Bytes, to_bytes},
     extract::Request,
@@ -16,18 +18,20 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use engine::{ActionError, Entity, Undecided, View};
+use engine::{ActionError, Behalf, Entity, Undecided, View, on_behalf};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::{sync::PoisonError, time::Duration};
-use store::{Commit, Key, Put, Timestamp};
+use std::time::Duration;
+use store::Timestamp;
+use tracing::Instrument as _;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest key, in bytes.
 const LONGEST_KEY: usize = 128;
 /// The largest answer that is kept, in bytes.
-const LARGEST_ANSWER: usize = 64 << 10;
+pub(super) const LARGEST_ANSWER: usize = 64 << 10;
 /// How long answers are kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -78,15 +82,15 @@ pub(crate) struct Kept {
     /// Whose key, and the key.
     pub(crate) id: String,
     /// Of which request.
-    fingerprint: String,
+    pub(super) fingerprint: String,
     /// When it was answered.
-    pub(crate) at: Timestamp,
-    status: u16,
-    location: Option<String>,
+    pub(super) at: Timestamp,
+    pub(super) status: u16,
+    pub(super) location: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tag: Option<String>,
-    media: String,
-    body: String,
+    pub(super) tag: Option<String>,
+    pub(super) media: String,
+    pub(super) body: String,
 }
 
 impl Entity for Kept {
@@ -101,6 +105,7 @@ impl Entity for Kept {
 pub(super) async fn answer(
     app: &Shared,
     caller: &Caller,
+    behalf: Option<Behalf>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -115,18 +120,25 @@ pub(super) async fn answer(
         return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
     };
     let id = format!("{}/{key}", caller.name);
-    let fingerprint = fingerprint(&[parts.method.as_str(), &parts.uri.to_string()], &body);
-    let _claimed = Claim::on(app, &id)?;
-    if let Some(kept) = find(app, &id).await? {
-        if kept.fingerprint != fingerprint {
-            let detail = format!("the key {key:?} was used for a different request");
-            return Err(Problem::new(Code::KeyReused, detail));
+    let (method, address) = (parts.method.as_str(), parts.uri.to_string());
+    let bound = parts.headers.get(header::IF_MATCH).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let said: Vec<&str> = [method, &address].into_iter().chain(bound.as_deref()).collect();
+    let fingerprint = fingerprint(&said, &body);
+    let claim = match Claim::on(app, &id, &fingerprint).await? {
+        Taken::Before(kept) => return Ok(kept.replay()),
+        Taken::Ours(claim) => claim,
+    };
+    parts.extensions.insert(Once(Some((format!("key/{id}"), fingerprint))));
+    let work = next.run(Request::from_parts(parts, Body::from(body)));
+    // A task of its own: who asks again after they were cut off finds the answer, and not half of the work.
+    let answered = async move {
+        match behalf {
+            Some(behalf) => claim.answer(on_behalf(behalf, work)).await,
+            None => claim.answer(work).await,
         }
-        return Ok(kept.replay());
-    }
-    parts.extensions.insert(Once(Some((format!("key/{id}"), fingerprint.clone()))));
-    let answer = next.run(Request::from_parts(parts, Body::from(body))).await;
-    keep(app, id, fingerprint, answer).await
+    };
+    let answered = tokio::spawn(answered.in_current_span());
+    answered.await.map_err(|_| Problem::new(Code::Internal, "the request ended in a panic"))
 }
 
 fn checked(value: &HeaderValue) -> Result<String, Problem> {
@@ -149,48 +161,25 @@ pub(super) fn fingerprint(parts: &[&str], body: &[u8]) -> String {
     hex::encode(&hash.finalize())
 }
 
-async fn find(app: &App, id: &str) -> Result<Option<Kept>, Problem> {
-    let found = app.engine.store().document(&Key::new(Kept::COLLECTION, id)).await?;
-    // What cannot be read is as good as forgotten.
-    Ok(found.and_then(|found| serde_json::from_slice(&found.body).ok()))
-}
-
-async fn keep(app: &App, id: String, fingerprint: String, answer: Response) -> Result<Response, Problem> {
-    if answer.status().is_server_error() || answer.extensions().get::<Secret>().is_some() {
-        return Ok(answer);
-    }
-    let (parts, body) = answer.into_parts();
-    let unreadable = |_| Problem::new(Code::Internal, "the answer could not be kept");
-    let body = to_bytes(body, usize::MAX).await.map_err(unreadable)?;
-    let text = |name: HeaderName| {
-        parts.headers.get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
-    };
-    if body.len() <= LARGEST_ANSWER
-        && let Ok(said) = String::from_utf8(body.to_vec())
-    {
-        let kept = Kept {
-            fingerprint,
-            at: app.engine.clock().now(),
-            status: parts.status.as_u16(),
-            location: text(header::LOCATION),
-            tag: text(header::ETAG),
-            media: text(header::CONTENT_TYPE).unwrap_or_default(),
-            body: said,
-            id,
-        };
-        let put = Put {
-            key: Key::new(Kept::COLLECTION, &kept.id),
-            body: Some(serde_json::to_vec(&kept).unwrap_or_default()),
-        };
-        let commit = Commit { documents: vec![put], ..Commit::default() };
-        if let Err(error) = app.engine.store().commit(commit).await {
-            tracing::warn!(%error, "an answer could not be kept for its Idempotency-Key");
-        }
-    }
-    Ok(Response::from_parts(parts, Body::from(body)))
-}
-
 impl Kept {
+    /// Whether this answer may be kept: it holds no secret, and asking again would not be told otherwise.
+    pub(super) fn may_be(answer: &Response) -> bool {
+        let code = answer.extensions().get::<Code>();
+        !answer.status().is_server_error()
+            && answer.extensions().get::<Secret>().is_none()
+            && code.is_none_or(|code| code.is_final())
+    }
+
+    /// Whether it is one to repeat: earlier versions kept what is to be asked again, too.
+    pub(super) fn is_final(&self) -> bool {
+        if self.status < 400 {
+            return true;
+        }
+        let problem: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        let code = problem.get("code").and_then(Value::as_str).and_then(Code::named);
+        code.is_none_or(Code::is_final)
+    }
+
     fn replay(self) -> Response {
         let refused = StatusCode::from_u16(self.status).ok().and_then(|it| Refused::said(it, &self.body));
         let mut answer = Response::new(Body::from(Bytes::from(self.body)));
@@ -215,26 +204,4 @@ impl Kept {
 /// Says that an answer repeats an earlier one.
 pub(super) fn mark_replayed(answer: &mut Response) {
     answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-}
-
-/// The right to answer the first request under a key; given back when dropped.
-struct Claim {
-    app: Shared,
-    id: String,
-}
-
-impl Claim {
-    fn on(app: &Shared, id: &str) -> Result<Self, Problem> {
-        let mut keys = app.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if !keys.insert(id.to_owned()) {
-            return Err(Problem::new(Code::KeyInUse, "a request under this key is being answered"));
-        }
-        Ok(Self { app: app.clone(), id: id.to_owned() })
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.app.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-    }
 }

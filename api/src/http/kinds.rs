@@ -5,9 +5,10 @@
 
 use super::{
     code::Code,
+    if_match::tag,
     page::{
         Listed, Page,
-        scope::{one_seen_by, seen_by},
+        scope::{one_seen_as_read, one_seen_by, seen_by},
     },
     problem::Problem,
     read::Asked,
@@ -22,10 +23,13 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, State},
+    http::header,
+    response::{IntoResponse as _, Response},
 };
 use engine::Entity;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use store::Sequence;
 use workflows::tenancy::Cohort;
 
 /// A kind of document that belongs to tenants.
@@ -38,6 +42,9 @@ pub(super) trait Kind: Entity + Send + Sync + 'static {
     const TIMES: &'static [&'static str] = &[];
     /// Whether its ids begin with the tenant's name.
     const BY_TENANT: bool = true;
+
+    /// Whether a change of it can be bound to its version.
+    const BOUND: bool = false;
 
     /// Whose it is.
     fn tenant(&self) -> &str;
@@ -60,6 +67,7 @@ pub(super) fn reads<T: Kind>(
     (show_at, shown): (&'static str, Told),
     access: Access,
 ) -> Vec<Route> {
+    let shown = if T::BOUND { shown.tagged() } else { shown };
     vec![
         Route::get(list_at, access, list::<T>, listed.filters::<T>()),
         Route::get(show_at, access, show::<T>, shown),
@@ -146,16 +154,25 @@ pub(super) async fn show<T: Kind>(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(parts): Path<Vec<(String, String)>>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let parts: Vec<&str> = parts.iter().map(|(_, part)| part.as_str()).collect();
-    let item = find::<T>(&app, &caller, &parts).await?;
+    let (item, version) = find_as_read::<T>(&app, &caller, &parts).await?;
     let account = one_seen_by::<Cohort>(&app, &caller, item.tenant()).await?;
-    Ok(Json(item.seen(account.as_ref())))
+    let tag = T::BOUND.then(|| [(header::ETAG, tag(version))]);
+    Ok((tag, Json(item.seen(account.as_ref()))).into_response())
 }
 
 /// The document that the parts of an address name, if the caller may see it.
 pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<T, Problem> {
-    let found = one_seen_by::<T>(app, caller, &T::key(parts)).await?;
+    Ok(find_as_read(app, caller, parts).await?.0)
+}
+
+async fn find_as_read<T: Kind>(
+    app: &App,
+    caller: &Caller,
+    parts: &[&str],
+) -> Result<(T, Sequence), Problem> {
+    let found = one_seen_as_read::<T>(app, caller, &T::key(parts)).await?;
     found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }
 

@@ -2,9 +2,10 @@
 
 use super::{
     code::Code,
-    page::{Listed, document, scope::one_seen_by},
+    if_match::{IfMatch, tagged},
+    page::{Listed, Paging, document, scope::one_seen_by},
     problem::{Fault, Problem},
-    read::Sent,
+    read::{Asked, Sent},
     route::{Access, Route},
     shown::operating::{self as shown, Key, Opened},
     told::told,
@@ -13,16 +14,20 @@ use super::{
 use crate::{
     app::{App, Shared},
     auth::{Caller, Verb},
+    hex,
 };
 use axum::{
     Extension, Json,
     extract::{Path, State},
     http::StatusCode,
+    response::Response,
 };
-use engine::{BreakerRule, BreakerState, Closed, KeyStatus, Limit, LimitError, Place, Rate};
+use engine::{BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::time::Duration;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::{future::Future, time::Duration};
 use store::Timestamp;
 use workflows::{
     policy::duration,
@@ -43,25 +48,32 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/limits/{key}",
             read,
             show,
-            told("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200),
+            told("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200).tagged(),
         ),
         Route::post(
             "/v1/limits",
             manage,
             set,
-            told("setLimit", "Sets a limit in place of the one for the same key.").says::<Key>(200),
+            told("setLimit", "Sets a limit in place of the one for the same key.")
+                .says::<Key>(200)
+                .tagged()
+                .bound(Code::StaleTag),
         ),
         Route::delete(
             "/v1/limits/{key}",
             manage,
             remove,
-            told("removeLimit", "Takes a limit back.").nothing(),
+            told("removeLimit", "Takes a limit back.").nothing().bound(Code::StaleTag),
         ),
         Route::post(
             "/v1/limits/{key}:close",
             manage,
             close,
-            told("closeKey", "Lets nobody in at a key.").says::<Key>(200).may(&[Code::ReasonMissing]),
+            told("closeKey", "Lets nobody in at a key.")
+                .says::<Key>(200)
+                .tagged()
+                .bound(Code::StaleTag)
+                .may(&[Code::ReasonMissing]),
         ),
         Route::post(
             "/v1/limits/{key}:open",
@@ -69,6 +81,7 @@ pub(super) fn routes() -> Vec<Route> {
             open,
             told("openKey", "Lifts the closing of a key, and mends its breaker.")
                 .says::<Opened>(200)
+                .bound(Code::StaleTag)
                 .may(&[Code::Already]),
         ),
     ]
@@ -133,16 +146,43 @@ fn seen(row: &KeyStatus, now: Timestamp) -> Key {
     }
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Key>>, Problem> {
+async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Key>>, Problem> {
+    let page = paging.page()?;
     let now = app.engine.clock().now();
-    let rows = app.engine.limits().await?;
-    Ok(Json(Listed::new(rows.iter().map(|row| seen(row, now)).collect(), None)))
+    let rows = Listed::part(app.engine.limits().await?, &page, |row| row.key.clone());
+    Ok(Json(rows.each(|row| seen(&row, now))))
 }
 
-async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Json<Key>, Problem> {
+async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Response, Problem> {
+    let (tag, key) = stands(&app, &key).await?;
+    Ok(tagged(tag, key))
+}
+
+/// How a key stands, and its tag.
+async fn stands(app: &App, key: &str) -> Result<(String, Key), Problem> {
     let now = app.engine.clock().now();
-    let row = app.engine.limit_at(&key).await?;
-    row.map(|row| Json(seen(&row, now))).ok_or_else(|| Problem::not_found("limit", &key))
+    let row = app.engine.limit_at(key).await?.ok_or_else(|| Problem::not_found("limit", key))?;
+    let own = row.limit.as_ref().filter(|limit| limit.key == row.key);
+    Ok((tag_of(own, row.closed.as_ref()), seen(&row, now)))
+}
+
+/// The tag of what people decide of a key: its own limit, and whether it is closed. Who is inside comes and goes.
+fn tag_of(own: Option<&Limit>, closed: Option<&Closed>) -> String {
+    let digest = hex::encode(&Sha256::digest(json!([own, closed]).to_string()));
+    format!("\"{}\"", digest.get(..32).unwrap_or(&digest))
+}
+
+/// Does `work`, which changes what people decide of a key, if it is as was read.
+async fn bind<F: Future>(bound: IfMatch, key: &str, work: F) -> F::Output {
+    let name = key.to_owned();
+    let stands = move |view: &mut View| {
+        let own = view.get::<Limit>(&name)?;
+        let now = view.now();
+        let closed = view.get::<Gate>(&name)?.and_then(|gate| gate.closed);
+        let closed = closed.filter(|closed| closed.until.is_none_or(|until| until > now));
+        Ok(Some(tag_of(own.as_ref(), closed.as_ref())))
+    };
+    bound.bind_to("request.stale_tag", "the key", stands, work).await
 }
 
 /// A limit to be set. What is left out is not limited.
@@ -202,8 +242,9 @@ impl NewBreaker {
 async fn set(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    bound: IfMatch,
     Sent(new): Sent<NewLimit>,
-) -> Result<Json<Key>, Problem> {
+) -> Result<Response, Problem> {
     if new.burst.is_some() && new.rate.is_none() {
         return Err(wrong("burst", "it says nothing without a rate"));
     }
@@ -214,7 +255,8 @@ async fn set(
         set_by: caller.name.clone(),
         ..Limit::of(new.key)
     };
-    let limit = app.engine.set_limit(limit).await?.map_err(refused)?;
+    let key = limit.key.clone();
+    let limit = bind(bound, &key, app.engine.set_limit(limit)).await?.map_err(refused)?;
     tracing::info!(key = limit.key, by = caller.name, "limit set");
     show(State(app), Path(limit.key)).await
 }
@@ -223,8 +265,9 @@ async fn remove(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    if app.engine.remove_limit(&key).await? {
+    if bind(bound, &key, app.engine.remove_limit(&key)).await? {
         tracing::info!(key, by = caller.name, "limit taken back");
         return Ok(StatusCode::NO_CONTENT);
     }
@@ -243,8 +286,9 @@ async fn close(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
+    bound: IfMatch,
     Sent(closing): Sent<Closing>,
-) -> Result<Json<Key>, Problem> {
+) -> Result<Response, Problem> {
     if closing.reason.trim().is_empty() {
         return Err(Problem::new(
             Code::ReasonMissing,
@@ -254,11 +298,11 @@ async fn close(
     let now = app.engine.clock().now();
     let until = closing.r#for.map(|text| span("for", &text)).transpose()?.map(|span| now.after(span));
     let closed = Closed { until, why: closing.reason, by: caller.name.clone() };
-    app.engine.close_key(&key, closed).await?.map_err(refused)?;
+    bind(bound, &key, app.engine.close_key(&key, closed)).await?.map_err(refused)?;
     tracing::warn!(key, by = caller.name, "key closed");
     let warning = unknown(&app, &caller, &key).await?;
-    let Json(closed) = show(State(app), Path(key)).await?;
-    Ok(Json(Key { warning, ..closed }))
+    let (tag, closed) = stands(&app, &key).await?;
+    Ok(tagged(tag, Key { warning, ..closed }))
 }
 
 /// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
@@ -283,8 +327,9 @@ async fn open(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
+    bound: IfMatch,
 ) -> Result<Json<Opened>, Problem> {
-    if !app.engine.open_key(&key).await? {
+    if !bind(bound, &key, app.engine.open_key(&key)).await? {
         let detail = format!("{key} is neither closed nor left alone, and has no failures to forget");
         return Err(Problem::new(Code::Already, detail));
     }

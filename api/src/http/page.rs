@@ -7,8 +7,8 @@ use crate::{app::App, hex};
 use engine::Entity;
 use schemars::JsonSchema;
 use scope::OfPlatform;
-use serde::Serialize;
-use store::{Document, Key};
+use serde::{Deserialize, Serialize};
+use store::{Document, Key, Sequence};
 
 /// Items of a page unless asked otherwise.
 const USUAL: usize = 100;
@@ -22,6 +22,21 @@ pub(super) struct Page {
     pub(super) limit: usize,
     /// The last key of the page before.
     pub(super) after: Option<String>,
+}
+
+/// The parameters of a list that is not filtered.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paging {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl Paging {
+    /// The page that is asked for.
+    pub(super) fn page(&self) -> Result<Page, Problem> {
+        Page::of(self.limit, self.cursor.as_deref())
+    }
 }
 
 /// A part of a list.
@@ -50,6 +65,23 @@ impl Page {
 }
 
 impl<T> Listed<T> {
+    /// A page of what is at hand whole, in the order of what names each: a page goes on behind a name, also where that is gone by then.
+    pub(super) fn part(mut all: Vec<T>, page: &Page, name: impl Fn(&T) -> String) -> Self {
+        all.sort_by_cached_key(&name);
+        if let Some(after) = &page.after {
+            all.retain(|item| name(item) > *after);
+        }
+        let more = all.len() > page.limit;
+        all.truncate(page.limit);
+        let next = all.last().filter(|_| more).map(name);
+        Self::new(all, next)
+    }
+
+    /// The same page, of what is made of each.
+    pub(super) fn each<U>(self, make: impl FnMut(T) -> U) -> Listed<U> {
+        Listed { items: self.items.into_iter().map(make).collect(), next: self.next }
+    }
+
     /// A page that goes on after `next`.
     pub(super) fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next: next.map(|key| hex::encode(key.as_bytes())) }
@@ -69,7 +101,7 @@ pub(super) async fn documents<T: OfPlatform>(
 
 /// One document of the platform's by its id. One of a tenant's is read by [`one_seen_by`](scope::one_seen_by).
 pub(super) async fn document<T: OfPlatform>(app: &App, id: &str) -> Result<Option<T>, Problem> {
-    one(app, id).await
+    Ok(one(app, id).await?.map(|(found, _)| found))
 }
 
 async fn found<T: Entity>(
@@ -100,16 +132,36 @@ async fn found<T: Entity>(
     }
 }
 
-async fn one<T: Entity>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+/// One document of the platform's by its id, and its version.
+pub(super) async fn versioned<T: OfPlatform>(app: &App, id: &str) -> Result<Option<(T, Sequence)>, Problem> {
+    one(app, id).await
+}
+
+async fn one<T: Entity>(app: &App, id: &str) -> Result<Option<(T, Sequence)>, Problem> {
     if id.is_empty() || id.len() > 512 {
         return Ok(None);
     }
     let found = app.engine.store().document(&Key::new(T::COLLECTION, id)).await?;
-    found.as_ref().map(parse).transpose()
+    found.as_ref().map(|found| Ok((parse(found)?, found.version))).transpose()
 }
 
 fn parse<T: Entity>(found: &Document) -> Result<T, Problem> {
     let corrupt =
         |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
     serde_json::from_slice(&found.body).map_err(|e| corrupt(e).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_what_is_at_hand_hold_each_thing_once_also_when_one_goes_in_between() {
+        let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let page = |cursor: Option<&str>| Page::of(Some(2), cursor).unwrap();
+        let first = Listed::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
+        assert_eq!(first.items, ["a", "b"]);
+        let second = Listed::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
+        assert_eq!((second.items, second.next), (all(&["c", "d"]), None), "b went, and nothing is left out");
+    }
 }

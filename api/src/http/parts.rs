@@ -1,6 +1,7 @@
 //! What a handler reads, told by the types of its arguments: the schema of a request is that of the very type it is read into.
 
 use super::{
+    if_match::IfMatch,
     read::{Asked, Sent, Text, Undescribed},
     told::{Writes, whole},
 };
@@ -19,6 +20,8 @@ pub(crate) struct Inputs {
     pub(super) body: Option<Writes>,
     /// Whether it reads a body that its route has to describe.
     pub(super) text: bool,
+    /// Whether it compares `If-Match`.
+    pub(super) bound: bool,
 }
 
 /// An argument of a handler.
@@ -33,6 +36,12 @@ impl<T> Part for State<T> {}
 impl<T> Part for Extension<T> {}
 impl<T> Part for Path<T> {}
 impl Part for HeaderMap {}
+
+impl Part for IfMatch {
+    fn tell(inputs: &mut Inputs) {
+        inputs.bound = true;
+    }
+}
 
 impl<T: JsonSchema> Part for Asked<T> {
     fn tell(inputs: &mut Inputs) {

@@ -1,6 +1,8 @@
 //! `/v1/policies`: which platform policy is in force, which ones there were, and how another comes into force.
 
 use super::{
+    code::Code,
+    if_match::{IfMatch, tagged},
     page::{Listed, Page, document, documents, scope::one_seen_by},
     problem::Problem,
     read::{Asked, Text},
@@ -16,7 +18,9 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, State},
+    response::Response,
 };
+use engine::View;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,15 +45,21 @@ pub(super) fn routes() -> Vec<Route> {
             read,
             show,
             told("showPolicy", "A version of the policy by its number, or `current`, with its text.")
-                .says::<shown::books::Policy>(200),
+                .says::<shown::books::Policy>(200)
+                .tagged(),
         ),
         Route::post(
             "/v1/policies",
             put,
             submit,
-            told("publishPolicy", "Brings another policy into force.")
-                .takes::<shown::documents::PolicyDocument>()
-                .says::<shown::documents::PolicyPublished>(200),
+            told(
+                "publishPolicy",
+                "Brings another policy into force; with `If-Match`, in place of that one alone.",
+            )
+            .takes::<shown::documents::PolicyDocument>()
+            .says::<shown::documents::PolicyPublished>(200)
+            .tagged()
+            .bound(Code::StaleTag),
         ),
         Route::post(
             "/v1/policies:plan",
@@ -97,7 +107,7 @@ async fn list(
 }
 
 /// One version by its number, or `current`, with its text.
-async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Problem> {
     let current = app.engine.ledger(false, in_force).await?.reference;
     let version = if id == "current" { Some(current.version) } else { id.parse::<u32>().ok() };
     let none = || Problem::not_found("policy", &id);
@@ -106,27 +116,38 @@ async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<
     let published = document::<PublishedPolicy>(&app, &key).await?;
     let in_force = current.version == version;
     if let Some(published) = published {
-        return Ok(Json(json!({
+        let body = json!({
             "id": version,
             "digest": published.reference.digest,
             "author": published.author,
             "published_at": view::time(published.at),
             "in_force": in_force,
             "text": published.text,
-        })));
+        });
+        return Ok(tagged(tag_of(version), body));
     }
     let text = PlatformPolicy::built_in_text(version).ok_or_else(none)?;
-    Ok(Json(json!({ "id": version, "author": "built in", "in_force": in_force, "text": text })))
+    let body = json!({ "id": version, "author": "built in", "in_force": in_force, "text": text });
+    Ok(tagged(tag_of(version), body))
+}
+
+/// The tag of a version: its text never changes, and which one is in force is what a change is bound to.
+fn tag_of(version: u32) -> String {
+    format!("\"{version}\"")
 }
 
 async fn submit(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
+    bound: IfMatch,
     body: Text,
-) -> Result<Json<Value>, Problem> {
-    let answer = put(&app, &caller, &body.text, true).await?;
-    tracing::info!(by = caller.name, policy = ?answer.pointer("/reference/version"), "policy published");
-    Ok(Json(answer))
+) -> Result<Response, Problem> {
+    let stands = |view: &mut View| Ok(Some(tag_of(in_force(view)?.reference.version)));
+    let put = put(&app, &caller, &body.text, true);
+    let answer = bound.bind_to("request.stale_tag", "the policy in force", stands, put).await?;
+    let version = answer.pointer("/reference/version").and_then(Value::as_u64).unwrap_or_default();
+    tracing::info!(by = caller.name, policy = version, "policy published");
+    Ok(tagged(format!("\"{version}\""), answer))
 }
 
 /// What publishing would change, and what it would leave as it is.

@@ -116,6 +116,9 @@ impl Problem {
             Class::Permanent if error.code == "reservation.beyond_nominal" => Code::BeyondNominal,
             Class::Permanent if error.code == "reservation.differs" => Code::ReservationDiffers,
             Class::Permanent if error.code == "schedule.changed" => Code::ScheduleChanged,
+            Class::Permanent if error.code == "request.stale_tag" => Code::StaleTag,
+            Class::Permanent if error.code == "idempotency.key_reused" => Code::KeyReused,
+            Class::Permanent if error.code == "idempotency.lost" => Code::KeyInUse,
             Class::Permanent if SCHEDULE.contains(&error.code.as_str()) => Code::ScheduleRefused,
             Class::Permanent => Code::DocumentInvalid,
             Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
@@ -178,6 +181,7 @@ pub(super) fn address(code: &str) -> String {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut answer = (self.status(), self.body().to_string()).into_response();
+        answer.extensions_mut().insert(self.code);
         if let Some(refused) = self.refusal() {
             answer.extensions_mut().insert(refused);
         }
@@ -188,6 +192,9 @@ impl IntoResponse for Problem {
         }
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        if self.code == Code::KeyInUse {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.status() == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));

@@ -4,7 +4,8 @@
 use super::{
     approvals::person,
     code::Code,
-    executions::{full, if_match, resolve},
+    executions::{full, moved, resolve},
+    if_match::{IfMatch, tag, tagged},
     page::{Listed, Page},
     problem::Problem,
     read::{Asked, Undescribed},
@@ -20,14 +21,14 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use engine::{Event, Order, Proposal, Repair, Taken};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{ExecutionId, Revision};
+use store::{ExecutionId, Read, Revision};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, repair) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::Repair));
@@ -53,7 +54,8 @@ pub(super) fn routes() -> Vec<Route> {
             read,
             show,
             told("showProposal", "A command that waits for a second person.")
-                .says::<shown::executions::Proposal>(200),
+                .says::<shown::executions::Proposal>(200)
+                .tagged(),
         ),
         Route::post(
             "/v1/proposals/{id}:second",
@@ -62,13 +64,14 @@ pub(super) fn routes() -> Vec<Route> {
             told("secondProposal", "Lets a command of somebody else take effect.")
                 .says::<shown::executions::Execution>(200)
                 .tagged()
+                .bound(Code::StaleTag)
                 .may(ORDERED),
         ),
         Route::post(
             "/v1/proposals/{id}:withdraw",
             repair,
             withdraw,
-            told("withdrawProposal", "Takes a proposal back.").nothing(),
+            told("withdrawProposal", "Takes a proposal back.").nothing().bound(Code::StaleTag),
         ),
     ]
 }
@@ -84,7 +87,7 @@ async fn mend(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    bound: IfMatch,
     Asked(how): Asked<How>,
     Undescribed(mut sent): Undescribed<Value>,
 ) -> Result<Response, Problem> {
@@ -103,7 +106,7 @@ async fn mend(
         )
     })?;
     let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
-    let bound = if_match(&headers, record.revision)?.then_some(record.revision);
+    let bound = bound.revision(record.revision)?;
     if how.dry_run {
         let (_, before) = app.engine.show(record.id).await?;
         let preview = app.engine.preview(record.id, event).await?;
@@ -143,7 +146,8 @@ pub(super) async fn command(
     event: Event,
     bound: Option<Revision>,
 ) -> Result<Response, Problem> {
-    match app.engine.command(id, event, bound).await? {
+    let taken = app.engine.command(id, event, bound).await;
+    match if bound.is_some() { moved(taken)? } else { taken? } {
         Taken::Done(_) => full(app, id, StatusCode::OK).await,
         Taken::Proposed(proposal) => {
             Ok((StatusCode::ACCEPTED, Json(shown(app, &proposal).await?)).into_response())
@@ -185,39 +189,50 @@ async fn list(
     Ok(Json(Listed::new(items, found.next)))
 }
 
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<Proposal, Problem> {
-    let (proposal, _) = app.engine.proposal(id).await?;
-    if caller.sees(&proposal.tenant) { Ok(proposal) } else { Err(Problem::not_found("proposal", id)) }
+/// The proposal as it stands, and what a change of it rests on.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Proposal, Read), Problem> {
+    let found = app.engine.proposal(id).await?;
+    if caller.sees(&found.0.tenant) { Ok(found) } else { Err(Problem::not_found("proposal", id)) }
+}
+
+/// The tag of a proposal that was read so.
+fn tag_of(read: &Read) -> String {
+    tag(read.version.unwrap_or_default())
 }
 
 async fn show(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let proposal = find(&app, &caller, &id).await?;
-    Ok(Json(shown(&app, &proposal).await?))
+) -> Result<Response, Problem> {
+    let (proposal, read) = find(&app, &caller, &id).await?;
+    Ok(tagged(tag_of(&read), shown(&app, &proposal).await?))
 }
 
 async fn second(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    bound: IfMatch,
 ) -> Result<Response, Problem> {
     person(&caller)?;
-    let proposal = find(&app, &caller, &id).await?;
-    app.engine.second(&proposal.id, &caller.name).await?;
-    tracing::info!(execution = %proposal.execution, by = caller.name, "a command was agreed to");
-    full(&app, proposal.execution, StatusCode::OK).await
+    let (proposal, read) = find(&app, &caller, &id).await?;
+    bound.check(Code::StaleTag, "the proposal", &tag_of(&read))?;
+    let execution = proposal.execution;
+    app.engine.second_as_read((proposal, read), &caller.name).await?;
+    tracing::info!(%execution, by = caller.name, "a command was agreed to");
+    full(&app, execution, StatusCode::OK).await
 }
 
 async fn withdraw(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    let proposal = find(&app, &caller, &id).await?;
-    app.engine.drop_proposal(&proposal.id).await?;
+    let found = find(&app, &caller, &id).await?;
+    bound.check(Code::StaleTag, "the proposal", &tag_of(&found.1))?;
+    app.engine.drop_proposal(found).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

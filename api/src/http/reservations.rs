@@ -2,6 +2,7 @@
 
 use super::{
     code::Code,
+    if_match::IfMatch,
     kinds::{Kind as _, find},
     problem::Problem,
     read::Sent,
@@ -23,6 +24,7 @@ use chrono::DateTime;
 use engine::{ActionError, Entity as _, Undecided, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::time::Duration;
 use store::Timestamp;
 use workflows::{
@@ -45,11 +47,19 @@ pub(super) fn routes() -> Vec<Route> {
                 .located()
                 .may(&[Code::BeyondNominal, Code::ReservationDiffers]),
         ),
+        Route::post(
+            "/v1/reservations:plan",
+            reserve,
+            plan,
+            told("planReservation", "What would be promised, or why it would not be; nothing is.")
+                .says::<account::Reservation>(200)
+                .may(&[Code::BeyondNominal, Code::ReservationDiffers]),
+        ),
         Route::delete(
             "/v1/reservations/{tenant}/{workspace}/{reservation}",
             reserve,
             remove,
-            told("removeReservation", "Takes a reservation back.").nothing(),
+            told("removeReservation", "Takes a reservation back.").nothing().bound(Code::StaleTag),
         ),
     ]
 }
@@ -82,37 +92,57 @@ async fn add(
     Extension(caller): Extension<Caller>,
     Sent(new): Sent<NewReservation>,
 ) -> Result<Response, Problem> {
-    if !caller.sees(new.tenant.as_str()) {
-        let detail = format!("{} may not act for tenant {}", caller.name, new.tenant);
-        return Err(Problem::new(Code::ForeignTenant, detail));
-    }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if new.name.is_empty() || new.name.len() > 64 || !new.name.chars().all(allowed) {
-        return Err(wrong("name", "use 1 to 64 letters, digits, '-', '_' and '.'"));
-    }
-    let (from, to) = (time("from", new.from.as_deref())?, time("to", new.to.as_deref())?);
-    let deadline = span("reclaim_deadline", new.reclaim_deadline.as_deref())?;
-    let grace = span("grace", new.grace.as_deref())?;
-    let reserve = |view: &mut View| {
-        let rules = Rules::in_force(view)?;
-        let reservation = Reservation {
-            name: new.name.clone(),
-            tenant: new.tenant.clone(),
-            workspace: new.workspace.clone(),
-            kind: new.kind.clone(),
-            count: new.count,
-            from: from.unwrap_or(view.now()),
-            to,
-            reclaim_deadline: deadline.unwrap_or(rules.reclaim_deadline),
-            grace: grace.unwrap_or(rules.grace),
-        };
-        promise(view, reservation, from.is_none())
-    };
+    let reserve = new.wished(&caller)?;
     let (reservation, fresh) = app.engine.ledger(true, reserve).await?;
     tracing::info!(reservation = reservation.id(), by = caller.name, fresh, "reserved");
     let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
     let location = [(header::LOCATION, format!("/v1/reservations/{}", reservation.id()))];
     Ok((status, location, Json(reservation.seen(None))).into_response())
+}
+
+/// What would stand then, as the books are.
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewReservation>,
+) -> Result<Json<Value>, Problem> {
+    let (reservation, _) = app.engine.ledger(false, new.wished(&caller)?).await?;
+    Ok(Json(reservation.seen(None)))
+}
+
+impl NewReservation {
+    /// What is to be decided for it: the reservation that stands then, and whether it is a new one.
+    fn wished(
+        self,
+        caller: &Caller,
+    ) -> Result<impl FnMut(&mut View) -> Result<(Reservation, bool), Undecided>, Problem> {
+        if !caller.sees(self.tenant.as_str()) {
+            let detail = format!("{} may not act for tenant {}", caller.name, self.tenant);
+            return Err(Problem::new(Code::ForeignTenant, detail));
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
+            return Err(wrong("name", "use 1 to 64 letters, digits, '-', '_' and '.'"));
+        }
+        let (from, to) = (time("from", self.from.as_deref())?, time("to", self.to.as_deref())?);
+        let deadline = span("reclaim_deadline", self.reclaim_deadline.as_deref())?;
+        let grace = span("grace", self.grace.as_deref())?;
+        Ok(move |view: &mut View| {
+            let rules = Rules::in_force(view)?;
+            let reservation = Reservation {
+                name: self.name.clone(),
+                tenant: self.tenant.clone(),
+                workspace: self.workspace.clone(),
+                kind: self.kind.clone(),
+                count: self.count,
+                from: from.unwrap_or(view.now()),
+                to,
+                reclaim_deadline: deadline.unwrap_or(rules.reclaim_deadline),
+                grace: grace.unwrap_or(rules.grace),
+            };
+            promise(view, reservation, from.is_none())
+        })
+    }
 }
 
 /// Writes a reservation and the promise of it in one commit. Never more is promised at any time than the workspace's own
@@ -163,20 +193,21 @@ async fn remove(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path((tenant, workspace, name)): Path<(String, String, String)>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
     let there = find::<Reservation>(&app, &caller, &[&tenant, &workspace, &name]).await?;
-    app.engine
-        .ledger(true, |view| {
-            view.get::<Reservation>(&there.id())?;
-            view.delete::<Reservation>(&there.id())?;
-            let cohort = view.get::<Cohort>(there.tenant.as_str())?;
-            let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&there.workspace));
-            let Some(account) = account else { return Ok(()) };
-            let mut promises = account.promises.clone();
-            promises.remove(&there.name);
-            set_promises(view, &there.tenant, &there.workspace, promises)
-        })
-        .await?;
+    let id = there.id();
+    let remove = app.engine.ledger(true, |view| {
+        view.get::<Reservation>(&id)?;
+        view.delete::<Reservation>(&id)?;
+        let cohort = view.get::<Cohort>(there.tenant.as_str())?;
+        let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&there.workspace));
+        let Some(account) = account else { return Ok(()) };
+        let mut promises = account.promises.clone();
+        promises.remove(&there.name);
+        set_promises(view, &there.tenant, &there.workspace, promises)
+    });
+    bound.bind::<Reservation, _>("the reservation", &id, remove).await?;
     tracing::info!(reservation = there.id(), by = caller.name, "reservation removed");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,7 +4,7 @@ use super::{
     access, account, agents, approvals, audit, batches, certificates, changes, channels, cluster_keys,
     code::Code,
     console, delegations, engines, events, executions, facts, fleet, found, groups, guard, health, holds,
-    incidents, limits, metrics, nodes, observe, offboardings, openapi,
+    if_match, incidents, limits, metrics, nodes, observe, offboardings, openapi,
     parts::{Inputs, Parts},
     policies,
     problem::Problem,
@@ -188,7 +188,10 @@ pub(crate) fn router(app: &Shared) -> Router {
     let mut router = Router::new();
     for route in table() {
         let guard = middleware::from_fn_with_state((app.clone(), route.access), guard::guard);
-        router = router.route(&inner_path(route.path), route.answer.layer(guard));
+        let guarded = route.answer.layer(guard);
+        let answer =
+            if route.reads.bound { guarded } else { guarded.layer(middleware::from_fn(if_match::refused)) };
+        router = router.route(&inner_path(route.path), answer);
     }
     let limit = DefaultBodyLimit::max(app.config.http.body_limit_bytes);
     let inner = router
@@ -236,6 +239,11 @@ async fn readable(request: Request, next: Next) -> Response {
 
 /// Whether the bytes that a path says are UTF-8.
 fn is_text(path: &str) -> bool {
+    std::str::from_utf8(&unescape(path)).is_ok()
+}
+
+/// The bytes that a text with `%XX` says.
+pub(super) fn unescape(path: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut parts = path.split('%');
     bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
@@ -248,7 +256,7 @@ fn is_text(path: &str) -> bool {
         }
         bytes.extend_from_slice(rest.as_bytes());
     }
-    std::str::from_utf8(&bytes).is_ok()
+    bytes
 }
 
 async fn verb_as_segment(mut request: Request) -> Request {

@@ -2,16 +2,17 @@
 
 use super::{
     code::Code,
-    page::{Listed, Page, document, documents},
+    if_match::IfMatch,
+    page::{Listed, Page, Paging, documents},
     problem::Problem,
-    read::{Asked, Sent, Text},
+    read::{Asked, Text},
     route::{Access, Route},
     schedule_definition::Wanted,
     shown::{
         self,
         scheduling::{self, Firing, Row},
     },
-    startable::{InName, Startable},
+    startable::Startable,
     starts::document as read,
     told::told,
     view,
@@ -28,10 +29,11 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use chrono::DateTime;
-use engine::{Occurrence, Origin, Schedule, Standing, Target};
+use engine::{Occurrence, Origin, Schedule, Standing, Target, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use std::future::Future;
 use store::Timestamp;
 use workflows::{policy::duration, sweeps};
 
@@ -89,57 +91,8 @@ pub(super) fn routes() -> Vec<Route> {
         ),
     ]
     .into_iter()
-    .chain(commands(manage))
+    .chain(super::schedule_commands::routes(manage))
     .collect()
-}
-
-/// What is asked of a schedule that there is.
-fn commands(manage: Access) -> Vec<Route> {
-    vec![
-        Route::post(
-            "/v1/schedules/{name}:pause",
-            manage,
-            pause,
-            told("pauseSchedule", "Lets a schedule start nothing.")
-                .says::<scheduling::Schedule>(200)
-                .tagged()
-                .may(&[Code::ReasonMissing, Code::ScheduleRefused]),
-        ),
-        Route::post(
-            "/v1/schedules/{name}:resume",
-            manage,
-            resume,
-            told("resumeSchedule", "Lets a schedule start things again.")
-                .says::<scheduling::Schedule>(200)
-                .tagged()
-                .may(&[Code::ScheduleRefused]),
-        ),
-        Route::post(
-            "/v1/schedules/{name}:trigger",
-            manage,
-            trigger,
-            told("triggerSchedule", "One occurrence at once; answered with what became of it.")
-                .says::<scheduling::Occurrence>(202)
-                .may(&[Code::ScheduleRefused]),
-        ),
-        Route::post(
-            "/v1/schedules/{name}:backfill",
-            manage,
-            backfill,
-            told("backfillSchedule", "Makes up for the moments of a span.")
-                .says::<scheduling::Schedule>(202)
-                .tagged()
-                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused]),
-        ),
-        Route::post(
-            "/v1/schedules/{name}:skip",
-            manage,
-            skip,
-            told("skipOccurrence", "Drops an occurrence that waits.")
-                .says::<scheduling::Occurrence>(200)
-                .may(&[Code::ScheduleRefused]),
-        ),
-    ]
 }
 
 /// The schedules of the program itself. They are listed without what marks their names in the store.
@@ -157,7 +110,7 @@ fn label(name: &str) -> &str {
 }
 
 /// The schedule of this name, set or built in.
-async fn find(app: &App, name: &str) -> Result<Schedule, Problem> {
+pub(super) async fn find(app: &App, name: &str) -> Result<Schedule, Problem> {
     if let Some(built_in) = built_in(app).await?.into_iter().find(|one| label(&one.name) == name) {
         return Ok(built_in);
     }
@@ -209,7 +162,7 @@ fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
 }
 
 /// A schedule in full: also when it fires next, what runs, and what waits.
-async fn full(app: &App, schedule: &Schedule, status: StatusCode) -> Result<Response, Problem> {
+pub(super) async fn full(app: &App, schedule: &Schedule, status: StatusCode) -> Result<Response, Problem> {
     let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
     let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
     let times = schedule.times().map_err(wrong)?;
@@ -226,12 +179,12 @@ async fn full(app: &App, schedule: &Schedule, status: StatusCode) -> Result<Resp
         waiting: standing.waiting.iter().map(seen).collect(),
         backfills: standing.backfills.iter().map(|span| view::readable(span, &TIMES)).collect(),
     };
-    let tag = [(header::ETAG, format!("\"{}\"", schedule.version))];
+    let tag = [(header::ETAG, tag_of(schedule.version))];
     Ok((status, tag, Json(body)).into_response())
 }
 
 /// An occurrence for reading, every field of it.
-fn seen(occurrence: &Occurrence) -> scheduling::Occurrence {
+pub(super) fn seen(occurrence: &Occurrence) -> scheduling::Occurrence {
     scheduling::Occurrence {
         schedule: label(&occurrence.schedule).to_owned(),
         nominal: view::time(occurrence.nominal),
@@ -247,7 +200,8 @@ fn seen(occurrence: &Occurrence) -> scheduling::Occurrence {
     }
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<Row>>, Problem> {
+async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Row>>, Problem> {
+    let asked = paging.page()?;
     let mut all = built_in(&app).await?;
     let mut after = None;
     loop {
@@ -258,40 +212,55 @@ async fn list(State(app): State<Shared>) -> Result<Json<Listed<Row>>, Problem> {
             break;
         }
     }
-    let mut rows = Vec::new();
-    for schedule in &all {
+    // Those that are built in come first.
+    let place = |one: &Schedule| format!("{}/{}", u8::from(one.target != Target::BuiltIn), label(&one.name));
+    let Listed { items: part, next } = Listed::part(all, &asked, place);
+    let mut items = Vec::new();
+    for schedule in &part {
         let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
-        rows.push(row(&app, schedule, &standing));
+        items.push(row(&app, schedule, &standing));
     }
-    Ok(Json(Listed::new(rows, None)))
+    Ok(Json(Listed { items, next }))
 }
 
 async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
     full(&app, &find(&app, &name).await?, StatusCode::OK).await
 }
 
-/// The version that a change is bound to: 0 for none there may be.
-fn bound(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
-    let said = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if said(header::IF_NONE_MATCH) == Some("*") {
-        return Ok(Some(0));
-    }
-    let Some(tag) = said(header::IF_MATCH).filter(|tag| *tag != "*") else { return Ok(None) };
-    let wrong = || Problem::new(Code::QueryInvalid, "If-Match: send the ETag of the schedule as it was read");
-    tag.trim_matches('"').parse().map(Some).map_err(|_| wrong())
+/// The version that there has to be for `If-None-Match: *`: none.
+fn new_only(headers: &HeaderMap) -> Option<u32> {
+    let said = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    (said.map(str::trim) == Some("*")).then_some(0)
+}
+
+pub(super) fn tag_of(version: u32) -> String {
+    format!("\"{version}\"")
+}
+
+/// Does `work`, which changes a schedule or what becomes of it, if its definition is the one that was read.
+pub(super) async fn bind<T>(
+    bound: IfMatch,
+    name: &str,
+    work: impl Future<Output = Result<T, engine::Error>>,
+) -> Result<T, Problem> {
+    let name = name.to_owned();
+    let stands = move |view: &mut View| Ok(view.get::<Schedule>(&name)?.map(|stands| tag_of(stands.version)));
+    Ok(bound.bind_to("schedule.changed", "the schedule", stands, work).await?)
 }
 
 async fn set(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    bound: IfMatch,
     headers: HeaderMap,
     body: Text,
 ) -> Result<Response, Problem> {
     own(&app, &name).await?;
     let wanted: Wanted = read(&body)?;
     Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
-    let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, bound(&headers)?).await?;
+    let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, new_only(&headers));
+    let set = bind(bound, &name, set).await?;
     tracing::info!(schedule = name, version = set.version, by = caller.name, "schedule set");
     app.told.notify_one();
     full(&app, &set, if set.version == 1 { StatusCode::CREATED } else { StatusCode::OK }).await
@@ -301,128 +270,17 @@ async fn delete(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
     own(&app, &name).await?;
     find(&app, &name).await?;
-    app.engine.delete_schedule(&name, &caller.name, bound(&headers)?).await?;
+    bind(bound, &name, app.engine.delete_schedule(&name, &caller.name, None)).await?;
     tracing::info!(schedule = name, by = caller.name, "schedule deleted");
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Why somebody acts.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Why {
-    #[serde(default)]
-    reason: String,
-}
-
-async fn pause(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Sent(why): Sent<Why>,
-) -> Result<Response, Problem> {
-    let schedule = find(&app, &name).await?;
-    if why.reason.trim().is_empty() {
-        let detail = format!("{name} starts nothing while it is paused: say why");
-        return Err(Problem::new(Code::ReasonMissing, detail));
-    }
-    app.engine.pause_schedule(&schedule, &caller.name, &why.reason).await?;
-    tracing::info!(schedule = name, by = caller.name, reason = why.reason, "schedule paused");
-    full(&app, &schedule, StatusCode::OK).await
-}
-
-async fn resume(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Sent(Why { .. }): Sent<Why>,
-) -> Result<Response, Problem> {
-    let schedule = find(&app, &name).await?;
-    app.engine.resume_schedule(&schedule).await?;
-    tracing::info!(schedule = name, by = caller.name, "schedule resumed");
-    wake(&app, &schedule);
-    full(&app, &schedule, StatusCode::OK).await
-}
-
-/// Lets whoever keeps the schedule look at it now.
-fn wake(app: &App, schedule: &Schedule) {
-    match schedule.target {
-        Target::BuiltIn => app.freed.notify_one(),
-        Target::Start { .. } => app.told.notify_one(),
-    }
-}
-
-/// One occurrence at once; answered with what became of it.
-async fn trigger(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Sent(Why { .. }): Sent<Why>,
-) -> Result<Response, Problem> {
-    let schedule = find(&app, &name).await?;
-    let asked = app.engine.trigger_schedule(&schedule, &caller.name).await?;
-    tracing::info!(schedule = name, by = caller.name, "schedule triggered");
-    if schedule.target != Target::BuiltIn {
-        app.engine.keep_schedule(&schedule.name, &InName(app.clone())).await?;
-    }
-    wake(&app, &schedule);
-    let key = Occurrence::key(&asked.schedule, asked.nominal);
-    let stands = document::<Occurrence>(&app, &key).await?.unwrap_or(asked);
-    Ok((StatusCode::ACCEPTED, Json(seen(&stands))).into_response())
-}
-
-/// A span of moments.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Of {
-    from: String,
-    to: String,
-}
-
-async fn backfill(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Sent(of): Sent<Of>,
-) -> Result<Response, Problem> {
-    let schedule = find(&app, &name).await?;
-    if schedule.target == Target::BuiltIn {
-        let detail = format!("{name} is built in: one run sees to all there is, so `:trigger` it");
-        return Err(Problem::new(Code::ScheduleBuiltIn, detail));
-    }
-    let span = (moment("from", &of.from)?, moment("to", &of.to)?);
-    app.engine.backfill_schedule(&schedule, span, &caller.name).await?;
-    tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
-    wake(&app, &schedule);
-    full(&app, &schedule, StatusCode::ACCEPTED).await
-}
-
-/// An occurrence that is not to be started.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Leave {
-    nominal: String,
-    #[serde(default)]
-    reason: String,
-}
-
-async fn skip(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Sent(leave): Sent<Leave>,
-) -> Result<Json<scheduling::Occurrence>, Problem> {
-    let schedule = find(&app, &name).await?;
-    let nominal = moment("nominal", &leave.nominal)?;
-    let skipped = app.engine.skip_occurrence(&schedule, nominal, &caller.name, &leave.reason).await?;
-    Ok(Json(seen(&skipped)))
-}
-
 /// The moment that a field says.
-fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
+pub(super) fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
     let read = DateTime::parse_from_rfc3339(text).ok();
     let read = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
     read.ok_or_else(|| {

@@ -6,7 +6,10 @@
 use super::{
     code::Code,
     page::Listed,
-    shown::executions::{Execution, Proposal},
+    shown::{
+        self,
+        executions::{Execution, Proposal},
+    },
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -52,12 +55,10 @@ pub(crate) struct Told {
     pub(super) may: Vec<Code>,
     /// Parameters of the address that the handler reads by itself, each with what it means.
     pub(super) asks: Vec<(&'static str, &'static str)>,
-    /// Whether `If-Match` binds it to a version.
-    pub(super) bound: bool,
     /// Whether it begins an execution, and so takes `Tenure-Label`.
     pub(super) labelled: bool,
-    /// Whether it is a stream, which goes on after `Last-Event-ID`.
-    pub(super) resumed: bool,
+    /// Of a stream, which goes on after `Last-Event-ID`: the events that it may tell, each with its data.
+    pub(super) events: Vec<(&'static str, Writes)>,
 }
 
 /// A route of this name, which does this.
@@ -69,13 +70,14 @@ pub(super) const fn told(id: &'static str, summary: &'static str) -> Told {
         answers: Vec::new(),
         may: Vec::new(),
         asks: Vec::new(),
-        bound: false,
         labelled: false,
-        resumed: false,
+        events: Vec::new(),
     }
 }
 
 const JSON: &str = "application/json";
+/// The media type of server-sent events.
+pub(super) const STREAM: &str = "text/event-stream";
 /// The media types of a document.
 pub(super) const DOCUMENT: &[&str] = &[JSON, "application/yaml"];
 
@@ -110,10 +112,16 @@ impl Told {
         self.answering(303, None).located()
     }
 
-    /// Answers with server-sent events.
-    pub(super) fn streams(mut self) -> Self {
-        self.resumed = true;
-        self.file(200, "text/event-stream").may(&[Code::QueryInvalid, Code::TooManyStreams, Code::Stopping])
+    /// Answers with server-sent events, which end with `end`.
+    pub(super) fn streams(self) -> Self {
+        let streams = self.file(200, STREAM).tells::<shown::streams::End>("end");
+        streams.may(&[Code::QueryInvalid, Code::TooManyStreams, Code::Stopping])
+    }
+
+    /// May tell an event of this name.
+    pub(super) fn tells<T: JsonSchema>(mut self, name: &'static str) -> Self {
+        self.events.push((name, of::<T>()));
+        self
     }
 
     /// The answer just named has a `Location`.
@@ -156,11 +164,9 @@ impl Told {
         self
     }
 
-    /// Takes `If-Match`.
-    pub(super) fn bound(mut self, stale: Code) -> Self {
-        self.bound = true;
-        self.may.push(stale);
-        self
+    /// Is refused so when what `If-Match` names is not what there is; its handler takes an [`IfMatch`](super::if_match::IfMatch).
+    pub(super) fn bound(self, stale: Code) -> Self {
+        self.may(&[stale])
     }
 
     /// Takes an order to an execution: answered with it, or with what waits for a second person.

@@ -3,7 +3,8 @@
 use super::{
     code::Code,
     idempotency::Secret,
-    page::{Listed, Page, document, documents, scope::one_seen_by},
+    if_match::{IfMatch, tag, tagged},
+    page::{Listed, Page, document, documents, scope::one_seen_by, versioned},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -34,7 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/users/{name}",
             read,
             show,
-            told("showUser", "A user.").says::<shown::people::User>(200),
+            told("showUser", "A user.").says::<shown::people::User>(200).tagged(),
         ),
         Route::post(
             "/v1/users",
@@ -48,7 +49,12 @@ pub(super) fn routes() -> Vec<Route> {
         tokens::list(read),
         tokens::issue(manage),
         tokens::remove(manage),
-        Route::delete("/v1/users/{name}", manage, remove, told("removeUser", "Removes a user.").nothing()),
+        Route::delete(
+            "/v1/users/{name}",
+            manage,
+            remove,
+            told("removeUser", "Removes a user.").nothing().bound(Code::StaleTag),
+        ),
     ]
 }
 
@@ -78,9 +84,10 @@ async fn list(
     Ok(Json(Listed::new(users.iter().map(seen).collect(), next)))
 }
 
-async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
-    let user = document::<User>(&app, &name).await?;
-    user.map(|user| Json(seen(&user))).ok_or_else(|| Problem::not_found("user", &name))
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    let found = versioned::<User>(&app, &name).await?;
+    let (user, version) = found.ok_or_else(|| Problem::not_found("user", &name))?;
+    Ok(tagged(tag(version), seen(&user)))
 }
 
 async fn add(
@@ -113,8 +120,9 @@ async fn remove(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
+    bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    if remove_user(&app.engine, &name).await? {
+    if bound.bind::<User, _>("the user", &name, remove_user(&app.engine, &name)).await? {
         tracing::info!(user = name, by = caller.name, "user removed");
         return Ok(StatusCode::NO_CONTENT);
     }

@@ -3,7 +3,7 @@
 
 use super::{
     code::Code,
-    page::Listed,
+    page::{Listed, Paging},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},
@@ -49,15 +49,20 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(State(app): State<Shared>) -> Result<Json<Listed<operating::Generation>>, Problem> {
-    let row = |one: &Generation| operating::Generation {
-        workflow: one.workflow.clone(),
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<operating::Generation>>, Problem> {
+    let page = paging.page()?;
+    let row = |one: Generation| operating::Generation {
+        standing: one.standing(),
+        workflow: one.workflow,
         schema: one.schema,
         open: one.open,
         here: one.here,
-        standing: one.standing(),
     };
-    Ok(Json(Listed::new(app.engine.generations().await?.iter().map(row).collect(), None)))
+    let name = |one: &Generation| format!("{}/{:010}", one.workflow, one.schema);
+    Ok(Json(Listed::part(app.engine.generations().await?, &page, name).each(row)))
 }
 
 /// Of which workflow.

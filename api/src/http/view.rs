@@ -165,7 +165,8 @@ fn attempts(body: &Value) -> Vec<Attempt> {
     told.map(one).collect()
 }
 
-fn trail(marks: Option<&Value>) -> Vec<Mark> {
+/// What an execution has done, as its trail has it.
+pub(super) fn trail(marks: Option<&Value>) -> Vec<Mark> {
     let marks = marks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let one = |mark: &Value| {
         let part = |name: &str| mark.get(name).cloned().unwrap_or(Value::Null);

@@ -2,7 +2,7 @@
 
 use super::{
     code::Code,
-    page::Listed,
+    page::{Listed, Paging},
     problem::Problem,
     read::Asked,
     route::{Access, Route},
@@ -43,14 +43,18 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(State(app): State<Shared>) -> Json<Listed<Workflow>> {
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Workflow>>, Problem> {
     let row = |drawn: engine::Diagram| Workflow {
         name: drawn.workflow,
         schema: drawn.schema,
         initial: drawn.initial,
         states: drawn.states.len(),
     };
-    Json(Listed::new(app.engine.diagrams().into_iter().map(row).collect(), None))
+    let page = paging.page()?;
+    Ok(Json(Listed::part(app.engine.diagrams(), &page, |drawn| drawn.workflow.clone()).each(row)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

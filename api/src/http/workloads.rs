@@ -53,6 +53,18 @@ pub(super) fn routes() -> Vec<Route> {
                 .may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
         ),
         Route::post(
+            "/v1/workloads:plan",
+            submit_access,
+            plan,
+            told(
+                "planWorkload",
+                "Whether a workload would be admitted, wait, or never be, and why; nothing is asked for.",
+            )
+            .takes::<NewWorkload>()
+            .says::<shown::account::Submitted>(200)
+            .may(&[Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+        ),
+        Route::post(
             "/v1/workloads/{tenant}/{workload}:finish",
             submit_access,
             finish,
@@ -163,6 +175,18 @@ async fn submit(
 ) -> Result<Response, Problem> {
     let request = document::<NewWorkload>(&body)?.checked()?;
     ask(&app, &caller, &request).await
+}
+
+/// What would be answered, as the books stand. That it can never be admitted is an answer, too.
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    let request = document::<NewWorkload>(&body)?.checked()?;
+    own(&caller, request.tenant.as_str())?;
+    let submitted = app.engine.ledger(false, |view| admission::submit(view, &request)).await?;
+    Ok(Json(shown(&submitted)))
 }
 
 /// Asks for GPUs: 200 when it has them, 202 when it waits, 422 with every reason when it never can.

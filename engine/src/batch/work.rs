@@ -92,7 +92,7 @@ impl Batches {
     }
 }
 
-async fn load<P: Send + Sync + 'static>(
+pub(super) async fn load<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     id: &str,
 ) -> Result<Option<(Batch, Sequence)>, Error> {
@@ -208,13 +208,22 @@ pub(super) fn end(batch: &mut Batch, now: Timestamp) -> Vec<Put> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is.
+    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is. With `expected`, only
+    /// if it stands at that version.
     ///
     /// # Errors
-    /// The store's.
-    pub async fn stop_batch(&self, id: &str, by: &str) -> Result<Option<Batch>, Error> {
+    /// [`store::Error::Conflict`] when it has gone on since `expected`; the store's.
+    pub async fn stop_batch(
+        &self,
+        id: &str,
+        by: &str,
+        expected: Option<Sequence>,
+    ) -> Result<Option<Batch>, Error> {
         loop {
             let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
+            if expected.is_some_and(|expected| expected != version) {
+                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
+            }
             if batch.ended_at.is_some() {
                 return Ok(Some(batch));
             }

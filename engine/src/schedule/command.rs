@@ -7,7 +7,7 @@ use super::{
     decide::said,
     definition::{Schedule, Target, Version},
     keep::{Told, Which, look},
-    occurrence::{Backfill, Fate, Occurrence, Origin, Paused, Standing},
+    occurrence::{Backfill, Fate, Occurrence, Origin, Paused, Standing, Triggered},
 };
 use crate::{ActionError, Engine, Error, Undecided, View};
 use std::collections::BTreeMap;
@@ -155,13 +155,24 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, resume).await
     }
 
-    /// Asks for one occurrence at once, also while the schedule is paused. The overlap policy holds for it.
+    /// Asks for one occurrence at once, also while the schedule is paused. The overlap policy holds for it. Under the same key
+    /// and fingerprint in `once` no other is asked for: the one that was is returned as it stands.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.full` when too many wait.
-    pub async fn trigger_schedule(&self, schedule: &Schedule, by: &str) -> Result<Occurrence, Error> {
+    /// `schedule.unknown`; `schedule.full` when too many wait; `idempotency.key_reused` when the key was used for something else.
+    pub async fn trigger_schedule(
+        &self,
+        schedule: &Schedule,
+        by: &str,
+        once: Option<&(String, String)>,
+    ) -> Result<Occurrence, Error> {
         let which = of(schedule);
         let trigger = |view: &mut View| {
+            if let Some(once) = once
+                && let Some(before) = asked_before(view, &schedule.name, once)?
+            {
+                return Ok(before);
+            }
             let mut standing = existing(view, which)?;
             if standing.waiting.len() >= usize::try_from(super::MOST_BUFFERED).unwrap_or(usize::MAX) {
                 let why = format!(
@@ -172,11 +183,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Err(ActionError::permanent("schedule.full", why).into());
             }
             let now = view.now();
-            // Expressions name full seconds: a moment that is none is nobody else's.
-            let mut nominal = Timestamp(if now.0.is_multiple_of(1_000) { now.0 + 1 } else { now.0 });
-            while view.get::<Occurrence>(&Occurrence::key(&standing.name, nominal))?.is_some() {
-                nominal = Timestamp(nominal.0 + if nominal.0 % 1_000 == 999 { 2 } else { 1 });
-            }
+            let nominal = free_moment(view, &standing.name)?;
             let occurrence = Occurrence {
                 schedule: standing.name.clone(),
                 nominal,
@@ -191,6 +198,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 outcome: None,
             };
             view.put(&occurrence)?;
+            if let Some((key, fingerprint)) = once {
+                let (key, fingerprint) = (key.clone(), fingerprint.clone());
+                view.put(&Triggered { key, fingerprint, schedule: schedule.name.clone(), nominal, at: now })?;
+            }
             standing.waiting.push(occurrence.clone());
             view.put(&standing)?;
             Ok(occurrence)
@@ -285,6 +296,30 @@ impl<P: Send + Sync + 'static> Engine<P> {
         })
         .await
     }
+}
+
+/// The occurrence of `schedule` that was asked for under this key before, as it stands.
+fn asked_before(
+    view: &mut View,
+    schedule: &str,
+    (key, fingerprint): &(String, String),
+) -> Result<Option<Occurrence>, Undecided> {
+    let Some(before) = view.get::<Triggered>(key)? else { return Ok(None) };
+    if before.fingerprint != *fingerprint || before.schedule != schedule {
+        let why = format!("the key was used at {} for something else", before.at.0);
+        return Err(ActionError::permanent("idempotency.key_reused", why).into());
+    }
+    view.need(&Occurrence::key(schedule, before.nominal)).map(Some)
+}
+
+/// A moment that is nobody else's: expressions name full seconds, and whoever asked in the same one took another.
+fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> {
+    let now = view.now();
+    let mut moment = Timestamp(if now.0.is_multiple_of(1_000) { now.0 + 1 } else { now.0 });
+    while view.get::<Occurrence>(&Occurrence::key(schedule, moment))?.is_some() {
+        moment = Timestamp(moment.0 + if moment.0 % 1_000 == 999 { 2 } else { 1 });
+    }
+    Ok(moment)
 }
 
 /// The schedule as it is kept: what is built in is where the program is.

@@ -17,5 +17,5 @@ mod verdict;
 
 pub use definition::{CatchUp, Exclusion, Firing, MOST_BUFFERED, Overlap, Schedule, Target};
 pub use keep::{Kept, Starter, Unstarted};
-pub use occurrence::{Backfill, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing};
+pub use occurrence::{Backfill, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered};
 pub use times::{Fold, Gap, ScheduleError, Times};

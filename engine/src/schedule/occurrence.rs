@@ -126,6 +126,29 @@ impl Entity for Occurrence {
     }
 }
 
+/// Which occurrence a person's request under a key asked for: the same key asks for no other one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggered {
+    /// Whose key, and the key.
+    pub key: String,
+    /// Tells whether it is the same request.
+    pub fingerprint: String,
+    /// Of which schedule.
+    pub schedule: String,
+    /// The moment of the occurrence.
+    pub nominal: Timestamp,
+    /// When it was asked for.
+    pub at: Timestamp,
+}
+
+impl Entity for Triggered {
+    const COLLECTION: &'static str = "triggers";
+
+    fn id(&self) -> String {
+        self.key.clone()
+    }
+}
+
 /// Where a schedule stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {

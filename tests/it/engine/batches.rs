@@ -181,7 +181,7 @@ async fn an_execution_that_is_no_longer_meant_when_its_turn_comes_is_left_alone(
 
     bench.clock.advance(SECOND);
     batches.work(&bench.engine).await.unwrap();
-    let stopped = bench.engine.stop_batch(&batch.id, "eve").await.unwrap().unwrap();
+    let stopped = bench.engine.stop_batch(&batch.id, "eve", None).await.unwrap().unwrap();
     bench.clock.advance(HOUR);
     assert_eq!(batches.work(&bench.engine).await.unwrap(), None);
 

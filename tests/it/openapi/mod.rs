@@ -3,5 +3,6 @@
 mod lint;
 mod requests;
 mod said;
+mod streams;
 mod tester;
 mod world;

@@ -215,3 +215,10 @@ pub(super) fn part() -> BoxedStrategy<String> {
     ]
     .boxed()
 }
+
+/// What may stand in `If-Match` and is no tag of anything.
+pub(super) fn tag() -> BoxedStrategy<String> {
+    let none =
+        ["\"no-such-tag\"", "\"no-such\", \"no-such-either\"", "W/\"no-such\"", "no tag", "7", "*", ","];
+    select(none.to_vec()).prop_map(ToOwned::to_owned).boxed()
+}

@@ -62,7 +62,22 @@ impl Said {
             return Ok(());
         }
         let name = format!("{} {status} {media}", operation["operationId"]);
-        let schema = &described["schema"];
+        self.fits(name, &described["schema"], body).map_err(|wrong| format!("{status}: {wrong}"))
+    }
+
+    /// Whether a stream may tell this event.
+    pub(super) fn tells(&mut self, operation: &Value, event: &str, data: &Value) -> Result<(), String> {
+        let stream = &operation["responses"]["200"]["content"]["text/event-stream"];
+        let schema = &stream["x-tenure-events"][event];
+        if schema.is_null() {
+            return Err(format!("the event {event:?} is not described: {data}"));
+        }
+        let name = format!("{} event {event}", operation["operationId"]);
+        self.fits(name, schema, data).map_err(|wrong| format!("{event}: {wrong}: {data}"))
+    }
+
+    /// Whether a value is as a schema says, which has this name.
+    fn fits(&mut self, name: String, schema: &Value, value: &Value) -> Result<(), String> {
         if !self.validators.contains_key(&name) {
             let mut root = schema.clone();
             close(&mut root);
@@ -71,11 +86,11 @@ impl Said {
             self.validators.insert(name.clone(), built.map_err(|e| format!("{name}: {e}"))?);
         }
         let wrong: Vec<_> = self.validators[&name]
-            .iter_errors(body)
+            .iter_errors(value)
             .take(3)
             .map(|error| format!("{error} at {}", error.instance_path()))
             .collect();
-        if wrong.is_empty() { Ok(()) } else { Err(format!("{status}: {}", wrong.join("; "))) }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
     /// Whether a problem is one of those that are told, or has the name of one that a ledger knows.
@@ -95,11 +110,11 @@ impl Said {
         }
     }
 
-    /// The body that an operation takes, its media type and schema.
-    pub(super) fn body(operation: &Value) -> Option<(&str, &Value)> {
-        let content = operation["requestBody"]["content"].as_object()?;
-        let (media, body) = content.iter().next()?;
-        Some((media.as_str(), &body["schema"]))
+    /// The bodies that an operation takes, each with its media type and schema.
+    pub(super) fn bodies(operation: &Value) -> Vec<(String, Value)> {
+        let content = operation["requestBody"]["content"].as_object();
+        let bodies = content.into_iter().flatten();
+        bodies.map(|(media, body)| (media.clone(), body["schema"].clone())).collect()
     }
 
     /// A parameter, whether it stands there or is shared.

@@ -1,21 +1,23 @@
 //! The server, held to its description: requests made of it, such as it describes and such as it does not, by people of
-//! several roles. The numbers behind them are the same in every run.
+//! several roles and by keys of clusters and agents. The numbers behind them are the same in every run once, and others another
+//! time: `TENURE_SEED` repeats a run by the number that it showed.
 
 use super::{
     lint::operations,
-    requests::{body, closed, described, garbage, part, with_less, with_more},
+    requests::{body, closed, described, garbage, part, tag, with_less, with_more},
     said::Said,
     world::World,
 };
 use api::openapi;
 use proptest::{
     strategy::{BoxedStrategy, Strategy as _, ValueTree as _},
-    test_runner::TestRunner,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use reqwest::{Client, Method, RequestBuilder, header, redirect::Policy};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::BuildHasher as _,
     rc::Rc,
 };
 
@@ -100,14 +102,16 @@ impl Tester {
 
     fn sent(&mut self, operation: &Value) -> Sent {
         let api = Rc::clone(&self.said.api);
-        let Some((media, schema)) = Said::body(operation) else {
+        let mut bodies = Said::bodies(operation);
+        if bodies.is_empty() {
             return if self.chance(4) {
                 Sent::Text("application/json".into(), "{}".into(), false)
             } else {
                 Sent::Nothing
             };
-        };
-        let (media, schema) = (media.to_owned(), schema.clone());
+        }
+        let place = self.draw(&(0..bodies.len()).boxed());
+        let (media, schema) = bodies.swap_remove(place);
         if schema["type"] == "string" {
             let lines = "(sn,cpu_milli,memory_mib,gpu,model\nn-[0-9],1,1,8,H100\n)|([ -~\n]{0,40})";
             let text = self.draw(&lines.prop_map(|text| text).boxed());
@@ -129,7 +133,26 @@ impl Tester {
         }
     }
 
-    fn request(&self, method: &Method, address: &str, token: &str, key: &str, sent: &Sent) -> RequestBuilder {
+    /// What `If-Match` says, if anything: a tag that was read, one that nothing is at, or something that is no tag.
+    async fn tag(&mut self, address: &str, operation: &Value) -> Option<String> {
+        let bound = self.said.parameters(operation).any(|one| one["name"] == "If-Match");
+        if !self.chance(if bound { 2 } else { 12 }) {
+            return None;
+        }
+        let path = address.split('?').next().unwrap_or_default();
+        let (front, last) = path.rsplit_once('/').unwrap_or_default();
+        let shown = format!("{front}/{}", last.split(':').next().unwrap_or_default());
+        if bound && self.chance(2) {
+            let read = self.world.served.get(&shown).await;
+            if let Some(read) = read.headers.get(header::ETAG) {
+                return Some(read.to_str().unwrap().to_owned());
+            }
+        }
+        Some(self.draw(&tag()))
+    }
+
+    fn request(&self, method: &Method, asked: &Asked) -> RequestBuilder {
+        let Asked { address, token, key, tag, sent } = asked;
         let mut request = self.http.request(method.clone(), format!("{}{address}", self.world.served.url));
         if !token.is_empty() {
             request = request.bearer_auth(token);
@@ -137,9 +160,27 @@ impl Tester {
         if *method == Method::POST {
             request = request.header("Idempotency-Key", key);
         }
+        if let Some(tag) = tag {
+            request = request.header(header::IF_MATCH, tag);
+        }
         match sent {
             Sent::Nothing => request,
             Sent::Text(media, text, _) => request.header(header::CONTENT_TYPE, media).body(text.clone()),
+        }
+    }
+
+    /// What holds of every answer to a request that says `If-Match`.
+    fn compared(&mut self, operation: &Value, status: u16, code: &str, asked: &Asked) {
+        let Some(tag) = &asked.tag else { return };
+        let bound = self.said.parameters(operation).any(|one| one["name"] == "If-Match");
+        // An address that is none comes to no route.
+        let known = ["header.unsupported", "request.malformed", "route.unknown", "route.method"];
+        if !bound && !known.contains(&code) {
+            self.note(operation, format!("{status} {code} to {}, though it compares nothing", asked.address));
+        }
+        let is_none = tag.contains("no-such") || !tag.contains('"');
+        if bound && is_none && tag != "*" && status < 300 {
+            self.note(operation, format!("{status} to {}, though nothing is at {tag}", asked.address));
         }
     }
 
@@ -154,11 +195,14 @@ impl Tester {
         let address = format!("{}{}", self.address(path).await, self.query(operation));
         let sent = self.sent(operation);
         self.asked += 1;
-        let key = format!("key-{}", self.asked);
-        let answer = self.world.served.send(self.request(method, &address, token, &key, &sent)).await;
+        let tag = self.tag(&address, operation).await;
+        let asked = Asked { address, token: token.to_owned(), key: format!("key-{}", self.asked), tag, sent };
+        let answer = self.world.served.send(self.request(method, &asked)).await;
         let status = answer.status.as_u16();
+        self.compared(operation, status, answer.code(), &asked);
+        let Asked { address, sent, .. } = &asked;
         self.answered.entry(operation["operationId"].to_string()).or_default().insert(status);
-        let shown = match &sent {
+        let shown = match sent {
             Sent::Text(_, text, _) => format!("{who}: {method} {address} {text}"),
             Sent::Nothing => format!("{who}: {method} {address}"),
         };
@@ -189,10 +233,11 @@ impl Tester {
             if !takes_key {
                 self.note(operation, "it takes no Idempotency-Key".into());
             }
-            if is_secret || answer.body.to_string().len() > 60_000 {
+            // What is to be asked again is told anew.
+            if is_secret || answer.body.to_string().len() > 60_000 || !is_final(&answer.body) {
                 return;
             }
-            let again = self.world.served.send(self.request(method, &address, token, &key, &sent)).await;
+            let again = self.world.served.send(self.request(method, &asked)).await;
             if (again.status, &again.body) != (answer.status, &answer.body) {
                 let detail =
                     format!("{status} {} at first, then {} {}", answer.body, again.status, again.body);
@@ -208,6 +253,23 @@ impl Tester {
     }
 }
 
+/// A request that was drawn.
+struct Asked {
+    address: String,
+    token: String,
+    key: String,
+    tag: Option<String>,
+    sent: Sent,
+}
+
+/// Whether the same would be told again: a problem that says to ask again, or one of several answers, is not kept for its key.
+fn is_final(body: &Value) -> bool {
+    let again = |status: u64| [409, 412, 423, 429].contains(&status) || status >= 500;
+    let items = body["items"].as_array().into_iter().flatten();
+    let mut statuses = items.chain([body]).filter_map(|one| one["status"].as_u64());
+    !statuses.any(again)
+}
+
 /// What takes from others what they are asked about comes after them.
 fn rank(method: &str, name: &str) -> u32 {
     match name {
@@ -219,14 +281,35 @@ fn rank(method: &str, name: &str) -> u32 {
 }
 
 /// As often as each is asked by each of them.
-const TIMES: [usize; 4] = [7, 2, 4, 1];
+const TIMES: [usize; 6] = [7, 2, 4, 1, 1, 1];
 
 #[tokio::test]
 async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
+    held_to_its_description(TestRunner::deterministic(), "the same in every run").await;
+}
+
+/// Drawn anew in every run, so that no run is satisfied with what an earlier one has seen.
+#[tokio::test]
+async fn the_server_does_what_its_description_says_whatever_is_drawn() {
+    let drawn = std::env::var("TENURE_SEED").ok().map(|seed| seed.parse().expect("TENURE_SEED is a number"));
+    let seed: u64 = drawn.unwrap_or_else(|| std::hash::RandomState::new().hash_one("requests"));
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    held_to_its_description(
+        TestRunner::new_with_rng(Config::default(), random),
+        &format!("TENURE_SEED={seed} repeats it"),
+    )
+    .await;
+}
+
+async fn held_to_its_description(runner: TestRunner, seed: &str) {
+    // Shown with whatever fails.
+    println!("requests drawn from a seed: {seed}");
     let api = openapi();
     let world = World::new().await;
     let mut tester = Tester {
-        runner: TestRunner::deterministic(),
+        runner,
         http: Client::builder().redirect(Policy::none()).build().unwrap(),
         said: Said::new(api.clone()),
         world,
@@ -235,7 +318,7 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
         answered: BTreeMap::new(),
         asked: 0,
     };
-    // Streams do not end; what they tell is tried where they are.
+    // Streams do not end; what they tell is held to the description beside this.
     let ends =
         |operation: &Value| operation["responses"]["200"]["content"].get("text/event-stream").is_none();
     let mut all: Vec<_> = operations(&api).filter(|(.., operation)| ends(operation)).collect();
@@ -260,7 +343,7 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
         tester.wrong.iter().map(|(name, all)| format!("{name} ({}): {}", all.len(), all[0])).collect();
     assert!(
         wrong.is_empty(),
-        "{} operations of {} requests:\n{}",
+        "{} operations of {} requests ({seed}):\n{}",
         wrong.len(),
         tester.asked,
         wrong.join("\n")

@@ -2,10 +2,20 @@
 
 use crate::{
     approvals::soon,
-    served::{Served, large, shared},
+    served::{NODES, Served, large, shared, small, tenure},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+const SITES: &str = "regions: [{id: eu, jurisdiction: eu}]\nclusters:\n  - {id: far-1, region: eu, kind: bare_metal}\n  - {id: own-1, region: eu, tenancy: dedicated}\n";
+
+/// A key of agents and its hash, as the product draws them.
+fn agent_key() -> (String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = tenure(folder.path()).args(["agent", "key", "-o", "json"]).output().unwrap();
+    let drawn: Value = serde_json::from_slice(&drawn.stdout).unwrap();
+    (drawn["key"].as_str().unwrap().to_owned(), drawn["hash"].as_str().unwrap().to_owned())
+}
 
 /// A server, and who asks it.
 pub(super) struct World {
@@ -14,11 +24,31 @@ pub(super) struct World {
     pub(super) people: Vec<(&'static str, String)>,
     /// What lists have shown, by the path of the list.
     known: BTreeMap<String, Vec<String>>,
+    /// Names the keys of agents.
+    _targets: tempfile::NamedTempFile,
 }
 
 impl World {
     pub(super) async fn new() -> Self {
-        let served = Served::with_nodes().await;
+        let (agents, hash) = agent_key();
+        let targets = tempfile::NamedTempFile::new().unwrap();
+        let of_agents = json!({ "clusters": { "far-1": { "agents": { "keys": [hash] } } } });
+        std::fs::write(&targets, of_agents.to_string()).unwrap();
+        let served = Served::start_with(&[("TENURE_TARGETS", &targets.path().display().to_string())]);
+        let nodes = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+        assert_eq!(nodes.status, 200, "{}", nodes.body);
+        let far = NODES.lines().take(2).collect::<Vec<_>>().join("\n").replace("n-1", "far-n");
+        for (query, media, body) in [
+            ("", "application/yaml", SITES),
+            ("?cluster=far-1&region=eu", "text/csv", far.as_str()),
+            ("?cluster=own-1&region=eu", "text/csv", &far.replace("far-n", "own-n")),
+        ] {
+            let made = served.post(&format!("/v1/fleet:import{query}"), media, body).await;
+            assert_eq!(made.status, 200, "{}", made.body);
+        }
+        let own = small("uno").replace("isolation: dedicated", "isolation: dedicated_cluster");
+        let own = served.post("/v1/tenants", "application/yaml", &own).await;
+        let cluster = own.headers["tenure-cluster-key"].to_str().unwrap().to_owned();
         let id = served.onboard(&shared("acme")).await;
         served.ended(&id).await;
         let waits = served.onboard(&large("bigger")).await;
@@ -52,9 +82,15 @@ impl World {
             let made = served.json_as(&served.admin, path, body).await;
             assert!(made.status.is_success(), "{path}: {}", made.body);
         }
-        let people =
-            vec![("admin", served.admin.clone()), ("otto", otto), ("anna", anna), ("nobody", String::new())];
-        Self { served, people, known: BTreeMap::new() }
+        let people = vec![
+            ("admin", served.admin.clone()),
+            ("otto", otto),
+            ("anna", anna),
+            ("nobody", String::new()),
+            ("the cluster of uno", cluster),
+            ("the agents of far-1", agents),
+        ];
+        Self { served, people, known: BTreeMap::new(), _targets: targets }
     }
 
     /// Ids that the list above a path shows, each split as the path has parts.
@@ -64,7 +100,7 @@ impl World {
         if !self.known.contains_key(&list) {
             let listed = match list.as_str() {
                 // Whose they are stands nowhere else.
-                "/v1/agents" => json!([{ "id": "eu-1/n-1" }]),
+                "/v1/agents" => json!([{ "id": "far-1/far-n" }, { "id": "eu-1/n-1" }]),
                 "/problems" => json!([{ "id": "route.unknown" }]),
                 "/console" => json!([{ "id": "main.js" }]),
                 "/v1/sweeps" => json!([{ "id": "loan_expiry" }]),

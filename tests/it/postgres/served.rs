@@ -2,9 +2,11 @@
 
 use super::options;
 use crate::{
+    approvals::soon,
     domain_http::items,
     served::{NODES, Ran, Served, large, small, tenure},
 };
+use reqwest::Method;
 use serde_json::json;
 use std::path::Path;
 use tests::processes::World;
@@ -61,6 +63,30 @@ async fn what_one_server_began_another_goes_on_with() {
         assert_eq!(ended["reason"], "completed", "{name}: {ended}");
     }
     assert_eq!(items(&two.get("/v1/tenants").await).len(), 2);
+}
+
+/// Nothing but the key tells that the second is the first again: a delegation is made as often as it is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
+    let Some(options) = options() else { return };
+    let one = start(&options, "one", &[]);
+    let mut two = start(&options, "two", &[]);
+    two.admin.clone_from(&one.admin);
+    one.user("olga", &["platform_ops"], None).await;
+    let body = json!({ "to": "olga", "until": soon(), "reason": "on leave" });
+    let ask = async |served: &Served, key: &str| {
+        let request = served.ask(Method::POST, "/v1/delegations").bearer_auth(&one.admin);
+        served.send(request.header("idempotency-key", key).json(&body)).await
+    };
+    for round in 0..10 {
+        let key = format!("k{round}");
+        let (a, b, c) = tokio::join!(ask(&one, &key), ask(&two, &key), ask(&two, &key));
+        for answer in [a, b, c] {
+            let in_progress = answer.status == 409 && answer.code() == "idempotency.in_progress";
+            assert!(answer.status == 201 || in_progress, "{}", answer.body);
+        }
+    }
+    assert_eq!(items(&two.get("/v1/delegations").await).len(), 10);
 }
 
 fn items_of(listed: &serde_json::Value) -> Vec<serde_json::Value> {

@@ -298,7 +298,7 @@ impl Served {
     }
 
     async fn engines(&self, found: &mut Findings) {
-        let (status, listed) = self.read("/v1/engines").await;
+        let (status, listed) = self.read("/v1/engines?limit=1000").await;
         let items = listed.get("items").and_then(Value::as_array).filter(|_| status.is_success());
         let Some(items) = items else { return };
         let is = |item: &&Value, state: &str| item.get("state").and_then(Value::as_str) == Some(state);

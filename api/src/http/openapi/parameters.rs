@@ -23,7 +23,7 @@ pub(super) fn shared() -> Value {
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
         },
         "ifMatch": {
-            "name": "If-Match", "in": "header", "description": "The ETag that was read: refused if it is another by then.",
+            "name": "If-Match", "in": "header", "description": "The ETag that was read, or several: refused (412) if it is another by then; `*`: if it is there.",
             "schema": { "type": "string" },
         },
         "lastEventId": {
@@ -67,10 +67,10 @@ pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     if keyed(route) {
         all.push(named("idempotencyKey"));
     }
-    if route.told.bound {
+    if route.reads.bound {
         all.push(named("ifMatch"));
     }
-    if route.told.resumed {
+    if !route.told.events.is_empty() {
         all.push(named("lastEventId"));
     }
     if route.told.labelled {

@@ -6,7 +6,7 @@ use crate::{
     http::{
         code::Code,
         route::{Access, Route},
-        told::Answer,
+        told::{Answer, STREAM, Writes},
     },
 };
 use axum::http::Method;
@@ -82,6 +82,7 @@ fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut Sch
         said.extend(headers);
     }
     let Some((media, schema)) = answer.body else { return };
+    let told = (media == STREAM).then(|| events(route, generator));
     let schema = schema.map_or(json!({ "type": "string" }), |writes| writes(generator).to_value());
     let content = fields.entry("content").or_insert_with(|| json!({}));
     let Some(content) = content.as_object_mut() else { return };
@@ -91,6 +92,16 @@ fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut Sch
         None => schema,
     };
     content.insert(media.into(), json!({ "schema": either }));
+    if let (Some(told), Some(described)) = (told, content.get_mut(media).and_then(Value::as_object_mut)) {
+        described.insert("x-tenure-events".into(), told);
+    }
+}
+
+/// The events of a stream, by name: what `data` of each is as JSON.
+fn events(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let told = route.told.events.iter();
+    let one = |(name, writes): &(&str, Writes)| ((*name).to_owned(), writes(generator).to_value());
+    Value::Object(told.map(one).collect())
 }
 
 /// Adds the problems of a status.
@@ -107,7 +118,8 @@ fn refuse(response: &mut Value, status: u16, names: &[&str]) {
         if status == 401 {
             headers.insert("WWW-Authenticate".into(), header("authenticate"));
         }
-        if matches!(status, 429 | 503) {
+        let (in_use, ..) = Code::KeyInUse.facts();
+        if matches!(status, 429 | 503) || names.contains(&in_use) {
             headers.insert("Retry-After".into(), header("retryAfter"));
         }
     }
@@ -124,6 +136,9 @@ fn codes_of(route: &Route) -> Vec<Code> {
     let named = parts(route.path).next().is_some();
     if named && (route.access != Access::Open || route.path.starts_with("/console/")) {
         codes.push(if route.access == Access::Open { Code::NoRoute } else { Code::NotFound });
+    }
+    if !route.reads.bound {
+        codes.push(Code::HeaderUnsupported);
     }
     if route.reads.query.is_some() {
         codes.push(Code::QueryInvalid);

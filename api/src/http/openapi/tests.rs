@@ -14,6 +14,14 @@ fn every_body_that_a_handler_reads_is_described() {
 }
 
 #[test]
+fn every_route_that_compares_tags_says_so() {
+    for route in table() {
+        let stale = route.told.may.iter().any(|code| code.facts().1 == 412);
+        assert_eq!(route.reads.bound, stale, "{} {}", route.method, route.path);
+    }
+}
+
+#[test]
 fn every_code_is_explained_where_its_type_leads() {
     for code in Code::VARIANTS {
         let (name, status, ..) = code.facts();

@@ -12,6 +12,7 @@ use crate::{
     notify::{Dead, Settled, Waiting},
 };
 use engine::{Entity, Occurrence, Review, ReviewDone};
+use store::Sequence;
 use workflows::{
     destruction::{Holds, Released},
     policy::{PolicyChange, PublishedPolicy},
@@ -44,12 +45,21 @@ pub(in crate::http) async fn one_seen_by<T: OfTenant>(
     caller: &Caller,
     id: &str,
 ) -> Result<Option<T>, Problem> {
-    Ok(one::<T>(app, id).await?.filter(|item| caller.sees(item.whose())))
+    Ok(one_seen_as_read(app, caller, id).await?.map(|(item, _)| item))
+}
+
+/// The same, with the version in which it was read.
+pub(in crate::http) async fn one_seen_as_read<T: OfTenant>(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Option<(T, Sequence)>, Problem> {
+    Ok(one::<T>(app, id).await?.filter(|(item, _)| caller.sees(item.whose())))
 }
 
 /// One document by its id, whosever it is: for what is asked on nobody's behalf, and told to nobody.
 pub(in crate::http) async fn unscoped<T: OfTenant>(app: &App, id: &str) -> Result<Option<T>, Problem> {
-    one(app, id).await
+    Ok(one(app, id).await?.map(|(item, _)| item))
 }
 
 /// All documents of a kind that `wanted` takes, whosever they are: for what concerns all tenants at once.

@@ -215,6 +215,9 @@ pub(crate) struct CloudEvent {
     datacontenttype: Option<String>,
     #[serde(default)]
     data: Value,
+    /// In place of `data`: the bytes of a document of `datacontenttype`.
+    #[serde(default)]
+    data_base64: Option<String>,
 }
 
 /// The version of CloudEvents that is taken.

@@ -240,6 +240,19 @@ pub(crate) struct RepairPreview {
     changes: Vec<Change>,
 }
 
+/// What an order would lead to.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct OrderPreview {
+    pub(crate) state: String,
+    pub(crate) phase: String,
+    /// What would be taken back, the latest first.
+    pub(crate) would_undo: Vec<Mark>,
+    /// What would stay behind for good.
+    pub(crate) would_leave: Vec<Mark>,
+    /// Whether a second person has to agree.
+    pub(crate) needs_second: bool,
+}
+
 /// A field that changes.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "describes what is built field by field")]

@@ -16,6 +16,7 @@ pub(super) mod keys;
 pub(super) mod operating;
 pub(super) mod people;
 pub(super) mod scheduling;
+pub(super) mod streams;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;

@@ -22,9 +22,14 @@ use super::{
     executions::resolve,
     found,
     guard::bearer,
+    page::Listed,
     problem::Problem,
     read::Asked,
     route::{Access, Route},
+    shown::{
+        self,
+        streams::{Case, Changed, Forgotten, Reset},
+    },
     told::{NAMED, told},
 };
 use crate::{
@@ -52,6 +57,11 @@ pub(super) fn routes() -> Vec<Route> {
             all,
             told("watchExecutions", "A stream of what happens to the executions that are found.")
                 .streams()
+                .tells::<found::Answer<shown::executions::Row>>("present")
+                .tells::<Changed>("changed")
+                .tells::<Changed>("left")
+                .tells::<Forgotten>("forgotten")
+                .tells::<Reset>("reset")
                 .may(&[Code::FilterMisread, Code::NotFound]),
         ),
         Route::get(
@@ -60,6 +70,10 @@ pub(super) fn routes() -> Vec<Route> {
             one,
             told("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
                 .streams()
+                .tells::<Changed>("changed")
+                .tells::<Forgotten>("forgotten")
+                .tells::<Reset>("reset")
+                .tells::<()>("present")
                 .nothing()
                 .may(NAMED),
         ),
@@ -67,7 +81,14 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/approvals/events",
             approvals,
             asked,
-            told("watchApprovals", "A stream of the approvals that concern the caller, or of all.").streams(),
+            told("watchApprovals", "A stream of the approvals that concern the caller, or of all.")
+                .streams()
+                .tells::<Listed<shown::approvals::Approval>>("present")
+                .tells::<Case>("opened")
+                .tells::<Case>("changed")
+                .tells::<Case>("decided")
+                .tells::<Case>("closed")
+                .tells::<Reset>("reset"),
         ),
     ]
 }

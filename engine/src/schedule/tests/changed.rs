@@ -82,16 +82,35 @@ async fn one_is_started_at_once_when_a_person_asks_also_while_the_schedule_is_pa
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     bench.engine.pause_schedule(&schedule, "olga", "").await.unwrap();
 
-    let asked = bench.engine.trigger_schedule(&schedule, "olga").await.unwrap();
+    let asked = bench.engine.trigger_schedule(&schedule, "olga", None).await.unwrap();
     let fired = bench.look().await;
 
     assert_eq!((fired.len(), fired[0].nominal), (1, asked.nominal));
     assert_eq!((fired[0].origin, fired[0].by.as_deref()), (Origin::Trigger, Some("olga")));
     assert_eq!(bench.record(fired[0].execution).await.requested_by, "ada", "who set it never decides on it");
     // The overlap policy holds for it, and the same moment is two occurrences.
-    bench.engine.trigger_schedule(&schedule, "olga").await.unwrap();
+    bench.engine.trigger_schedule(&schedule, "olga", None).await.unwrap();
     assert_eq!(bench.look().await, []);
     assert_eq!(bench.fates().await, [Fate::Fired, Fate::Skipped]);
+}
+
+/// The server that was asked first may have been killed before it answered.
+#[tokio::test]
+async fn the_same_key_asks_for_one_occurrence_however_often_it_comes() {
+    let bench = Bench::with(hourly(json!({}))).await;
+    let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
+    let once = ("key/olga/k-1".to_owned(), "f".to_owned());
+
+    let first = bench.engine.trigger_schedule(&schedule, "olga", Some(&once)).await.unwrap();
+    let fired = bench.look().await;
+    bench.clock.advance(MINUTE);
+    let again = bench.engine.trigger_schedule(&schedule, "olga", Some(&once)).await.unwrap();
+
+    assert_eq!((again.nominal, again.fate), (first.nominal, Fate::Fired), "the one that was, as it stands");
+    assert_eq!((fired.len(), bench.look().await.len()), (1, 0));
+    let other = (once.0, "g".to_owned());
+    let refused = bench.engine.trigger_schedule(&schedule, "olga", Some(&other)).await.unwrap_err();
+    assert!(refused.to_string().contains("key_reused"), "{refused}");
 }
 
 /// Expressions name full seconds, which are left to them.
@@ -102,7 +121,7 @@ async fn what_a_person_asks_for_takes_no_moment_that_the_clock_could_name() {
     bench.clock.advance(HOUR - MINUTE * 30 - Duration::from_millis(2));
     let mut asked = Vec::new();
     for _ in 0..4 {
-        asked.push(bench.engine.trigger_schedule(&schedule, "olga").await.unwrap().nominal.0);
+        asked.push(bench.engine.trigger_schedule(&schedule, "olga", None).await.unwrap().nominal.0);
     }
     let full = oclock(1).0;
     assert_eq!(asked, [full - 2, full - 1, full + 1, full + 2]);

@@ -1,0 +1,128 @@
+//! What must still be so for documents to be changed from outside of executions: what whoever asked for the change had read.
+//!
+//! Set around the work by whoever lets a request in; [`Engine::ledger`](crate::Engine::ledger) reads it, so that no caller in
+//! between can forget it. Invariant: it is looked at by every decision that is to be kept, on the very documents that the commit rests on.
+
+use crate::{Undecided, View};
+use std::{fmt, future::Future, sync::Arc};
+
+/// Something that must be so of the documents.
+#[derive(Clone)]
+pub struct Condition(Arc<dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync>);
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condition")
+    }
+}
+
+impl Condition {
+    /// A condition: `holds` fails with why it does not.
+    pub fn new(holds: impl Fn(&mut View) -> Result<(), Undecided> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holds))
+    }
+
+    pub(crate) fn holds(&self, view: &mut View) -> Result<(), Undecided> {
+        (self.0)(view)
+    }
+}
+
+tokio::task_local! {
+    static CONDITIONS: Vec<Condition>;
+}
+
+/// Does `work`, in which [`Engine::ledger`](crate::Engine::ledger) changes nothing unless `condition` holds, and every one that is
+/// in force around it. Work that it spawns is not bound.
+pub async fn only_if<F: Future>(condition: Condition, work: F) -> F::Output {
+    let mut all = in_force();
+    all.push(condition);
+    CONDITIONS.scope(all, work).await
+}
+
+/// The conditions that bind what is changed here.
+pub(crate) fn in_force() -> Vec<Condition> {
+    CONDITIONS.try_with(Clone::clone).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ActionError, Engine, Entity, Error, ManualClock};
+    use serde::{Deserialize, Serialize};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use store::{Key, Memory, Put, Timestamp};
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Note(String, u32);
+
+    impl Entity for Note {
+        const COLLECTION: &'static str = "notes";
+
+        fn id(&self) -> String {
+            self.0.clone()
+        }
+    }
+
+    fn says(n: u32) -> Condition {
+        Condition::new(move |view| match view.get::<Note>("n")? {
+            Some(Note(_, stands)) if stands == n => Ok(()),
+            _ => Err(ActionError::permanent("note.other", "it says something else").into()),
+        })
+    }
+
+    fn engine() -> Engine<()> {
+        Engine::new(Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(7))), ())
+    }
+
+    async fn write(engine: &Engine<()>, n: u32) -> Result<(), Error> {
+        engine.ledger(true, |view| view.put(&Note("n".into(), n))).await
+    }
+
+    #[tokio::test]
+    async fn nothing_is_changed_unless_every_condition_around_it_holds() {
+        let engine = engine();
+        write(&engine, 1).await.unwrap();
+
+        only_if(says(1), write(&engine, 2)).await.unwrap();
+        let inner = only_if(says(2), only_if(says(7), write(&engine, 3))).await;
+        let outer = only_if(says(7), only_if(says(2), write(&engine, 3))).await;
+        let looked = only_if(says(7), engine.ledger(false, |view| view.get::<Note>("n"))).await;
+
+        assert!(inner.is_err() && outer.is_err(), "one of two does not hold");
+        assert_eq!(looked.unwrap(), Some(Note("n".into(), 2)), "a look is bound by nothing");
+    }
+
+    #[tokio::test]
+    async fn a_condition_that_ceases_to_hold_before_the_commit_stops_it() {
+        let engine = engine();
+        write(&engine, 1).await.unwrap();
+        let store = engine.store().clone();
+        let meddled = AtomicBool::new(false);
+
+        // Somebody else writes after the condition was looked at, and before what rests on it is committed.
+        let done = only_if(says(1), async {
+            engine
+                .ledger(true, |view| {
+                    if !meddled.swap(true, Ordering::Relaxed) {
+                        let body = serde_json::to_vec(&Note("n".into(), 9)).unwrap();
+                        let put = Put { key: Key::new("notes", "n"), body: Some(body) };
+                        let commit = store::Commit { documents: vec![put], ..store::Commit::default() };
+                        let store = store.clone();
+                        std::thread::spawn(move || commit_now(store, commit)).join().unwrap();
+                    }
+                    view.put(&Note("other".into(), 1))
+                })
+                .await
+        })
+        .await;
+
+        assert!(done.is_err());
+        let other = engine.ledger(false, |view| view.get::<Note>("other")).await.unwrap();
+        assert_eq!(other, None);
+    }
+
+    fn commit_now(store: Arc<dyn store::Store>, commit: store::Commit) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(store.commit(commit)).unwrap();
+    }
+}
