@@ -4,6 +4,7 @@ use crate::{
     auth::law::Book,
     config::Config,
     denials::Denials,
+    edge::Edge,
     http::Feed,
     metrics::{Audited, Refusals, Requests},
     notify::Outbox,
@@ -45,6 +46,8 @@ pub(crate) struct App {
     pub(crate) access: Book,
     /// With which certificate TLS is spoken, if it is.
     pub(crate) tls: Option<Tls>,
+    /// What is known of those who ask: connections, and how much each may send.
+    pub(crate) edge: Edge,
     /// Requests that were refused, on their way to the audit.
     pub(crate) denials: Denials,
     /// Counts those.

@@ -115,6 +115,8 @@ pub enum Verb {
     ReadLimits,
     /// Set limits, and close and open keys.
     ManageLimits,
+    /// Read metrics, and what the checks of health say.
+    ReadMetrics,
     /// Hold the store, so that nothing is performed, and let it go.
     HoldStore,
 }
@@ -180,6 +182,7 @@ impl Verb {
             | Self::ReadRetention
             | Self::ReadLimits
             | Self::ManageLimits
+            | Self::ReadMetrics
             | Self::HoldStore => false,
         }
     }

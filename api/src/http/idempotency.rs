@@ -3,7 +3,7 @@
 //! The answer is kept after the effect. A start carries the key into its own commit as well ([`Once`]), so that a
 //! crash between the two starts nothing twice; every other change refuses by itself to happen twice.
 
-use super::{code::Code, deny::Refused, problem::Problem};
+use super::{code::Code, deny::Refused, problem::Problem, read::unread};
 use crate::{
     app::{App, Shared},
     auth::Caller,
@@ -73,8 +73,8 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let limit = app.config.http.body_limit_bytes;
-    let body = to_bytes(body, limit).await.map_err(|_| {
-        Problem::new(Code::TooLarge, format!("the body could not be read, or has more than {limit} bytes"))
+    let body = to_bytes(body, limit).await.map_err(|error| {
+        unread(&error, format!("the body could not be read, or has more than {limit} bytes"))
     })?;
     let key = parts.headers.get(&KEY).map(checked).transpose()?;
     let Some(key) = key else {
