@@ -97,6 +97,27 @@ async function problemOf(answer) {
   return new Problem(answer.status, body, answer.headers.get('x-request-id'));
 }
 
+/**
+ * Whether the server works, by its checks; it answers 503 with the same where something is wrong. Who may not read what they say is told
+ * the names of those that fail.
+ */
+export async function readiness(signal) {
+  const sees = may('read_metrics');
+  const headers = sees ? { authorization: `Bearer ${token}` } : {};
+  const asked = { signal, headers, cache: 'no-store', credentials: 'omit' };
+  let answer;
+  try {
+    answer = await fetch(sees ? '/readyz?verbose' : '/readyz', asked);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new Problem(0, UNREACHED);
+  }
+  if (!answer.ok && answer.status !== 503) throw await problemOf(answer);
+  if (sees) return answer.json();
+  const failing = answer.ok ? [] : (await answer.text()).split('\n').filter(Boolean);
+  return { ready: answer.ok, checks: failing.map((line) => ({ name: line.split(':')[0], ok: false, says: 'failing' })) };
+}
+
 /** Asks, and gives the answer as it came; throws a `Problem`. */
 export async function ask(method, path, { body, headers = {}, signal, type = 'application/json', accept } = {}) {
   const asked = { method, signal, cache: 'no-store', credentials: 'omit', headers: { ...headers } };

@@ -1,7 +1,7 @@
 // The console: which page is shown, the frame around it, and the keys.
 
 import { h, settle, show } from './dom.js';
-import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, signIn, whoAmI } from './api.js';
+import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, readiness, signIn, whoAmI } from './api.js';
 import { dialog } from './ask.js';
 import { tick } from './format.js';
 import { hush, onState, stopAll, watch } from './live.js';
@@ -146,14 +146,6 @@ function count(name, number, more) {
   if (!node) return;
   node.hidden = !number;
   node.textContent = `${number}${more || ''}`;
-}
-
-/** `/readyz` answers 503 with the same checks where something is wrong. */
-export async function readiness(signal) {
-  const answer = await fetch('/readyz?verbose', { signal, cache: 'no-store' }).catch(() => {
-    throw new Problem(0, { title: 'The server does not answer' });
-  });
-  return answer.json();
 }
 
 function pageOf({ parts }) {

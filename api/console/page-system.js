@@ -2,7 +2,7 @@
 
 import { access } from './access.js';
 import { h, show } from './dom.js';
-import { get, getOr, may, post } from './api.js';
+import { get, getOr, may, post, readiness } from './api.js';
 import { WHY, change, quoted } from './ask.js';
 import { channels } from './channels.js';
 import { picture, listed } from './diagram.js';
@@ -79,7 +79,7 @@ function health(root) {
     async (signal) => {
       const none = { items: [] };
       const [ready, version, store, engines, pending] = await Promise.all([
-        fetch('/readyz?verbose', { signal, cache: 'no-store' }).then((answer) => answer.json()),
+        readiness(signal),
         fetch('/version', { signal }).then((answer) => answer.json()),
         getOr(null, '/v1/store', {}, { signal }),
         getOr(none, '/v1/engines', { limit: 1000 }, { signal }),

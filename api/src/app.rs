@@ -4,6 +4,7 @@ use crate::{
     auth::law::Book,
     config::Config,
     denials::Denials,
+    edge::Edge,
     http::Feed,
     metrics::{Audited, Refusals, Requests},
     notify::Outbox,
@@ -47,6 +48,8 @@ pub(crate) struct App {
     pub(crate) tls: Option<Tls>,
     /// When tokens were used, on its way to where they are kept.
     pub(crate) uses: Uses,
+    /// What is known of those who ask: connections, and how much each may send.
+    pub(crate) edge: Edge,
     /// Requests that were refused, on their way to the audit.
     pub(crate) denials: Denials,
     /// Counts those.

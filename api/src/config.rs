@@ -267,6 +267,12 @@ const KEYS: &[&str] = &[
     "http.streams",
     "http.streams_per_token",
     "http.guesses",
+    "http.open_metrics",
+    "http.read_timeout",
+    "http.idle_timeout",
+    "http.connections",
+    "http.rate",
+    "http.rate_burst",
     "tls.certificate_file",
     "tls.key_file",
     "simulated.delay_ms",
@@ -337,6 +343,7 @@ impl Config {
         }
         self.notify.checked()?;
         self.store.checked()?;
+        self.http.checked()?;
         self.tls.checked()?;
         self.oidc.checked()?;
         self.traces.checked()?;

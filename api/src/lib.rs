@@ -13,6 +13,7 @@ mod cli;
 mod config;
 mod demo;
 mod denials;
+mod edge;
 mod exit;
 mod hex;
 mod housekeeping;

@@ -10,6 +10,7 @@ use crate::{
     batching,
     config::Config,
     denials,
+    edge::{self, Edge},
     exit::{Exit, Failure},
     housekeeping, http,
     metrics::{Audited, Refusals, Requests},
@@ -18,7 +19,7 @@ use crate::{
     standing::Standing,
     storage::Storage,
     targets,
-    tls::{self, Peer, Secured, Tls},
+    tls::{self, Tls},
     uses,
 };
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
@@ -112,14 +113,14 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
         tokio::time::sleep(grace).await;
         closing.closing.store(true, Ordering::Release);
     };
-    let serving = answer(&app, listener, graceful);
+    let serving = edge::serve(&app, listener, graceful);
     let mut until = stop;
     let too_late = async {
         _ = until.wait_for(|stop| *stop).await;
         tokio::time::sleep(grace.saturating_add(drain)).await;
     };
     tokio::select! {
-        ended = serving => ended.map_err(Failure::other)?,
+        () = serving => {}
         () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
     }
     tell_stop.send_replace(true);
@@ -154,20 +155,6 @@ fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<(
         tokio::spawn(law::run(app.clone(), stop.clone())),
         tokio::spawn(tls::run(app.clone(), hangups, stop.clone())),
     ])
-}
-
-/// Answers whoever asks, with TLS where there is a certificate, until `over` is and what was asked by then is answered.
-async fn answer(
-    app: &Shared,
-    listener: TcpListener,
-    over: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let router = http::router(app).into_make_service_with_connect_info::<Peer>();
-    if app.tls.is_none() {
-        return axum::serve(listener, router).with_graceful_shutdown(over).await;
-    }
-    let secured = Secured::new(listener, app.clone())?;
-    axum::serve(secured, router).with_graceful_shutdown(over).await
 }
 
 /// The world that actions act on.
@@ -222,6 +209,7 @@ fn assemble(
     let metrics = Metrics::registered(&mut registry);
     let requests = Requests::registered(&mut registry);
     let audited = Audited::registered(&mut registry);
+    let edge = Edge::registered(&mut registry, &config.http);
     let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
     #[cfg(feature = "otlp")]
     let spans = crate::traces::Spans::registered(&mut registry);
@@ -258,6 +246,7 @@ fn assemble(
         feed: Arc::new(http::Feed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        edge,
         denials: denials::Denials::default(),
         uses: uses::Uses::default(),
         refusals,

@@ -320,7 +320,8 @@ async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else()
             continue;
         }
         let path = rule.path.replace("{id}", "own-x").replace(['{', '}'], "");
-        let answer = served.send(served.ask(rule.method.parse().unwrap(), &path).bearer_auth(&one.2)).await;
+        let asked = served.ask(rule.method.parse().unwrap(), &path).bearer_auth(&one.2);
+        let answer = served.send(asked.header("x-forwarded-for", "192.0.2.7")).await;
         assert_eq!(answer.status, 403, "{rule:?}: {}", answer.body);
     }
     let unseen =

@@ -29,6 +29,7 @@ mod crash;
 mod decisions;
 mod denied;
 mod domain_http;
+mod edge;
 mod engine;
 mod events;
 mod fleet;

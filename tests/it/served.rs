@@ -79,8 +79,12 @@ impl Running {
 
     /// The same, with its log going to `log`.
     pub(crate) fn start_telling(dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+        Self::start_at("127.0.0.1:0", dir, variables, log)
+    }
+
+    fn start_at(at: &str, dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().copied());
+        command.args(["serve", "--listen", at]).envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let said: Vec<_> = lines.by_ref().take_while(|line| !line.starts_with("try next")).collect();
@@ -140,6 +144,8 @@ pub(crate) fn tenure(dir: &Path) -> Command {
     }
     // Contexts of whoever runs the tests are none of theirs.
     command.env("XDG_CONFIG_HOME", dir.join("settings"));
+    // A test asks as fast as it can; what callers are held to is tried in `edge`.
+    command.envs([("TENURE_HTTP_RATE", "100000"), ("TENURE_HTTP_RATE_BURST", "100000")]);
     command.env("TENURE_LOG", "error").current_dir(dir).stdin(Stdio::null());
     command
 }
@@ -161,9 +167,20 @@ impl Served {
         Self::start_in(dir, &[variables, &[("TENURE_LOG", "debug")]].concat(), log.into())
     }
 
+    /// Starts where others reach it.
+    pub(crate) fn listening(at: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Running::start_at(at, dir.path(), &[], Stdio::inherit());
+        Self::of(dir, process)
+    }
+
     fn start_in(dir: TempDir, variables: &[(&str, &str)], log: Stdio) -> Self {
-        api::install_tls();
         let process = Running::start_telling(dir.path(), variables, log);
+        Self::of(dir, process)
+    }
+
+    fn of(dir: TempDir, process: Running) -> Self {
+        api::install_tls();
         let url = process.url.clone();
         // None, where the store is shared and another server has made the first admin.
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();

@@ -117,6 +117,8 @@ pub enum Verb {
     ReadLimits,
     /// Set limits, and close and open keys.
     ManageLimits,
+    /// Read metrics, and what the checks of health say.
+    ReadMetrics,
     /// Hold the store, so that nothing is performed, and let it go.
     HoldStore,
 }
@@ -183,6 +185,7 @@ impl Verb {
             | Self::ReadRetention
             | Self::ReadLimits
             | Self::ManageLimits
+            | Self::ReadMetrics
             | Self::HoldStore => false,
         }
     }

@@ -20,6 +20,47 @@ pub(crate) struct Http {
     /// Different wrong tokens or sign-ins from one network address within a minute that are answered at once; further ones
     /// are answered late. Default 20.
     pub(crate) guesses: u32,
+    /// Whether whoever reaches the port reads `/metrics` and the checks of `/readyz` in full. If not, that takes a token, but for
+    /// who asks on this machine. Default false.
+    pub(crate) open_metrics: bool,
+    /// How long the head of a request may take to come, and its body for what it holds more than a second for each 64 KiB.
+    /// Default `30s`.
+    pub(crate) read_timeout: Span,
+    /// How long a connection stays open on which nothing is asked, or whose answer is not taken. Default `2m`.
+    pub(crate) idle_timeout: Span,
+    /// Connections at once; further ones wait until one ends. Default 8192.
+    pub(crate) connections: usize,
+    /// Requests to `/v1` in a second that each caller may send on and on; 0 for as many as they like. Default 100.
+    pub(crate) rate: u32,
+    /// So many of them may come at once after a quiet while. Default 400.
+    pub(crate) rate_burst: u32,
+}
+
+/// The most that a rate or a burst can be.
+const MOST_REQUESTS: u32 = 1_000_000;
+
+impl Http {
+    /// Refuses what makes no sense.
+    pub(super) fn checked(&self) -> Result<(), String> {
+        let spans = [("read_timeout", self.read_timeout), ("idle_timeout", self.idle_timeout)];
+        for (name, span) in spans {
+            if span.0 < Duration::from_secs(1) {
+                return Err(format!("http.{name}: use at least `1s`"));
+            }
+        }
+        if self.connections == 0 {
+            return Err("http.connections: 0 would answer nobody; use at least 1".into());
+        }
+        if self.rate > MOST_REQUESTS || self.rate_burst > MOST_REQUESTS {
+            return Err(format!(
+                "http.rate, http.rate_burst: use at most {MOST_REQUESTS}, or a rate of 0 for as many as they like"
+            ));
+        }
+        if self.rate > 0 && self.rate_burst == 0 {
+            return Err("http.rate_burst: 0 would answer nobody; use at least 1".into());
+        }
+        Ok(())
+    }
 }
 
 impl Default for Http {
@@ -30,6 +71,12 @@ impl Default for Http {
             streams: 1_000,
             streams_per_token: 16,
             guesses: 20,
+            open_metrics: false,
+            read_timeout: Span(Duration::from_secs(30)),
+            idle_timeout: Span(Duration::from_secs(120)),
+            connections: 8_192,
+            rate: 100,
+            rate_burst: 400,
         }
     }
 }

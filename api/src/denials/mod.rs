@@ -7,6 +7,8 @@
 mod fold;
 mod slow;
 
+pub(crate) use slow::network;
+
 use crate::{app::Shared, metrics::Refusals};
 use fold::Folds;
 use slow::Turns;

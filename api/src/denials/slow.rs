@@ -58,7 +58,7 @@ impl Turns {
 }
 
 /// Whose the address is: of IPv6 the network, since a host there has as many addresses as it likes.
-fn network(from: IpAddr) -> IpAddr {
+pub(crate) fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),

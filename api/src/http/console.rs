@@ -54,12 +54,10 @@ pub(super) fn routes() -> Vec<Route> {
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The headers of every file.
-fn guarded() -> [(HeaderName, HeaderValue); 5] {
+/// The headers of every file, beside those of every answer ([`headers`](super::headers)).
+fn guarded() -> [(HeaderName, HeaderValue); 3] {
     [
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
         // Asked for each time and answered with 304 as a rule: after an upgrade, no page is made of old and new files.
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),

@@ -4,7 +4,7 @@
 //! somebody from whom something was kept on the way.
 
 use super::{code::Code, guard::bearer, route::outer_path};
-use crate::{app::Shared, auth::Caller, denials::Seen, tls::Peer};
+use crate::{app::Shared, auth::Caller, denials::Seen, edge::Peer};
 use axum::{
     extract::{ConnectInfo, MatchedPath, Request},
     http::{StatusCode, header},

@@ -4,7 +4,7 @@ use super::{
     agents,
     code::Code,
     deny::Asker,
-    idempotency,
+    idempotency, near, pace,
     page::{Page, document, documents},
     problem::Problem,
     route::{Access, outer_path},
@@ -15,11 +15,10 @@ use crate::{
         Caller, Denied, Role, Token, Verb, authenticate,
         law::{Circumstances, Decision, Place, Principal},
     },
-    tls::Peer,
 };
 use axum::{
-    extract::{ConnectInfo, MatchedPath, Request, State},
-    http::{Method, header},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -28,40 +27,57 @@ use std::sync::atomic::Ordering;
 use store::Hold;
 use workflows::tenancy::{ClusterKey, Scope, Standing};
 
-/// Checks `access`, then answers; a repeated `Idempotency-Key` gets the earlier answer.
+/// Checks `access` and how much its caller has sent, then answers; a repeated `Idempotency-Key` gets the earlier answer.
 pub(super) async fn guard(
     State((app, access)): State<(Shared, Access)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let how = circumstances(&app, &request);
+    let entered = enter(&app, access, (request.uri().path(), request.headers()), how).await;
+    let share = pace::take(&app, &request, pace::who(access, &request, &entered));
+    if let Some(share) = share.filter(|share| share.refused.is_some()) {
+        return pace::refuse(share, entered.err().and_then(|problem| problem.refusal()));
+    }
+    let mut answer = match entered {
+        Ok(None) => next.run(request).await,
+        Ok(Some(caller)) => answer(&app, access, (caller, how), request, next).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(share) = share {
+        answer.extensions_mut().insert(share);
+    }
+    answer
+}
+
+/// Who is let in by `access`: somebody, or nobody who has to be known.
+async fn enter(
+    app: &Shared,
+    access: Access,
+    (path, headers): (&str, &HeaderMap),
+    how: Circumstances,
+) -> Result<Option<Caller>, Problem> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match access {
+        Access::Open => Ok(None),
+        Access::Near(verb) => near::told_all(app, verb, headers, how).await.map(|()| None),
+        Access::Agent => agent(app, path, header).await.map(|()| None),
+        Access::Cluster(verb, scope) => match cluster(app, path, (verb, scope), header, how).await? {
+            Some(caller) => Ok(Some(caller)),
+            None => admit(app, access, header, how).await.map(Some),
+        },
+        Access::Staff(_) | Access::Tenant(_) => admit(app, access, header, how).await.map(Some),
+    }
+}
+
+/// Answers somebody who was let in.
+async fn answer(
+    app: &Shared,
+    access: Access,
+    (caller, how): (Caller, Circumstances),
     mut request: Request,
     next: Next,
 ) -> Response {
-    if access == Access::Open {
-        return next.run(request).await;
-    }
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let header = header.map(ToOwned::to_owned);
-    if access == Access::Agent {
-        return match agent(&app, request.uri().path(), header.as_deref()).await {
-            Ok(()) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        };
-    }
-    let how = circumstances(&app, &request);
-    let admitted = match access {
-        Access::Cluster(verb, scope) => {
-            match cluster(&app, request.uri().path(), (verb, scope), header.as_deref(), how).await {
-                Ok(Some(caller)) => Ok(caller),
-                Ok(None) => admit(&app, access, header.as_deref(), how).await,
-                Err(problem) => Err(problem),
-            }
-        }
-        Access::Open | Access::Agent | Access::Staff(_) | Access::Tenant(_) => {
-            admit(&app, access, header.as_deref(), how).await
-        }
-    };
-    let caller = match admitted {
-        Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
-    };
     tracing::Span::current().record("caller", caller.name.as_str());
     let changes = request.method() != Method::GET;
     if changes && app.closing.load(Ordering::Acquire) {
@@ -82,7 +98,7 @@ pub(super) async fn guard(
         if request.method() != Method::POST {
             return next.run(request).await;
         }
-        let answer = idempotency::answer(&app, &caller, theirs, request, next).await;
+        let answer = idempotency::answer(app, &caller, theirs, request, next).await;
         answer.unwrap_or_else(|problem| problem.into_response())
     };
     let mut answer = match behalf {
@@ -95,9 +111,8 @@ pub(super) async fn guard(
 
 /// How it is asked, as policies have it.
 fn circumstances(app: &Shared, request: &Request) -> Circumstances {
-    let from = request.extensions().get::<ConnectInfo<Peer>>();
     Circumstances {
-        from: from.map(|ConnectInfo(peer)| peer.0.ip().to_canonical()),
+        from: pace::from(request),
         at: app.engine.clock().now(),
         plans: request.uri().path().ends_with("/~plan"),
     }
@@ -120,7 +135,7 @@ fn held(caller: &Caller, hold: &Hold) -> Problem {
 /// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
 fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> {
     match access {
-        Access::Open | Access::Agent | Access::Cluster(..) => return None,
+        Access::Open | Access::Near(_) | Access::Agent | Access::Cluster(..) => return None,
         Access::Staff(_) | Access::Tenant(_) => {}
     }
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
@@ -239,7 +254,7 @@ pub(super) fn bearer(header: &str) -> Option<Token> {
     if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
 }
 
-async fn admit(
+pub(super) async fn admit(
     app: &Shared,
     access: Access,
     header: Option<&str>,
@@ -261,7 +276,7 @@ async fn admit(
     let (verb, place) = match access {
         Access::Open | Access::Agent => return Ok(caller),
         Access::Tenant(verb) => (verb, caller.place()),
-        Access::Staff(verb) | Access::Cluster(verb, _) => (verb, Place::Platform),
+        Access::Staff(verb) | Access::Near(verb) | Access::Cluster(verb, _) => (verb, Place::Platform),
     };
     match allowed(&caller, verb, place, &words(verb)) {
         Ok(()) => Ok(caller),

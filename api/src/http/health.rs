@@ -1,17 +1,23 @@
 //! `/livez`, `/readyz`, `/version`: whether the server works, by named checks.
 
 use super::{
+    code::Code,
+    near,
     problem::Problem,
     read::Asked,
     route::{Access, Route},
     shown::operating::{Check, Readiness, Version},
     told::told,
 };
-use crate::app::{App, Shared};
+use crate::{
+    app::{App, Shared},
+    auth::{Verb, law::Circumstances},
+    edge::Peer,
+};
 use axum::{
     Json,
-    extract::State,
-    http::StatusCode,
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use schemars::JsonSchema;
@@ -32,11 +38,16 @@ pub(super) fn routes() -> Vec<Route> {
             "/readyz",
             Access::Open,
             ready,
-            told("ready", "Whether the server works, by named checks; with `verbose`, all of them.")
+            told(
+                "ready",
+                "Whether the server works, by named checks; with `verbose` all of them, to whom metrics are shown.",
+            )
                 .file(200, "text/plain")
                 .says::<Readiness>(200)
                 .file(503, "text/plain")
-                .says::<Readiness>(503),
+                .says::<Readiness>(503)
+                .may(&[Code::NoToken, Code::BadToken, Code::Forbidden, Code::ForeignTenant, Code::Unreadable])
+                .may(&[Code::StoreUnavailable]),
         ),
         Route::get(
             "/version",
@@ -63,7 +74,18 @@ struct Detail {
 /// Whoever asks does not wait for long: how long a store is given to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-async fn ready(State(app): State<Shared>, Asked(detail): Asked<Detail>) -> Result<Response, Problem> {
+/// Whoever asks from elsewhere is told whether it works, and which checks say that it does not; all else names clusters, folders and
+/// addresses.
+async fn ready(
+    State(app): State<Shared>,
+    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    Asked(detail): Asked<Detail>,
+) -> Result<Response, Problem> {
+    let (from, at) = (Some(from.ip().to_canonical()), app.engine.clock().now());
+    let told = near::told_all(&app, Verb::ReadMetrics, &headers, Circumstances { from, at, plans: false });
+    let sees =
+        if detail.verbose.is_some() { told.await.map(|()| true)? } else { near::is_near(from, &headers) };
     let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
     // What is behind the clusters stands in the store.
     let platform = if store.ok { Some(platform_check(&app).await?) } else { None };
@@ -74,12 +96,15 @@ async fn ready(State(app): State<Shared>, Asked(detail): Asked<Detail>) -> Resul
         let failing: String = checks
             .iter()
             .filter(|check| !check.ok)
-            .map(|check| format!("{}: {}\n", check.name, check.says))
+            .map(|check| format!("{}: {}\n", check.name, if sees { &check.says } else { FAILING }))
             .collect();
         return Ok((status, if fine { "ok\n".into() } else { failing }).into_response());
     }
     Ok((status, Json(Readiness { ready: fine, checks })).into_response())
 }
+
+/// What is said of a check to whom its words are not told.
+const FAILING: &str = "failing";
 
 fn engine_check(app: &App) -> Check {
     let workflows: Vec<_> = app.engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();

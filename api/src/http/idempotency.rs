@@ -9,6 +9,7 @@ use super::{
     code::Code,
     deny::Refused,
     problem::Problem,
+    read::unread,
 };
 use crate::{app::Shared, auth::Caller, hex};
 use axum::{
@@ -111,8 +112,8 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let limit = app.config.http.body_limit_bytes;
-    let body = to_bytes(body, limit).await.map_err(|_| {
-        Problem::new(Code::TooLarge, format!("the body could not be read, or has more than {limit} bytes"))
+    let body = to_bytes(body, limit).await.map_err(|error| {
+        unread(&error, format!("the body could not be read, or has more than {limit} bytes"))
     })?;
     let key = parts.headers.get(&KEY).map(checked).transpose()?;
     let Some(key) = key else {

@@ -1,4 +1,5 @@
-//! `/metrics`: everything counted, as Prometheus reads it. Open, since no label names a tenant or a person.
+//! `/metrics`: everything counted, as Prometheus reads it. No label names a tenant or a person, but clusters are named, and what
+//! is free there: from elsewhere it takes a role ([`near`](super::near)).
 
 use super::{
     code::Code,
@@ -6,7 +7,7 @@ use super::{
     route::{Access, Route},
     told::told,
 };
-use crate::app::Shared;
+use crate::{app::Shared, auth::Verb};
 use axum::{
     extract::State,
     http::header,
@@ -17,7 +18,7 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         "/metrics",
-        Access::Open,
+        Access::Near(Verb::ReadMetrics),
         show,
         told("metrics", "Everything counted, as Prometheus reads it.")
             .file(200, "application/openmetrics-text"),

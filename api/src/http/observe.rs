@@ -3,6 +3,7 @@
 use super::{
     agents,
     deny::{self, Asking},
+    headers, pace,
     route::outer_path,
 };
 use crate::{app::Shared, hex};
@@ -18,9 +19,6 @@ use tracing::Instrument as _;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Who reached the server with TLS comes with TLS for a year: nobody on the way can lead a browser back to plain HTTP.
-const SECURE: HeaderValue = HeaderValue::from_static("max-age=31536000");
-
 /// Wraps every request.
 pub(super) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let id = sent_id(request.headers()).unwrap_or_else(|| hex::encode(&app.engine.clock().entropy()));
@@ -30,9 +28,12 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
     let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
-    let asking = Asking::of(&request);
+    let (asking, from, path) = (Asking::of(&request), pace::from(&request), request.uri().path().to_owned());
     let watch = Stopwatch::start();
     let mut answer = next.run(request).instrument(span.clone()).await;
+    if headers::is_api(&path) {
+        answer = pace::tell(&app, from, answer);
+    }
     let (status, took) = (answer.status(), watch.elapsed());
     let late = span.in_scope(|| asking.answered(&app, &id, &answer));
     deny::wait(&app, late).await;
@@ -50,9 +51,7 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if app.tls.is_some() {
-        answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, SECURE);
-    }
+    headers::add(&mut answer, &path, app.tls.is_some());
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, value);
     }

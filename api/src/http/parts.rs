@@ -6,7 +6,7 @@ use super::{
     told::{Writes, whole},
 };
 use axum::{
-    extract::{Extension, Path, State},
+    extract::{ConnectInfo, Extension, Path, State},
     http::HeaderMap,
 };
 use schemars::JsonSchema;
@@ -36,6 +36,7 @@ impl<T> Part for State<T> {}
 impl<T> Part for Extension<T> {}
 impl<T> Part for Path<T> {}
 impl Part for HeaderMap {}
+impl<T> Part for ConnectInfo<T> {}
 
 impl Part for IfMatch {
     fn tell(inputs: &mut Inputs) {

@@ -131,6 +131,11 @@ impl Problem {
         self.code
     }
 
+    /// Who asked, where it was proved.
+    pub(super) fn asked_by(&self) -> Option<&str> {
+        self.asker.as_deref().map(|asker| asker.name.as_str())
+    }
+
     /// What is wrong in this case.
     pub(crate) fn detail(&self) -> &str {
         &self.detail

@@ -4,12 +4,14 @@ use super::{
     code::Code,
     problem::{Fault, Problem},
 };
+use crate::edge::TooSlow;
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, Request, rejection::QueryRejection},
     http::{HeaderMap, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
+use std::error::Error;
 
 /// The parameters of the address.
 pub(super) struct Asked<T>(pub(super) T);
@@ -41,11 +43,23 @@ impl<S: Send + Sync> FromRequest<S> for Text {
         let media = media(request.headers());
         let labels = labels(request.headers())?;
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|rejected| Problem::new(Code::TooLarge, rejected.body_text()))?;
+        let body = body.map_err(|rejected| unread(&rejected, rejected.body_text()))?;
         let text = String::from_utf8(body.to_vec())
             .map_err(|e| Problem::new(Code::Malformed, format!("the body is not UTF-8: {e}")))?;
         Ok(Self { text, media, labels })
     }
+}
+
+/// Why a body was not read to its end: it came too slowly, or else as `otherwise` says.
+pub(super) fn unread(error: &(dyn Error + 'static), otherwise: String) -> Problem {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TooSlow>() {
+            return Problem::new(Code::TooSlow, TooSlow.to_string());
+        }
+        cause = error.source();
+    }
+    Problem::new(Code::TooLarge, otherwise)
 }
 
 /// The most labels of one execution, and the longest, in bytes.

@@ -31,6 +31,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub enum Access {
     /// Nothing.
     Open,
+    /// Nothing on the server's own machine, nor where `http.open_metrics` is set; from elsewhere a role that may do this.
+    Near(Verb),
     /// A key of the agents of the cluster that the address names; nobody else.
     Agent,
     /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
@@ -46,7 +48,7 @@ impl Access {
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
             Self::Open | Self::Agent => None,
-            Self::Cluster(verb, _) | Self::Staff(verb) | Self::Tenant(verb) => Some(verb),
+            Self::Near(verb) | Self::Cluster(verb, _) | Self::Staff(verb) | Self::Tenant(verb) => Some(verb),
         }
     }
 }

@@ -3,11 +3,9 @@
 //! Invariant: whoever connects is shown a pair that belongs together. Files that hold no such pair change nothing, are said in the
 //! log, and are counted; connections that are open never notice.
 
-mod listener;
 mod pair;
 mod validity;
 
-pub(crate) use listener::{Peer, Secured};
 pub(crate) use pair::{Files, Pair};
 pub(crate) use validity::ends;
 
@@ -98,7 +96,7 @@ impl Tls {
     }
 
     /// How the next handshake is made.
-    fn config(&self) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.stands.read().unwrap_or_else(PoisonError::into_inner).pair.config.clone()
     }
 

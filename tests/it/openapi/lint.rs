@@ -86,7 +86,9 @@ fn who_may_is_told_as_the_table_of_routes_has_it() {
         assert_eq!(open, rule.access == Access::Open, "{rule:?}");
         let verb = match rule.access {
             Access::Open | Access::Agent => None,
-            Access::Cluster(verb, _) | Access::Staff(verb) | Access::Tenant(verb) => Some(verb),
+            Access::Near(verb) | Access::Cluster(verb, _) | Access::Staff(verb) | Access::Tenant(verb) => {
+                Some(verb)
+            }
         };
         let roles: Vec<_> =
             verb.map(api::Verb::roles).unwrap_or_default().iter().map(|role| role.name()).collect();

@@ -8,6 +8,7 @@ use super::{
     said::Said,
     world::World,
 };
+use crate::edge;
 use api::openapi;
 use proptest::{
     strategy::{BoxedStrategy, Strategy as _, ValueTree as _},
@@ -216,6 +217,9 @@ impl Tester {
         if status >= 500 && answer.code() != "store.held" {
             self.note(operation, format!("{status} {}\n    to {shown}", answer.body));
         }
+        for missing in edge::undressed(&address, &answer.headers) {
+            self.note(operation, format!("{missing}\n    to {shown}"));
+        }
         if !answer.headers.contains_key("x-request-id") {
             self.note(operation, format!("no request id\n    to {shown}"));
         }
@@ -228,7 +232,7 @@ impl Tester {
         let takes_key = self.said.parameters(operation).any(|one| one["name"] == "Idempotency-Key");
         let is_secret = ["addUser", "askForTenant"].contains(&operation["operationId"].as_str().unwrap());
         if *method == Method::POST
-            && !["agent", "open"].contains(&operation["x-tenure-access"].as_str().unwrap())
+            && !["agent", "near", "open"].contains(&operation["x-tenure-access"].as_str().unwrap())
         {
             if !takes_key {
                 self.note(operation, "it takes no Idempotency-Key".into());

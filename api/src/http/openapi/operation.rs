@@ -59,7 +59,7 @@ impl Writer {
             "description": who(route.access),
             "parameters": parameters::of(route, &mut self.reads),
             "responses": responses::of(route, &mut self.writes),
-            "security": if route.access == Access::Open { json!([]) } else { json!([{ "bearer": [] }]) },
+            "security": security(route.access),
             "x-tenure-access": access(route.access),
             "x-tenure-roles": roles(route.access),
         });
@@ -101,10 +101,22 @@ impl Writer {
     }
 }
 
+/// With which proof, if any.
+fn security(access: Access) -> Value {
+    match access {
+        Access::Open => json!([]),
+        Access::Near(_) => json!([{}, { "bearer": [] }]),
+        Access::Agent | Access::Cluster(..) | Access::Staff(_) | Access::Tenant(_) => {
+            json!([{ "bearer": [] }])
+        }
+    }
+}
+
 /// Who is let in, in a word.
 fn access(access: Access) -> &'static str {
     match access {
         Access::Open => "open",
+        Access::Near(_) => "near",
         Access::Agent => "agent",
         Access::Cluster(..) => "cluster",
         Access::Staff(_) => "platform",
@@ -122,6 +134,10 @@ fn who(access: Access) -> String {
     let may = roles(access).join(", ");
     match access {
         Access::Open => "Open to everybody.".to_owned(),
+        Access::Near(_) => format!(
+            "Open to who asks on the server's own machine, or to everybody with `http.open_metrics`; from elsewhere for those who \
+             work for the platform, with one of the roles {may}."
+        ),
         Access::Agent => "For agents, by a key of the cluster that the address names.".to_owned(),
         Access::Cluster(..) => {
             format!("For the cluster that the address names, by its own key, and for the platform's {may}.")

@@ -48,7 +48,7 @@ pub(super) fn parts(path: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a route answers the same again under the same `Idempotency-Key`: keys are those of somebody.
 pub(super) fn keyed(route: &Route) -> bool {
-    route.method == Method::POST && !matches!(route.access, Access::Agent | Access::Open)
+    route.method == Method::POST && !matches!(route.access, Access::Agent | Access::Near(_) | Access::Open)
 }
 
 /// Every parameter of a route.

@@ -5,6 +5,7 @@ use crate::{
     auth::Verb,
     http::{
         code::Code,
+        headers::is_api,
         route::{Access, Route},
         told::{Answer, STREAM, Writes},
     },
@@ -22,6 +23,8 @@ pub(super) fn headers() -> Value {
         "location": header("Where what was begun or made is found."),
         "etag": header("Its version, for If-Match."),
         "replayed": header("`true`: the answer repeats that to an earlier request."),
+        "ratePolicy": header("How much a caller may send: `\"default\";q=400;w=4`, so many requests in so many seconds."),
+        "rate": header("What is left of it: `\"default\";r=399;t=1`, so many at once, all of them again in so many seconds."),
         "retryAfter": header("Seconds after which to ask again."),
         "authenticate": header("`Bearer`."),
     })
@@ -48,9 +51,19 @@ pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Map<String, 
         }
     }
     for (status, names) in codes {
-        refuse(all.entry(status).or_insert_with(|| json!({})), status, &names);
+        refuse(all.entry(status).or_insert_with(|| json!({})), paced(route.path), status, &names);
     }
     all.into_iter().map(|(status, response)| (status.to_string(), response)).collect()
+}
+
+/// The headers of every answer of an address.
+fn paced(path: &str) -> Map<String, Value> {
+    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header("requestId"))]);
+    if is_api(path) {
+        headers.insert("RateLimit-Policy".into(), header("ratePolicy"));
+        headers.insert("RateLimit".into(), header("rate"));
+    }
+    headers
 }
 
 fn says(status: u16) -> &'static str {
@@ -67,7 +80,7 @@ fn says(status: u16) -> &'static str {
 
 fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut SchemaGenerator) {
     let Some(fields) = response.as_object_mut() else { return };
-    let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header("requestId"))]);
+    let mut headers = paced(route.path);
     if answer.located {
         headers.insert("Location".into(), header("location"));
     }
@@ -105,7 +118,7 @@ fn events(route: &Route, generator: &mut SchemaGenerator) -> Value {
 }
 
 /// Adds the problems of a status.
-fn refuse(response: &mut Value, status: u16, names: &[&str]) {
+fn refuse(response: &mut Value, every: Map<String, Value>, status: u16, names: &[&str]) {
     let Some(fields) = response.as_object_mut() else { return };
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let before = fields.get("description").and_then(Value::as_str).map(|before| format!("{before} Or: "));
@@ -114,7 +127,7 @@ fn refuse(response: &mut Value, status: u16, names: &[&str]) {
     fields.insert("x-tenure-codes".into(), json!(names));
     let headers = fields.entry("headers").or_insert_with(|| json!({}));
     if let Some(headers) = headers.as_object_mut() {
-        headers.insert("X-Request-Id".into(), header("requestId"));
+        headers.extend(every);
         if status == 401 {
             headers.insert("WWW-Authenticate".into(), header("authenticate"));
         }
@@ -147,7 +160,7 @@ fn codes_of(route: &Route) -> Vec<Code> {
         Access::Open => {}
         Access::Agent => codes.extend([Code::CrossCluster, Code::Stopping]),
         Access::Cluster(..) => codes.extend([Code::CrossCluster, Code::ForeignTenant]),
-        Access::Staff(_) => codes.push(Code::ForeignTenant),
+        Access::Near(_) | Access::Staff(_) => codes.push(Code::ForeignTenant),
         Access::Tenant(_) if route.method != Method::GET => codes.push(Code::ForeignTenant),
         Access::Tenant(_) => {}
     }
@@ -162,10 +175,13 @@ fn codes_of(route: &Route) -> Vec<Code> {
     }
     if route.method != Method::GET {
         codes.extend([Code::Unknown, Code::Conflict, Code::Contended, Code::TooLarge, Code::DocumentInvalid]);
-        codes.extend([Code::Stopping, Code::StoreFull]);
+        codes.extend([Code::Stopping, Code::StoreFull, Code::TooSlow]);
     }
     if route.access.verb().is_some_and(Verb::waits_for_release) && !route.path.ends_with(":plan") {
         codes.push(Code::StoreHeld);
+    }
+    if is_api(route.path) {
+        codes.push(Code::RateExceeded);
     }
     if keyed(route) {
         codes.extend([Code::KeyReused, Code::KeyInUse]);

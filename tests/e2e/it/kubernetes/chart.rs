@@ -96,7 +96,8 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
             "metricsFrom": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
             "egress": [{ "to": [{ "ipBlock": { "cidr": "10.0.0.0/8" } }] }],
         },
-        "monitoring": { "serviceMonitor": true, "tlsConfig": { "serverName": "tenure.example" }, "rules": true, "dashboards": true,
+        "monitoring": { "serviceMonitor": true, "tokenSecret": { "name": "tenure-prometheus", "key": "token" },
+                        "tlsConfig": { "serverName": "tenure.example" }, "rules": true, "dashboards": true,
                         "runbooks": "https://docs.example/tenure/", "labels": { "release": "prom" } },
         "extraVolumes": [{ "name": "kubeconfigs", "secret": { "secretName": "kubeconfigs" } }],
         "extraVolumeMounts": [{ "name": "kubeconfigs", "mountPath": "/etc/kubeconfigs" }],
@@ -120,6 +121,7 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
         (&scraped["scheme"], &scraped["tlsConfig"]["serverName"]),
         (&json!("https"), &json!("tenure.example"))
     );
+    assert_eq!(scraped["authorization"]["credentials"]["name"], "tenure-prometheus");
     assert_eq!(servers["spec"]["replicas"], 3);
     assert_eq!(find(&many, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
     let alerts = find(&many, "PrometheusRule").to_string();
