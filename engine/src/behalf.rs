@@ -23,6 +23,15 @@ pub struct Behalf {
 
 tokio::task_local! {
     static BEHALF: Behalf;
+    static BECAUSE: String;
+}
+
+/// The longest reason that is kept, in characters.
+const LONGEST_REASON: usize = 2_000;
+
+/// Does `work` for the reason that whoever asks gives: it is journalled with who they are. An empty one is none.
+pub async fn because<F: Future>(reason: String, work: F) -> F::Output {
+    BECAUSE.scope(reason, work).await
 }
 
 /// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
@@ -58,9 +67,13 @@ pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<En
         of.take(MOST_NAMED).map(|put| put.key.to_string()).collect()
     };
     let at: String = at.chars().take(1_024).collect();
-    let detail = json!({
+    let mut detail = json!({
         "asked": asked, "at": at, "documents": documents.len(), "wrote": named(true), "removed": named(false), "asks": asks,
     });
+    let why = BECAUSE.try_with(|why| why.chars().take(LONGEST_REASON).collect::<String>()).ok();
+    if let (Some(why), Some(fields)) = (why.filter(|why| !why.trim().is_empty()), detail.as_object_mut()) {
+        fields.insert("why".into(), why.into());
+    }
     Some(Entry {
         sequence: Sequence(0),
         execution: Behalf::nobody(),
@@ -107,7 +120,7 @@ mod tests {
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(Timestamp(7))), ());
         let of = Behalf { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
 
-        on_behalf(of.clone(), engine.ledger(true, write)).await.unwrap();
+        on_behalf(of.clone(), because("it is late".into(), engine.ledger(true, write))).await.unwrap();
         on_behalf(of, engine.ledger(false, write)).await.unwrap();
         engine.ledger(true, write).await.unwrap();
 
@@ -115,7 +128,7 @@ mod tests {
         assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
         assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", Behalf::nobody()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
-        assert_eq!(detail["wrote"], json!(["notes/n"]));
+        assert_eq!((&detail["wrote"], &detail["why"]), (&json!(["notes/n"]), &json!("it is late")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;
         assert!(entries[0].sequence < version, "the second write came later");
     }

@@ -76,7 +76,7 @@ pub use batch::{
     BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
     BatchPreview, BatchResult, BatchVerb, Batches,
 };
-pub use behalf::{Behalf, on_behalf};
+pub use behalf::{Behalf, because, on_behalf};
 pub use build::{Acting, act, act_each, all, approval, await_signal, branch, end, wait, when};
 pub use build_children::{Children, children};
 pub use case::ApprovalCase;

@@ -138,6 +138,7 @@ fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
     let hold = asked(&["holds/acme"], &[]);
     assert_eq!(hold.tenant, "acme");
     assert_eq!(hold.says, "ada called POST /v1/holds at /v1/holds, which wrote holds/acme");
+    assert_eq!(hold.reason, None);
     assert_eq!(asked(&["users/bob"], &["tokens/1"]).tenant, "");
     assert_eq!(asked(&["holds/acme", "cohorts/zeta"], &[]).tenant, "", "of several it is the platform's");
     assert_eq!(asked(&["nodes/acme"], &[]).tenant, "", "a node may be called like a tenant");
