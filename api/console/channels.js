@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
-import { change } from './ask.js';
+import { WHY, change, quoted } from './ask.js';
 import { number, time, words } from './format.js';
 import { watch } from './live.js';
 import { empty, section, state, table, trouble } from './parts.js';
@@ -64,7 +64,10 @@ function letters(dead) {
         {
           label: '',
           cell: (row) =>
-            may('manage_channels') && h('button', { type: 'button', onclick: () => resend(row) }, 'Send again…'),
+            may('manage_channels') && [
+              h('button', { type: 'button', onclick: () => resend(row) }, 'Send again…'),
+              h('button.plain', { type: 'button', onclick: () => discard(row) }, 'Give up…'),
+            ],
         },
       ],
       dead,
@@ -84,7 +87,7 @@ function test(row) {
 
 function resend(row) {
   change('Send again', {
-    preview: `${row.event} is sent to ${row.channel} again, from the first attempt on.`,
+    preview: `${row.event} is sent to ${row.channel} again, as a new delivery.`,
     cli: () => `tenure notify resend ${row.channel} ${row.id}`,
     does: (_, { key }) =>
       post(
@@ -93,5 +96,21 @@ function resend(row) {
         { key },
       ),
     done: () => 'It is sent again.',
+  });
+}
+
+function discard(row) {
+  change('Give it up', {
+    preview: `Nobody is told of ${row.event} through ${row.channel} any more.`,
+    fields: [WHY],
+    danger: true,
+    cli: ({ reason }) => `tenure notify discard ${row.channel} ${row.id} --reason ${quoted(reason || 'TEXT')}`,
+    does: ({ reason }, { key }) =>
+      post(
+        `/v1/channels/${encodeURIComponent(row.channel)}/deliveries/${encodeURIComponent(row.id)}:discard`,
+        { reason },
+        { key },
+      ),
+    done: () => 'It is given up.',
   });
 }

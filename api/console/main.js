@@ -135,7 +135,7 @@ function around() {
   );
   watch(
     (signal) => getOr({ items: [] }, '/v1/stuck', { limit: 100 }, { signal }),
-    ({ items, next }) => count('stuck', items.length, next && '+'),
+    ({ items, next, channels = [] }) => count('stuck', items.length + channels.length, next && '+'),
     { every: 5000 },
   );
 }

@@ -283,10 +283,16 @@ export const stuck = {
         { name: 'tenant', label: 'tenant' },
         { name: 'workflow', label: 'workflow' },
       ]),
+      slot('channels'),
       slot('list'),
     );
     const { filter, tenant: whose, workflow } = params;
     return [
+      watch(
+        (signal) => get('/v1/stuck', { filter, tenant: whose, workflow, limit: 1 }, { signal }),
+        ({ channels }) => show(into(root, 'channels'), channels.length > 0 && untold(channels)),
+        { every: 5000 },
+      ),
       list(into(root, 'list'), {
         path: '/v1/stuck',
         params: { filter, tenant: whose, workflow },
@@ -315,6 +321,22 @@ export const stuck = {
     ];
   },
 };
+
+/** Channels with dead letters: people who were not told. */
+function untold(channels) {
+  return table(
+    [
+      { label: 'channel', cell: (row) => h('a', { href: place('system', 'channels') }, row.id) },
+      { label: 'dead letters', kind: 'number', cell: (row) => row.dead },
+      { label: 'stuck for', cell: (row) => h('span', { title: row.since }, span(row.age_seconds)) },
+      { label: 'whose turn', cell: (row) => row.owner.map(words).join(', ') },
+      { label: 'what happened', kind: 'wide', cell: (row) => row.message && h('p.message', row.message) },
+      { label: 'what to do', kind: 'wide', cell: (row) => h('b', row.next) },
+    ],
+    channels,
+    { key: (row) => row.id, caption: 'Channels with dead letters' },
+  );
+}
 
 /** What became of commands to many. */
 export function batches(root, batchId) {

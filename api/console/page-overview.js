@@ -79,16 +79,19 @@ const count = ({ items, next }) => `${items.length}${next ? '+' : ''}`;
 function figures({ approvals, stuck, open, missed, proposals }) {
   const own = approvals.items.filter((item) => !barred(item));
   const parked_ = stuck.items.filter((row) => row.phase === 'parked');
+  const letters = stuck.channels ?? [];
   return [
     figure(String(own.length), 'wait for me', {
       href: place('approvals'),
       tone: own.length ? 'busy' : 'calm',
       note: `${count(approvals)} wait for people`,
     }),
-    figure(count(stuck), 'stuck', {
+    figure(`${stuck.items.length + letters.length}${stuck.next ? '+' : ''}`, 'stuck', {
       href: place('stuck'),
-      tone: stuck.items.length ? 'bad' : 'calm',
-      note: `${parked_.length} parked`,
+      tone: stuck.items.length + letters.length ? 'bad' : 'calm',
+      note: letters.length
+        ? `${parked_.length} parked, ${many(letters.length, 'channel')} with dead letters`
+        : `${parked_.length} parked`,
     }),
     figure(count(missed), many(missed.items.length, 'missed guarantee').replace(/^[\d,]+ /, ''), {
       href: place('borrowing'),
@@ -129,12 +132,23 @@ function mine(approvals) {
 }
 
 function parked(stuck) {
+  const letters = stuck.channels ?? [];
   return section(
     'Needs an operator',
     { aside: h('a', { href: place('stuck') }, 'All that is stuck') },
-    stuck.items.length
+    stuck.items.length + letters.length
       ? h(
           'ul.plain.links',
+          letters.map((row) =>
+            h(
+              'li',
+              { key: row.subject, 'data-row': '' },
+              h('a', { href: place('system', 'channels') }, `${many(row.dead, 'dead letter')} of ${row.id}`),
+              ' ',
+              state('dead'),
+              h('div.faint', row.next),
+            ),
+          ),
           stuck.items
             .slice(0, 6)
             .map((row) =>

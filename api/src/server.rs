@@ -183,6 +183,7 @@ fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
 /// What tells people, as the settings say.
 fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
     notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map(|outbox| outbox.traced(!config.traces.url.is_empty()))
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))
 }
 

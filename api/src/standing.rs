@@ -1,7 +1,8 @@
 //! How things stand, for `/metrics`: what is stuck, what waits for people and until when, what is lent and what is free.
 //!
 //! Looked up when somebody asks, so that it is told also while nothing moves, and at most once in [`FRESH`]. Each look makes its
-//! gauges anew: what has gone is told no more. Labels are bounded: reasons, clusters, regions and models, never tenants, people or ids.
+//! gauges anew: what has gone is told no more. Labels are bounded: reasons, clusters, regions, models and the channels of the settings,
+//! never tenants, people or ids.
 
 use crate::app::App;
 use engine::{Entity, Error, Reason, Workflow as _};
@@ -55,6 +56,12 @@ struct ByState {
     state: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByChannel {
+    channel: String,
+    state: String,
+}
+
 /// A moment as Prometheus wants it: seconds since 1970, 0 for none.
 type Moment = Gauge<f64, AtomicU64>;
 
@@ -88,6 +95,7 @@ async fn look(app: &App, now: Timestamp) -> String {
         loans(app, &mut registry, now).await,
         waitlists(app, &mut registry).await,
         engines(app, &mut registry).await,
+        deliveries(app, &mut registry).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
         tracing::warn!(%error, "how things stand cannot be told in full");
@@ -207,6 +215,19 @@ async fn engines(app: &App, registry: &mut Registry) -> Result<(), Error> {
         family.get_or_create(&ByState { state: state.into() }).inc();
     }
     registry.register("engines", "Servers that share the store, by whether they give signs of life", family);
+    Ok(())
+}
+
+/// What of notifications is not taken, by channel; a channel that is well is told as zero.
+async fn deliveries(app: &App, registry: &mut Registry) -> Result<(), Error> {
+    let family = Family::<ByChannel, Gauge>::default();
+    for (state, tallies) in [("waiting", app.outbox.waiting().await?), ("dead", app.outbox.dead().await?)] {
+        for (channel, tally) in tallies {
+            let by = ByChannel { channel: channel.name.clone(), state: state.into() };
+            family.get_or_create(&by).set(i64::try_from(tally.count).unwrap_or(i64::MAX));
+        }
+    }
+    registry.register("deliveries", "Notifications on their way through a channel, or dead there", family);
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub enum Verb {
     ManageSchedules,
     /// Read channels, and what became of what they were to tell.
     ReadChannels,
-    /// Try a channel, and send what it did not take again.
+    /// Try a channel, and see to its deliveries.
     ManageChannels,
     /// Rewrite executions of earlier versions as this one writes them.
     Migrate,

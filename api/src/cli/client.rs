@@ -131,18 +131,24 @@ impl Client {
         self.send(Method::DELETE, path, None).await
     }
 
-    /// Every item of a list.
+    /// Every item of a list; behind them the channels that stand beside what is stuck.
     pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
-        let (mut items, mut cursor) = (Vec::new(), String::new());
+        let (mut items, mut channels, mut cursor) = (Vec::new(), Vec::new(), String::new());
         loop {
             let page = self.get(&format!("{path}?limit={PAGE}{query}{cursor}")).await?;
             let mut page = page.value()?;
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
+            if let Some(Value::Array(found)) = page.get_mut("channels").map(Value::take) {
+                channels.extend(found);
+            }
             match page.get("next").and_then(Value::as_str) {
                 Some(next) => cursor = format!("&cursor={}", escape(next)),
-                None => return Ok(items),
+                None => {
+                    items.append(&mut channels);
+                    return Ok(items);
+                }
             }
         }
     }

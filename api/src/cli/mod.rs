@@ -40,6 +40,7 @@ mod reservation;
 mod retention;
 mod schedules;
 mod simulate;
+mod sink;
 mod start;
 mod store;
 mod stream;

@@ -1,8 +1,10 @@
 //! Moments as people say them: `3m ago`, `in 2h`.
 
-use chrono::{DateTime, Utc};
+use crate::exit::{Exit, Failure};
+use chrono::{DateTime, TimeDelta, Utc};
 use engine::{Clock as _, SystemClock};
 use serde_json::Value;
+use workflows::policy::duration;
 
 /// The moment at which the program looks.
 pub(super) fn now() -> DateTime<Utc> {
@@ -18,6 +20,18 @@ pub(super) fn parse(text: &str) -> Option<DateTime<Utc>> {
         return None;
     }
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
+}
+
+/// The moment that `text` says, or so long ago as it says.
+///
+/// # Errors
+/// What to write.
+pub(super) fn back(text: &str) -> Result<DateTime<Utc>, Failure> {
+    let span = duration::parse(text).and_then(|span| TimeDelta::from_std(span).ok());
+    let at = parse(text).or_else(|| now().checked_sub_signed(span?));
+    let unread =
+        || format!("{text:?} is no moment: write it like 2026-11-24T08:00:00Z, or how long ago, like 2h");
+    at.ok_or_else(|| Failure::new(Exit::Usage, unread()))
 }
 
 /// `at` as it is said at `now`.

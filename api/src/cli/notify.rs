@@ -3,12 +3,14 @@
 use super::{
     args::Common,
     client::{Body, Client, escape},
+    moment,
     output::{self, Column},
     things::{self, CHANNELS},
     watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
-use clap::{Subcommand, ValueEnum};
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 /// What is done about channels.
@@ -29,17 +31,61 @@ pub(crate) enum Notify {
         #[arg(long, value_enum, default_value_t = Which::Settled)]
         state: Which,
     },
-    /// Send dead letters again, from the first attempt on.
-    Resend {
+    /// Show a delivery, with its last attempts.
+    Show {
         /// The channel.
         channel: String,
-        /// The delivery's id, as the list of dead letters has it.
-        #[arg(required_unless_present = "all")]
-        delivery: Option<String>,
+        /// The delivery's id, as the lists have it.
+        delivery: String,
+    },
+    /// Try now what waits; quiet hours are kept.
+    Retry {
+        #[command(flatten)]
+        meant: Meant,
+        /// All that was tried and not taken.
+        #[arg(long, conflicts_with = "delivery")]
+        all: bool,
+        /// Why, for the audit.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Give up what waits, or is dead: nobody is told.
+    Discard {
+        #[command(flatten)]
+        meant: Meant,
         /// All dead letters of the channel.
         #[arg(long, conflicts_with = "delivery")]
         all: bool,
+        /// Why, for the audit.
+        #[arg(long)]
+        reason: String,
     },
+    /// Send again what is dead, or what was delivered to a receiver that lost it; each as a new delivery.
+    Resend {
+        #[command(flatten)]
+        meant: Meant,
+        /// All dead letters of the channel.
+        #[arg(long, conflicts_with_all = ["delivery", "since"])]
+        all: bool,
+        /// All that was delivered or died since then: a moment, or a span like `2h`, at most a week back.
+        #[arg(long, value_name = "TIME", conflicts_with = "delivery")]
+        since: Option<String>,
+        /// Why, for the audit.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Take webhooks on this machine and print a line for each, to try a channel without a service.
+    Sink(super::sink::Sink),
+}
+
+/// Which deliveries are meant.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Meant {
+    /// The channel.
+    channel: String,
+    /// The delivery's id, as the lists have it.
+    delivery: Option<String>,
 }
 
 /// Which deliveries are listed.
@@ -48,10 +94,38 @@ pub(crate) enum Notify {
 pub(crate) enum Which {
     /// To be sent.
     Waiting,
-    /// Come to a good end.
+    /// Come to an end.
     Settled,
     /// Taken by nobody.
     Dead,
+}
+
+impl Notify {
+    /// Refuses an order that names no delivery, before anything is done.
+    fn named(&self) -> Result<(), Failure> {
+        let (is_named, others) = match self {
+            Self::Retry { meant, all, .. } | Self::Discard { meant, all, .. } => {
+                (*all || meant.delivery.is_some(), "--all")
+            }
+            Self::Resend { meant, all, since, .. } => {
+                (*all || since.is_some() || meant.delivery.is_some(), "--all or --since")
+            }
+            Self::Channels(_)
+            | Self::Test { .. }
+            | Self::Deliveries { .. }
+            | Self::Show { .. }
+            | Self::Sink(_) => {
+                return Ok(());
+            }
+        };
+        if is_named {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Exit::Usage,
+            format!("name a delivery, or say {others}: `tenure notify deliveries`"),
+        ))
+    }
 }
 
 const DELIVERIES: &[Column] = &[
@@ -67,6 +141,10 @@ const DELIVERIES: &[Column] = &[
 ];
 
 pub(super) async fn run(common: &Common, command: Notify) -> Result<Exit, Failure> {
+    if let Notify::Sink(sink) = &command {
+        return sink.run(common).await;
+    }
+    command.named()?;
     let client = Client::of(common)?;
     let at = |channel: &str| format!("/v1/channels/{}", escape(channel));
     match command {
@@ -83,20 +161,78 @@ pub(super) async fn run(common: &Common, command: Notify) -> Result<Exit, Failur
             let items = client.all(&format!("{}/deliveries", at(&channel)), &wanted).await?;
             output::list(common.output, items, DELIVERIES)?;
         }
-        Notify::Resend { channel, delivery, all: _ } => {
-            let ids = match delivery {
-                Some(id) => vec![id],
-                None => {
-                    let dead = client.all(&format!("{}/deliveries", at(&channel)), "&state=dead").await?;
-                    dead.iter().filter_map(|one| one.get("id")?.as_str().map(str::to_owned)).collect()
-                }
-            };
-            for id in ids {
-                let to = format!("{}/deliveries/{}:resend", at(&channel), escape(&id));
-                client.post(&to, Body::json(&json!({}))).await?;
-                output::done(common.output, "resent", &id)?;
-            }
+        Notify::Show { channel, delivery } => {
+            let path = format!("{}/deliveries/{}", at(&channel), escape(&delivery));
+            output::one(common.output, &client.get(&path).await?.value()?)?;
         }
+        Notify::Retry { meant, all, reason } => {
+            let ids = meant.ids(&client, &[Which::Waiting], |one| all && tries(one) > 0).await?;
+            order(common, &client, (&meant.channel, ids), (":retry", "tried", &reason)).await?;
+        }
+        Notify::Discard { meant, all, reason } => {
+            let ids = meant.ids(&client, &[Which::Dead], |_| all).await?;
+            order(common, &client, (&meant.channel, ids), (":discard", "discarded", &reason)).await?;
+        }
+        Notify::Resend { meant, all, since, reason } => {
+            let since = since.as_deref().map(moment::back).transpose()?;
+            let lists: &[Which] =
+                if since.is_some() { &[Which::Settled, Which::Dead] } else { &[Which::Dead] };
+            let ids =
+                meant.ids(&client, lists, |one| all || since.is_some_and(|since| later(one, since))).await?;
+            order(common, &client, (&meant.channel, ids), (":resend", "resent", &reason)).await?;
+        }
+        Notify::Sink(_) => {}
     }
     Ok(Exit::Done)
+}
+
+/// How often a delivery was tried.
+fn tries(delivery: &Value) -> u64 {
+    delivery.get("tries").and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Whether a delivery was delivered or died at `since` or later. What was never sent, or is only a test, is not sent again.
+fn later(delivery: &Value, since: DateTime<Utc>) -> bool {
+    let said = |name: &str| delivery.get(name).and_then(Value::as_str).unwrap_or_default();
+    let is_sent = ["delivered", "dead"].contains(&said("state")) && said("event") != "channel.test";
+    is_sent && moment::parse(said("settled_at")).is_some_and(|at| at >= since)
+}
+
+impl Meant {
+    /// The one that is named, or those of these lists that `wanted` takes, in the order in which they were told first.
+    async fn ids(
+        &self,
+        client: &Client,
+        lists: &[Which],
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<String>, Failure> {
+        if let Some(id) = &self.delivery {
+            return Ok(vec![id.clone()]);
+        }
+        let mut ids = Vec::new();
+        for which in lists {
+            let path = format!("/v1/channels/{}/deliveries", escape(&self.channel));
+            let found = client.all(&path, &format!("&state={}", <&str>::from(which))).await?;
+            let found = found.iter().filter(|one| wanted(one));
+            ids.extend(found.filter_map(|one| one.get("id")?.as_str().map(str::to_owned)));
+        }
+        // Their names begin with the moment that they tell of.
+        ids.sort();
+        Ok(ids)
+    }
+}
+
+/// Gives an order about each of these deliveries.
+async fn order(
+    common: &Common,
+    client: &Client,
+    (channel, ids): (&str, Vec<String>),
+    (verb, done, reason): (&str, &str, &str),
+) -> Result<(), Failure> {
+    for id in ids {
+        let path = format!("/v1/channels/{}/deliveries/{}{verb}", escape(channel), escape(&id));
+        client.post(&path, Body::json(&json!({ "reason": reason }))).await?;
+        output::done(common.output, done, &id)?;
+    }
+    Ok(())
 }

@@ -38,6 +38,8 @@ pub(crate) enum Means {
     Pagerduty,
     /// Mail by SMTP.
     Email,
+    /// A line of JSON behind those of a file.
+    File,
 }
 
 /// How mail is kept from being read on its way.
@@ -95,6 +97,9 @@ pub(crate) struct Channel {
     /// `email`: to whom.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) to: Vec<String>,
+    /// `file`: which file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) path: String,
     /// When what is not urgent waits. Default never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quiet: Option<Quiet>,
@@ -119,6 +124,9 @@ pub(crate) struct Routed {
     /// The tenants whose things are meant. Default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tenants: Vec<String>,
+    /// The roles and groups of which one is asked or told. Default whomever it concerns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roles: Vec<String>,
     /// At least so grave. Default `info`.
     #[serde(default = "info")]
     pub(crate) severity: Severity,
@@ -176,8 +184,8 @@ impl Notify {
     /// Every route, that to the channel of `notify.url` included.
     pub(crate) fn all_routes(&self) -> Vec<Routed> {
         let to = vec![Self::DEFAULT.to_owned()];
-        let all =
-            Routed { events: all(), tenants: Vec::new(), severity: info(), channels: to, after: at_once() };
+        let (tenants, roles) = (Vec::new(), Vec::new());
+        let all = Routed { events: all(), tenants, roles, severity: info(), channels: to, after: at_once() };
         let default = (!self.url.is_empty()).then_some(all);
         self.routes.iter().cloned().chain(default).collect()
     }
@@ -212,24 +220,38 @@ impl Notify {
             channel.checked().map_err(|why| format!("notify.channels.{name}.{why}"))?;
         }
         let all = self.all();
+        let known: Vec<_> = all.keys().map(String::as_str).collect();
         for (number, route) in self.routes.iter().enumerate() {
-            let of = format!("notify.routes[{number}]");
-            if route.channels.is_empty() {
-                return Err(format!("{of}.channels: name at least one"));
-            }
-            if route.events.is_empty() {
-                return Err(format!("{of}.events: name at least one, or leave it out for all"));
-            }
-            if let Some(unknown) = route.channels.iter().find(|name| !all.contains_key(*name)) {
-                let known: Vec<_> = all.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-                return Err(format!("{of}.channels: there is no channel {unknown:?}; there are: {known}"));
-            }
-            if let Some(wrong) =
-                route.tenants.iter().find(|name| name.parse::<workflows::tenancy::TenantId>().is_err())
-            {
-                return Err(format!("{of}.tenants: {wrong:?} is no name of a tenant"));
-            }
+            route.checked(&known).map_err(|why| format!("notify.routes[{number}].{why}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Routed {
+    /// The key at fault, and what to write; `known` are the channels that there are.
+    fn checked(&self, known: &[&str]) -> Result<(), String> {
+        if self.channels.is_empty() {
+            return Err("channels: name at least one".into());
+        }
+        if self.events.is_empty() {
+            return Err("events: name at least one, or leave it out for all".into());
+        }
+        if let Some(unknown) = self.channels.iter().find(|name| !known.contains(&name.as_str())) {
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            return Err(format!("channels: there is no channel {unknown:?}; there are: {known}"));
+        }
+        if let Some(wrong) =
+            self.tenants.iter().find(|name| name.parse::<workflows::tenancy::TenantId>().is_err())
+        {
+            return Err(format!("tenants: {wrong:?} is no name of a tenant"));
+        }
+        if let Some(wrong) =
+            self.roles.iter().find(|name| name.is_empty() || name.contains(char::is_whitespace))
+        {
+            return Err(format!(
+                "roles: {wrong:?} is no name of a role or a group; write one like \"capacity_manager\""
+            ));
         }
         Ok(())
     }
@@ -255,6 +277,7 @@ impl Channel {
             password_file: none(),
             from: none(),
             to: Vec::new(),
+            path: none(),
             quiet: None,
             urgent: urgent(),
             attempts: attempts(),
@@ -280,6 +303,7 @@ impl Channel {
             Means::Slack => (&["url_file"], &[]),
             Means::Pagerduty => (&["key_file"], &["url"]),
             Means::Email => (&["server", "from", "to"], &["ca_file", "user", "password_file"]),
+            Means::File => (&["path"], &[]),
         };
         let to = self.to.join(",");
         let plain = [
@@ -288,6 +312,7 @@ impl Channel {
             ("user", &*self.user),
             ("from", &*self.from),
             ("to", &*to),
+            ("path", &*self.path),
         ];
         let kind: &str = self.kind.into();
         for (key, value) in plain.into_iter().chain(self.files()) {
@@ -366,6 +391,12 @@ mod tests {
         for (text, wanted) in [
             ("[channels.a]\nkind = \"slack\"\n".to_owned(), "notify.channels.a.url_file"),
             (format!("{slack}key_file = \"/k\"\n"), "notify.channels.a.key_file"),
+            (format!("{slack}path = \"/f\"\n"), "notify.channels.a.path"),
+            ("[channels.a]\nkind = \"file\"\n".to_owned(), "notify.channels.a.path"),
+            (
+                format!("{slack}[[routes]]\nchannels = [\"a\"]\nroles = [\"two words\"]\n"),
+                "notify.routes[0].roles",
+            ),
             (format!("{slack}attempts = 0\n"), "notify.channels.a.attempts"),
             (format!("{slack}tls = \"none\"\n"), "notify.channels.a.tls"),
             (format!("{mail}tls = \"none\"\n"), "notify.channels.a.tls"),

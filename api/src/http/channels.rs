@@ -1,9 +1,10 @@
 //! `/v1/channels`: through what people are told, and what became of it.
 
 use super::{
+    code::Code,
     page::{Listed, Page, Paging, documents},
     problem::Problem,
-    read::Asked,
+    read::{Asked, Sent},
     route::{Access, Route},
     shown::channels::{Channel, Delivery},
     told::told,
@@ -17,7 +18,7 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
-use engine::Entity as _;
+use engine::{Entity as _, Undecided, View, because};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -45,11 +46,33 @@ pub(super) fn routes() -> Vec<Route> {
             told("testChannel", "Sends a notification that says nothing, and answers what came of it.")
                 .says::<Delivery>(200),
         ),
+        Route::get(
+            "/v1/channels/{channel}/deliveries/{delivery}",
+            read,
+            show,
+            told("showDelivery", "A delivery, with its last attempts.").says::<Delivery>(200),
+        ),
+        Route::post(
+            "/v1/channels/{channel}/deliveries/{delivery}:retry",
+            manage,
+            retry,
+            told("retryDelivery", "Sends a delivery that waits now; quiet hours are kept.")
+                .says::<Delivery>(200)
+                .may(&[Code::Conflict]),
+        ),
+        Route::post(
+            "/v1/channels/{channel}/deliveries/{delivery}:discard",
+            manage,
+            discard,
+            told("discardDelivery", "Gives up a delivery that waits or is dead.")
+                .says::<Delivery>(200)
+                .may(&[Code::Conflict, Code::ReasonMissing]),
+        ),
         Route::post(
             "/v1/channels/{channel}/deliveries/{delivery}:resend",
             manage,
             resend,
-            told("resendDelivery", "Sends a dead letter again, from the first attempt on.")
+            told("resendDelivery", "Sends what is dead or has ended again, as a new delivery; answers that.")
                 .says::<Delivery>(200),
         ),
     ]
@@ -103,7 +126,7 @@ async fn count(app: &App, collection: &str, channel: &str) -> Result<usize, Prob
 enum Which {
     /// Those to be sent, in the order of sending.
     Waiting,
-    /// Those that came to a good end within a week, and tests; the latest first.
+    /// Those that came to their end within a week, and tests; the latest first.
     #[default]
     Settled,
     /// Those that nobody took, within thirty days.
@@ -156,14 +179,81 @@ async fn test(
     Ok(Json(Delivery::of(&tried, channel)))
 }
 
+async fn show(
+    State(app): State<Shared>,
+    Path((name, delivery)): Path<(String, String)>,
+) -> Result<Json<Delivery>, Problem> {
+    let channel = find(&app, &name)?;
+    let missing = || Problem::not_found("delivery", &delivery);
+    let place = app.outbox.place(&name, &delivery).await?.ok_or_else(missing)?;
+    let found = app.engine.ledger(false, |view| place.find(view)).await?.ok_or_else(missing)?;
+    Ok(Json(Delivery::of(&found, channel)))
+}
+
+/// Why something is done about a delivery; it is in the audit.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeliveryOrder {
+    #[serde(default)]
+    reason: String,
+}
+
+/// Does something about a delivery, on record with who wants it and why.
+async fn order(
+    (app, caller): (&App, &Caller),
+    (name, delivery): (&str, &str),
+    (wanted, asked): (&'static str, DeliveryOrder),
+    what: impl Fn(&notify::Place, &mut View, notify::Order) -> Result<notify::Did, Undecided>,
+) -> Result<Json<Delivery>, Problem> {
+    let channel = find(app, name)?;
+    let missing = || Problem::not_found(wanted, delivery);
+    let place = app.outbox.place(name, delivery).await?.ok_or_else(missing)?;
+    let order = notify::Order { by: caller.name.clone(), why: asked.reason.trim().to_owned() };
+    let doing = app.engine.ledger(true, |view| what(&place, view, order.clone()));
+    match because(&order.why, doing).await? {
+        notify::Did::This(done) => {
+            let state: &str = done.state.into();
+            tracing::info!(channel = name, delivery, by = caller.name, state, "somebody saw to a delivery");
+            Ok(Json(Delivery::of(&done, channel)))
+        }
+        notify::Did::Nothing => Err(missing()),
+        notify::Did::UnderWay => {
+            let detail = format!("delivery {delivery} is being sent; look again in a minute what came of it");
+            Err(Problem::new(Code::Conflict, detail))
+        }
+    }
+}
+
+async fn retry(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((name, delivery)): Path<(String, String)>,
+    Sent(asked): Sent<DeliveryOrder>,
+) -> Result<Json<Delivery>, Problem> {
+    let wanted = ("waiting delivery", asked);
+    order((&app, &caller), (&name, &delivery), wanted, notify::Place::retry).await
+}
+
+async fn discard(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((name, delivery)): Path<(String, String)>,
+    Sent(asked): Sent<DeliveryOrder>,
+) -> Result<Json<Delivery>, Problem> {
+    if asked.reason.trim().is_empty() {
+        let detail = "reason: say why nobody has to be told any more, for the audit";
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    let wanted = ("waiting or dead delivery", asked);
+    order((&app, &caller), (&name, &delivery), wanted, notify::Place::discard).await
+}
+
 async fn resend(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path((name, delivery)): Path<(String, String)>,
+    Sent(asked): Sent<DeliveryOrder>,
 ) -> Result<Json<Delivery>, Problem> {
-    let channel = find(&app, &name)?;
-    let again = app.outbox.resend(&name, &delivery).await?;
-    let again = again.ok_or_else(|| Problem::not_found("dead letter", &delivery))?;
-    tracing::info!(channel = name, delivery, by = caller.name, "dead letter sent again");
-    Ok(Json(Delivery::of(&again, channel)))
+    let wanted = ("dead or settled delivery", asked);
+    order((&app, &caller), (&name, &delivery), wanted, notify::Place::resend).await
 }

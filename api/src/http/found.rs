@@ -6,7 +6,10 @@ use super::{
     problem::Problem,
     read::Asked,
     route::{Access, Route},
-    shown::executions::{Row, Stuck},
+    shown::{
+        channels,
+        executions::{Row, Stuck},
+    },
     told::told,
     view,
 };
@@ -41,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
                 "listStuck",
                 "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
             )
-            .says::<Answer<Stuck>>(200)
+            .says::<StuckFound>(200)
             .may(&[Code::FilterMisread, Code::NotFound]),
         ),
     ]
@@ -66,6 +69,17 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// Whether channels with dead letters are meant too: they are on the first page, and no condition on executions meets them.
+    fn means_channels(&self) -> bool {
+        let is = |said: &Option<String>, wanted: &str| said.as_deref().is_none_or(|said| said == wanted);
+        let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
+        let further = [&self.subject, &self.parent, &self.requested_by, &self.cursor];
+        narrowed.into_iter().chain(further).all(Option::is_none)
+            && self.open != Some(false)
+            && is(&self.workflow, channels::Stuck::WORKFLOW)
+            && is(&self.reason, channels::Stuck::REASON)
+    }
+
     /// Whether it asks for a first page, as streams begin with.
     pub(super) fn begins(&self) -> Result<(), Problem> {
         if self.cursor.is_some() {
@@ -85,6 +99,16 @@ pub(super) struct Answer<T> {
     /// The page ended early, having looked at as much as one page may; `next` goes on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
+}
+
+/// What somebody has to look at.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StuckFound {
+    #[serde(flatten)]
+    found: Answer<Stuck>,
+    /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
+    /// found, or `workflow=delivery` or `reason=delivery_dead` does.
+    channels: Vec<channels::Stuck>,
 }
 
 pub(super) fn misread(misread: &Misread) -> Problem {
@@ -152,11 +176,18 @@ async fn stuck(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Answer<Stuck>>, Problem> {
+) -> Result<Json<StuckFound>, Problem> {
     let now = app.engine.clock().now();
     let stuck = parse_filter("stuck", now).map_err(|error| misread(&error))?;
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
-    Ok(answer(&found, |record| stuck_row(record, now)))
+    let may = caller.tenant.is_none() && caller.may(Verb::ReadChannels);
+    let mut channels = Vec::new();
+    if may && wanted.means_channels() {
+        let dead = app.outbox.dead().await?;
+        channels.extend(dead.iter().filter_map(|(of, tally)| channels::Stuck::of(&of.name, tally, now)));
+    }
+    let Json(found) = answer(&found, |record| stuck_row(record, now));
+    Ok(Json(StuckFound { found, channels }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {

@@ -2,6 +2,7 @@
 
 use super::{
     email::Email,
+    file::Lines,
     pagerduty::Pagerduty,
     slack::Slack,
     text::{Texts, Words},
@@ -38,6 +39,7 @@ enum Line {
     Slack(Slack),
     Pagerduty(Pagerduty),
     Email(Box<Email>),
+    File(Lines),
 }
 
 /// A notification as channels tell it.
@@ -45,6 +47,8 @@ pub(super) struct Message<'a> {
     pub(super) told: &'a Notification,
     pub(super) kind: Kind,
     pub(super) matter: String,
+    /// Where it stands among traces, as the header `traceparent` has it.
+    pub(super) trace: Option<String>,
     /// For people.
     pub(super) words: Words,
     /// When it is sent.
@@ -73,6 +77,7 @@ impl Channel {
             config::Means::Slack => Slack::of(settings).map(Line::Slack),
             config::Means::Pagerduty => Pagerduty::of(settings).map(Line::Pagerduty),
             config::Means::Email => Email::of(settings).map(|email| Line::Email(Box::new(email))),
+            config::Means::File => Lines::of(settings).map(Line::File),
         };
         let line = line.map_err(|why| match name {
             config::Notify::DEFAULT => format!("notify.{why}"),
@@ -82,14 +87,20 @@ impl Channel {
     }
 
     /// Sends `told`, in the words of `texts`.
-    pub(super) async fn send(&self, told: &Notification, texts: &Texts, now: Timestamp) -> Sent {
+    pub(super) async fn send(
+        &self,
+        told: &Notification,
+        (texts, trace): (&Texts, Option<String>),
+        now: Timestamp,
+    ) -> Sent {
         let kind = kind_of(told);
-        let message = Message { told, kind, matter: matter(told), words: texts.words(told), now };
+        let message = Message { told, kind, matter: matter(told), trace, words: texts.words(told), now };
         match &self.line {
             Line::Webhook(webhook) => webhook.send(&message).await,
             Line::Slack(slack) => slack.send(&message).await,
             Line::Pagerduty(pagerduty) => pagerduty.send(&message).await,
             Line::Email(email) => email.send(&message).await,
+            Line::File(lines) => lines.send(&message).await,
         }
     }
 

@@ -24,7 +24,56 @@ pub(crate) struct Delivery {
     /// When it came to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) settled_at: Option<Timestamp>,
+    /// The last attempts, the one under way included; the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) attempts: Vec<Attempt>,
+    /// Of what is sent again: which delivery before, and since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replay: Option<Replay>,
+    /// Who gave it up, or let it be sent again, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<Order>,
 }
+
+/// One attempt to send a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    /// When it began.
+    pub(crate) at: Timestamp,
+    /// What it came to; nothing while it is under way, or if a crash cut it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<String>,
+}
+
+impl Attempt {
+    /// The number that the answer begins with, as those of HTTP and SMTP do.
+    pub(crate) fn status(&self) -> Option<u16> {
+        let first = self.answer.as_deref()?.split(' ').next()?;
+        first.parse().ok().filter(|status| (100..600).contains(status))
+    }
+}
+
+/// What a delivery that is sent again goes back to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replay {
+    /// The delivery before.
+    pub(crate) of: String,
+    /// When somebody asked for it.
+    pub(crate) at: Timestamp,
+}
+
+/// What somebody wanted done with a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// Who.
+    pub(crate) by: String,
+    /// Why; empty if that was not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) why: String,
+}
+
+/// How many attempts are kept.
+const ATTEMPTS: usize = 10;
 
 /// How a delivery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -41,6 +90,10 @@ pub(crate) enum State {
     Over,
     /// It was not taken, however often it was sent.
     Dead,
+    /// Somebody gave it up.
+    Discarded,
+    /// It was dead, and is sent again as another delivery.
+    Resent,
 }
 
 impl Delivery {
@@ -54,10 +107,43 @@ impl Delivery {
             due,
             answer: None,
             settled_at: None,
+            attempts: Vec::new(),
+            replay: None,
+            order: None,
         }
     }
 
-    /// What it is called within its channel: in the order of time, and of one moment what opens a matter before what closes it.
+    /// The same notification on its way again, asked for at `now`: a delivery of its own, from the first attempt on.
+    pub(crate) fn replayed(&self, now: Timestamp, order: Order) -> Self {
+        let replay = Some(Replay { of: self.name(), at: now });
+        Self { replay, order: Some(order), ..Self::waiting(&self.channel, self.told.clone(), now) }
+    }
+
+    /// It, with one more attempt that begins at `at`.
+    pub(crate) fn tried(mut self, at: Timestamp) -> Self {
+        self.tries = self.tries.saturating_add(1);
+        self.attempts.push(Attempt { at, answer: None });
+        let more = self.attempts.len().saturating_sub(ATTEMPTS);
+        self.attempts.drain(..more);
+        self
+    }
+
+    /// It, with what the last attempt came to.
+    pub(crate) fn answered(mut self, answer: String) -> Self {
+        if let Some(last) = self.attempts.last_mut() {
+            last.answer = Some(answer.clone());
+        }
+        self.answer = Some(answer);
+        self
+    }
+
+    /// Whether an attempt is being made at `now`, as far as is on record.
+    pub(crate) fn is_under_way(&self, now: Timestamp) -> bool {
+        self.due > now && self.attempts.last().is_some_and(|last| last.answer.is_none())
+    }
+
+    /// What it is called within its channel: in the order of time, and of one moment what opens a matter before what closes it. What is
+    /// sent again has the moment at which somebody asked for that behind it.
     pub(crate) fn name(&self) -> String {
         let rank = match kind_of(&self.told).act {
             Act::Opens => 0,
@@ -65,7 +151,14 @@ impl Delivery {
             Act::Tells => 2,
             Act::Closes => 3,
         };
-        format!("{:013}.{rank}.{}", self.told.at.0, self.told.id)
+        let again = self.replay.as_ref().map(|replay| format!(".again.{}", replay.at.0)).unwrap_or_default();
+        format!("{:013}.{rank}.{}{again}", self.told.at.0, self.told.id)
+    }
+
+    /// Where it stands among all that is told: what comes later sorts behind.
+    pub(crate) fn sequence(told: &Notification) -> String {
+        let name = Self::waiting("", told.clone(), told.at).name();
+        name.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
     /// The matter that it is about.

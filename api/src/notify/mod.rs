@@ -4,24 +4,33 @@
 //! A notification is written by the commit that it tells of, so none is lost with a crash. It becomes its deliveries in one
 //! commit, so each channel has it once. An attempt is on record before it is made: of several servers one makes it, and
 //! what a crash cuts off is sent again, under the same id. Only the addresses of the settings are ever called, and no
-//! redirect is followed. Described in `docs/notifications.md`.
+//! redirect is followed. Each channel has a task of its own, so that none waits for another. Described in `docs/notifications.md`.
 
 mod channel;
 mod delivery;
 mod email;
+mod file;
+mod order;
 mod pagerduty;
+mod run;
 mod send;
 mod share;
+mod signed;
 mod slack;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
 mod webhook;
 
 pub(crate) use channel::{Channel, Sent};
-pub(crate) use delivery::{Dead, Delivery, Settled, State, Waiting};
+pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};
+pub(crate) use order::{Did, Place};
+pub(crate) use run::run;
+pub(crate) use signed::Keys;
+pub(crate) use tally::Tally;
 
-use crate::{app::Shared, config};
+use crate::config;
 use engine::{Clock, Entity};
 use serde::de::DeserializeOwned;
 use std::{
@@ -31,21 +40,12 @@ use std::{
 };
 use store::{Commit, Document, Error, Put, Store};
 use text::Texts;
-use tokio::sync::watch;
 use workflows::notices::{Route, Routes};
 
-/// How often it is looked.
-const EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked where there is no channel: for what is old.
-const IDLE: Duration = Duration::from_secs(60);
 /// How long what no channel takes over is kept, and what was delivered.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How long dead letters are kept.
 const KEPT_DEAD: Duration = Duration::from_secs(30 * 86_400);
-/// How often what is old is forgotten.
-const FORGET_EVERY: Duration = Duration::from_secs(3_600);
-/// The longest pause after a round that failed.
-const MOST_PAUSE: Duration = Duration::from_secs(30);
 /// Documents looked at in one go.
 const PAGE: usize = 100;
 
@@ -56,11 +56,15 @@ pub(crate) struct Outbox {
     channels: BTreeMap<String, Channel>,
     routes: Routes,
     texts: Texts,
+    /// Whether executions have traces.
+    traced: bool,
     /// What could not be read, by its key.
     unread: Mutex<BTreeSet<String>>,
+    /// How much waits, by channel; under no name what no channel takes over.
+    waiting: Mutex<BTreeMap<String, i64>>,
 }
 
-/// What a round came to.
+/// What a round of one channel came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
     /// Attempts that were not taken.
@@ -89,6 +93,7 @@ impl Outbox {
         let route = |set: config::Routed| Route {
             events: set.events,
             tenants: set.tenants,
+            roles: set.roles,
             severity: set.severity,
             channels: set.channels,
             after: set.after.0,
@@ -100,30 +105,20 @@ impl Outbox {
             channels,
             routes,
             texts: Texts::of(&settings.templates)?,
+            traced: false,
             unread: Mutex::default(),
+            waiting: Mutex::default(),
         })
+    }
+
+    /// The same, which says in which trace what it tells of stands, if there are traces.
+    pub(crate) fn traced(self, traced: bool) -> Self {
+        Self { traced, ..self }
     }
 
     /// The channels, by name.
     pub(crate) fn channels(&self) -> &BTreeMap<String, Channel> {
         &self.channels
-    }
-
-    /// Shares out what is new, and sends what is due, until `stop` says so.
-    ///
-    /// # Errors
-    /// The store's.
-    pub(crate) async fn round(&self, stop: &watch::Receiver<bool>) -> Result<Round, Error> {
-        let kept = self.share().await?;
-        let sending = self.channels.values().map(|channel| self.send_due(channel, stop));
-        let mut whole = Round { waiting: kept, ..Round::default() };
-        for part in futures_util::future::join_all(sending).await {
-            let part = part?;
-            whole.failed += part.failed;
-            whole.dead += part.dead;
-            whole.waiting += part.waiting;
-        }
-        Ok(whole)
     }
 
     /// Every document of a collection whose name begins with `prefix`, with what it says. What cannot be read is left as it is, and said
@@ -182,39 +177,4 @@ impl Outbox {
 /// A thing as it is written.
 fn put<T: Entity>(thing: &T) -> Put {
     Put { key: store::Key::new(T::COLLECTION, thing.id()), body: serde_json::to_vec(thing).ok() }
-}
-
-/// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
-    let clock = app.engine.clock().clone();
-    let every = if app.outbox.channels.is_empty() { IDLE } else { EVERY };
-    let (mut pause, mut forgotten) = (every, None);
-    loop {
-        if !app.free(&mut stop).await || *stop.borrow() {
-            return;
-        }
-        match app.outbox.round(&stop).await {
-            Ok(round) => {
-                app.requests.notifications(round.waiting);
-                (0..round.failed).for_each(|_| app.requests.notify_failed());
-                app.requests.notify_died(round.dead);
-                pause = every;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "notifications stay for another round");
-                pause = (pause * 2).min(MOST_PAUSE.max(every));
-            }
-        }
-        let now = clock.now();
-        if forgotten.is_none_or(|last| now.since(last) > FORGET_EVERY) {
-            match app.outbox.forget().await {
-                Ok(()) => forgotten = Some(now),
-                Err(error) => tracing::warn!(%error, "what is old of deliveries stays"),
-            }
-        }
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            () = clock.sleep_until(clock.now().after(pause)) => {}
-        }
-    }
 }

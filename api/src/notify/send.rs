@@ -13,8 +13,6 @@ use tokio::sync::watch;
 
 /// How long an attempt is nobody else's.
 const CLAIMED: Duration = PATIENCE.saturating_mul(6);
-/// The longest name of a delivery that is looked for, in bytes.
-const LONGEST: usize = 512;
 
 impl Outbox {
     /// Sends what is due on `channel`, one after the other. What was not taken keeps back what is of the same matter, and
@@ -43,7 +41,7 @@ impl Outbox {
                 kept_back.insert(about);
                 continue;
             };
-            let sent = channel.send(&delivery.told, &self.texts, now).await;
+            let sent = channel.send(&delivery.told, (&self.texts, self.trace_of(&delivery.told)), now).await;
             reached = !matches!(sent, Sent::Unreached(_));
             if matches!(sent, Sent::Taken(_)) {
                 round.waiting -= 1;
@@ -56,14 +54,21 @@ impl Outbox {
         Ok(round)
     }
 
+    /// The trace of the execution that a notification is about, if it has one. The id of an approval begins with that of its execution.
+    fn trace_of(&self, told: &Notification) -> Option<String> {
+        let is_of_one = told.kind.starts_with("execution.") || told.kind.starts_with("approval.");
+        let id = told.about.split('.').next().filter(|_| self.traced && is_of_one)?;
+        parent(id.parse().ok()?)
+    }
+
     /// Puts an attempt on record. Nothing if another server was before.
     async fn claim(
         &self,
         version: Sequence,
         delivery: Delivery,
     ) -> Result<Option<(Sequence, Delivery)>, Error> {
-        let due = self.clock.now().after(CLAIMED);
-        let claimed = Delivery { tries: delivery.tries.saturating_add(1), due, ..delivery };
+        let now = self.clock.now();
+        let claimed = Delivery { due: now.after(CLAIMED), ..delivery.tried(now) };
         let next = put(&Waiting(claimed.clone()));
         let reads = vec![Read { key: next.key.clone(), version: Some(version) }];
         match self.store.commit(Commit { reads, documents: vec![next], ..Commit::default() }).await {
@@ -89,13 +94,12 @@ impl Outbox {
         let documents = match sent {
             Sent::Taken(answer) => {
                 tracing::debug!(channel = name, id, "told");
-                let taken = Delivery { answer: Some(answer), ..delivery.settled(State::Delivered, now) };
-                vec![gone, put(&Settled(taken))]
+                vec![gone, put(&Settled(delivery.answered(answer).settled(State::Delivered, now)))]
             }
             Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
                 tracing::error!(channel = name, id, tries, why, "a notification is dead: nobody took it");
                 dead = true;
-                vec![gone, put(&Dead(Delivery { answer: Some(why), ..delivery.settled(State::Dead, now) }))]
+                vec![gone, put(&Dead(delivery.answered(why).settled(State::Dead, now)))]
             }
             Sent::Refused(why, asked) => {
                 tracing::warn!(channel = name, id, tries, why, "a notification was not taken; trying again");
@@ -137,39 +141,26 @@ impl Outbox {
             text: format!("{by} tries the channel {}; nothing has to be done", channel.name),
             at: now,
         };
-        let sent = channel.send(&told, &self.texts, now).await;
-        let tried = Delivery { tries: 1, ..Delivery::waiting(&channel.name, told, now) };
-        let ended = match sent {
-            Sent::Taken(answer) => Delivery { answer: Some(answer), ..tried.settled(State::Delivered, now) },
-            Sent::Refused(why, _) | Sent::Unreached(why) => {
-                Delivery { answer: Some(why), ..tried.settled(State::Dead, now) }
-            }
+        let tried = Delivery::waiting(&channel.name, told, now).tried(now);
+        let ended = match channel.send(&tried.told, (&self.texts, None), now).await {
+            Sent::Taken(answer) => tried.answered(answer).settled(State::Delivered, now),
+            Sent::Refused(why, _) | Sent::Unreached(why) => tried.answered(why).settled(State::Dead, now),
         };
         let documents = vec![put(&Settled(ended.clone()))];
         self.store.commit(Commit { documents, ..Commit::default() }).await?;
         Ok(ended)
     }
+}
 
-    /// Lets a dead letter be sent again, from the first attempt on. None if there is none of that name.
-    ///
-    /// # Errors
-    /// The store's.
-    pub(crate) async fn resend(&self, channel: &str, name: &str) -> Result<Option<Delivery>, Error> {
-        if name.len() > LONGEST || name.contains(char::is_control) {
-            return Ok(None);
-        }
-        let key = Key::new(Dead::COLLECTION, format!("{channel}/{name}"));
-        let Some(found) = self.store.document(&key).await? else { return Ok(None) };
-        let read = serde_json::from_slice::<Dead>(&found.body);
-        let corrupt = |e: serde_json::Error| Error::Corrupt { what: key.to_string(), why: e.to_string() };
-        let Dead(dead) = read.map_err(corrupt)?;
-        let again =
-            Delivery { state: State::Waiting, tries: 0, due: self.clock.now(), settled_at: None, ..dead };
-        let reads = vec![Read { key: key.clone(), version: Some(found.version) }];
-        let documents = vec![Put { key, body: None }, put(&Waiting(again.clone()))];
-        self.store.commit(Commit { reads, documents, ..Commit::default() }).await?;
-        Ok(Some(again))
-    }
+#[cfg(feature = "otlp")]
+fn parent(id: store::ExecutionId) -> Option<String> {
+    Some(crate::traces::parent(id))
+}
+
+/// Without traces there is none.
+#[cfg(not(feature = "otlp"))]
+fn parent(_: store::ExecutionId) -> Option<String> {
+    None
 }
 
 /// The delivery, to be sent again after a pause.
@@ -184,5 +175,5 @@ fn again(
             seed.wrapping_mul(31).wrapping_add(u64::from(byte))
         });
     let pause = channel.pause(delivery.tries, asked, seed).unwrap_or_default();
-    Delivery { answer: Some(why), due: now.after(pause), ..delivery }
+    Delivery { due: now.after(pause), ..delivery.answered(why) }
 }

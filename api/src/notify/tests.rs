@@ -1,6 +1,6 @@
 //! What becomes of notifications, on a clock that stands still, with somebody who listens on this machine.
 
-use super::{Dead, Delivery, Outbox, Round, Settled, State, Waiting, put};
+use super::{Dead, Delivery, Did, Order, Outbox, Place, Round, Settled, State, Waiting, put};
 use crate::config::Notify;
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::post,
 };
-use engine::{Clock as _, Entity as _, ManualClock, Notification};
+use engine::{Clock as _, Engine, Entity as _, ManualClock, Notification, Undecided, View};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
@@ -58,6 +58,20 @@ impl Ears {
     }
 }
 
+/// Shares out all that is new, and sends what is due on every channel.
+async fn round(outbox: &Outbox) -> Round {
+    let (_stop, told) = watch::channel(false);
+    let mut whole = Round { waiting: outbox.share().await.unwrap(), ..Round::default() };
+    let sending = outbox.channels.values().map(|channel| outbox.send_due(channel, &told));
+    for part in futures_util::future::join_all(sending).await {
+        let part = part.unwrap();
+        whole.failed += part.failed;
+        whole.dead += part.dead;
+        whole.waiting += part.waiting;
+    }
+    whole
+}
+
 struct Bench {
     store: Arc<Memory>,
     clock: Arc<ManualClock>,
@@ -91,8 +105,7 @@ impl Bench {
     }
 
     async fn round(&self) -> Round {
-        let (_stop, told) = watch::channel(false);
-        self.outbox.round(&told).await.unwrap()
+        round(&self.outbox).await
     }
 
     /// What is heard in a round, by type and subject.
@@ -103,6 +116,19 @@ impl Bench {
             format!("{} {}", text("type").trim_start_matches("tenure."), text("subject"))
         };
         self.ears.heard().into_iter().map(said).collect()
+    }
+
+    /// What comes of an order of ada's about a delivery.
+    async fn does(
+        &self,
+        channel: &str,
+        name: &str,
+        what: impl Fn(&Place, &mut View, Order) -> Result<Did, Undecided>,
+    ) -> Did {
+        let engine = Engine::new(self.store.clone(), self.clock.clone(), ());
+        let place = self.outbox.place(channel, name).await.unwrap().unwrap();
+        let order = Order { by: "ada".into(), why: "it is mended".into() };
+        engine.ledger(true, |view| what(&place, view, order.clone())).await.unwrap()
     }
 
     async fn settled(&self) -> Vec<(String, State)> {
@@ -119,6 +145,8 @@ impl Bench {
         all.map(|(_, Waiting(delivery))| delivery).collect()
     }
 }
+
+mod orders;
 
 const CHAT: &str = "[channels.chat]\nkind = \"webhook\"\nurl = \"URL\"\n";
 const TO_CHAT: &str = "[[routes]]\nchannels = [\"chat\"]\n";
@@ -257,12 +285,19 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert_eq!(died, 1, "counted once, when it is put aside");
     assert_eq!(bench.round().await, Round::default());
 
-    assert!(bench.outbox.resend("chat", "nothing").await.unwrap().is_none());
-    assert!(bench.outbox.resend("chat", &dead[0].name()).await.unwrap().is_some());
+    let again = bench.does("chat", "nothing", Place::resend).await;
+    assert!(matches!(again, Did::Nothing), "{again:?}");
+    let Did::This(again) = bench.does("chat", &dead[0].name(), Place::resend).await else {
+        panic!("it is dead, and so may be sent again")
+    };
+    assert_ne!(again.name(), dead[0].name(), "a delivery of its own");
+    assert_eq!(again.replay.as_ref().map(|replay| replay.of.clone()), Some(dead[0].name()));
     bench.round().await;
     let again = bench.ears.heard();
-    assert_eq!((again.len(), &again[0]["id"]), (1, &first[0]["id"]), "under the same id");
+    assert_eq!((again.len(), &again[0]["id"]), (1, &first[0]["id"]), "receivers know it by its id");
     assert!(bench.dead().await.is_empty());
+    let states: Vec<_> = bench.settled().await.into_iter().map(|(_, state)| state).collect();
+    assert!(states.contains(&State::Resent) && states.contains(&State::Delivered), "{states:?}");
 }
 
 /// What closes an incident may not overtake what opens it: it would stay open for ever.
@@ -308,11 +343,8 @@ async fn two_servers_tell_once() {
     for number in 0..20 {
         bench.tell("approval.opened", &format!("a-{number}")).await;
     }
-    let (_stop, told) = watch::channel(false);
     for _ in 0..3 {
-        let (here, there) = tokio::join!(bench.outbox.round(&told), other.round(&told));
-        here.unwrap();
-        there.unwrap();
+        tokio::join!(bench.round(), round(&other));
     }
     let mut ids: Vec<String> = bench.ears.heard().iter().map(|event| event["id"].to_string()).collect();
     ids.sort();

@@ -17,6 +17,7 @@ use prometheus_client::{
 };
 use send::{Collector, Sent};
 use serde::{Deserialize, Serialize};
+pub(crate) use spans::parent;
 use spans::{Standing, is_first, read};
 use std::{
     collections::{HashMap, hash_map::Entry as Slot},

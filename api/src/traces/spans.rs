@@ -95,6 +95,11 @@ fn root_of(id: ExecutionId) -> SpanId {
     span_of(id, "execution", (Sequence(0), 0))
 }
 
+/// The span of a whole execution, as the header `traceparent` of W3C Trace Context has it.
+pub(crate) fn parent(id: ExecutionId) -> String {
+    format!("00-{}-{}-01", trace_of(id), root_of(id))
+}
+
 fn context(id: ExecutionId, span: SpanId, is_remote: bool) -> SpanContext {
     SpanContext::new(trace_of(id), span, TraceFlags::SAMPLED, is_remote, TraceState::default())
 }

@@ -1,6 +1,7 @@
 //! People are told through the channels of their choice, each in its own form, once, and nothing secret leaks on the way.
 
 mod receivers;
+mod seen_to;
 
 use crate::served::{NODES, Ran, Served, files_with, generated, large, tenure};
 use axum::http::StatusCode;

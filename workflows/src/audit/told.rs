@@ -128,12 +128,14 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
             )
         }
     };
+    let reason = shortened(&text("reason"));
+    let because = reason.as_ref().map(|why| format!("; because: {why}")).unwrap_or_default();
     Entry {
         tenant: whose(wrote.iter().chain(&removed)),
-        says: format!("{} called {} at {}, {changed}", of.actor, text("asked"), text("at")),
+        says: format!("{} called {} at {}, {changed}{because}", of.actor, text("asked"), text("at")),
         subject: text("at"),
         outcome: Some("done".into()),
-        reason: shortened(&text("reason")),
+        reason,
         wrote,
         removed,
         ..bare(of, place)

@@ -54,6 +54,8 @@ pub struct Route {
     pub events: Vec<Pattern>,
     /// The tenants whose things are meant; empty for all, and for what is nobody's.
     pub tenants: Vec<String>,
+    /// The roles and groups of which one is to be asked or told; empty for whomever it concerns.
+    pub roles: Vec<String>,
     /// At least so grave.
     pub severity: Severity,
     /// Where to.
@@ -107,6 +109,7 @@ impl Routes {
 impl Route {
     fn takes(&self, told: &Notification, kind: Kind) -> bool {
         self.of(&told.tenant)
+            && self.concerns(&told.to)
             && kind.severity >= self.severity
             && self.events.iter().any(|event| event.takes(&told.kind, told.reason.as_deref()))
     }
@@ -115,7 +118,12 @@ impl Route {
         self.tenants.is_empty() || self.tenants.iter().any(|wanted| wanted == tenant)
     }
 
-    /// Whether something that opens the matter of `told`, and so was told of before, would go this way.
+    fn concerns(&self, to: &[String]) -> bool {
+        self.roles.is_empty() || to.iter().any(|role| self.roles.contains(role))
+    }
+
+    /// Whether something that opens the matter of `told`, and so was told of before, would go this way. Whoever was asked then
+    /// may be others than those who hear of the end, so roles do not count.
     fn opens(&self, told: &Notification) -> bool {
         let about = matter(told);
         let opens = |kind: &&Kind| {
@@ -157,6 +165,7 @@ mod tests {
         Route {
             events: events.iter().map(|event| pattern(event)).collect(),
             tenants: Vec::new(),
+            roles: Vec::new(),
             severity: Severity::Info,
             channels: channels.iter().map(|&channel| channel.into()).collect(),
             after: Duration::ZERO,
@@ -179,6 +188,25 @@ mod tests {
         assert_eq!(channels(&routes, &told("approval.opened", "zeta")), ["chat"]);
         assert_eq!(channels(&routes, &told("execution.parked", "zeta")), ["pager"]);
         assert_eq!(channels(&routes, &told("certificate.issued", "zeta")), [""; 0]);
+    }
+
+    #[test]
+    fn a_route_by_role_takes_what_asks_that_role_or_group_and_closes_what_it_opened() {
+        let roles = vec!["capacity_manager".to_owned(), "night-shift".into()];
+        let routes = vec![Route { roles, ..route(&["approval.opened"], &["capacity"]) }];
+        let routes = Routes { routes, closing: vec!["capacity".into()] };
+        let asks = |kind: &str, to: &[&str]| Notification {
+            to: to.iter().map(|&role| role.into()).collect(),
+            ..told(kind, "acme")
+        };
+        assert_eq!(
+            channels(&routes, &asks("approval.opened", &["finance", "capacity_manager"])),
+            ["capacity"]
+        );
+        assert_eq!(channels(&routes, &asks("approval.opened", &["night-shift"])), ["capacity"]);
+        assert_eq!(channels(&routes, &asks("approval.opened", &["finance"])), [""; 0]);
+        assert_eq!(channels(&routes, &asks("approval.opened", &[])), [""; 0]);
+        assert_eq!(channels(&routes, &asks("approval.granted", &["finance"])), ["capacity"]);
     }
 
     #[test]

@@ -301,6 +301,14 @@ impl Served {
         let (status, listed) = self.read("/v1/stuck?limit=1000").await;
         let items = listed.get("items").and_then(Value::as_array).filter(|_| status.is_success());
         let Some(items) = items else { return };
+        let channels =
+            listed.get("channels").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if let Some(first) = channels.first() {
+            let name = first.get("id").and_then(Value::as_str).unwrap_or_default();
+            let dead = channels.iter().filter_map(|channel| channel.get("dead")?.as_u64()).sum::<u64>();
+            let says = format!("nobody took {dead} notifications, such as those of channel {name}");
+            found.warning("executions", says, "mend the receiver, then `tenure notify resend CHANNEL --all`");
+        }
         if items.is_empty() {
             return found.ok("executions", "none waits for an operator");
         }

@@ -4,13 +4,14 @@ use super::Time;
 use crate::{http::time, notify};
 use schemars::JsonSchema;
 use serde::Serialize;
+use store::Timestamp;
 use workflows::notices::{Act, Severity, kind_of};
 
 /// A channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Channel {
     pub(crate) id: String,
-    /// `webhook`, `slack`, `pagerduty` or `email`.
+    /// `webhook`, `slack`, `pagerduty`, `email` or `file`.
     pub(crate) kind: &'static str,
     /// When what is not urgent waits: `from`, `to` and `zone`.
     #[schemars(with = "Option<super::Object>")]
@@ -28,13 +29,67 @@ pub(crate) struct Channel {
     pub(crate) dead: usize,
 }
 
+/// A channel with letters that nobody took: somebody has to look at it, as at an execution that is stuck.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StuckChannel")]
+pub(crate) struct Stuck {
+    /// The channel.
+    pub(crate) id: String,
+    /// `delivery`, which is no workflow of which executions are.
+    pub(crate) workflow: &'static str,
+    /// Such as `channel/pager`.
+    pub(crate) subject: String,
+    /// `dead`.
+    pub(crate) state: &'static str,
+    /// `delivery_dead`.
+    pub(crate) reason: &'static str,
+    /// How many letters are dead.
+    pub(crate) dead: u64,
+    /// Since when there is any.
+    #[schemars(with = "Time")]
+    pub(crate) since: String,
+    pub(crate) age_seconds: u64,
+    /// Whose turn it is, by role.
+    pub(crate) owner: Vec<&'static str>,
+    /// What to do.
+    pub(crate) next: &'static str,
+    /// What the latest of them was answered last.
+    pub(crate) message: Option<String>,
+}
+
+impl Stuck {
+    /// What dead letters are stuck for.
+    pub(crate) const REASON: &'static str = "delivery_dead";
+    /// What stands in the place of a workflow.
+    pub(crate) const WORKFLOW: &'static str = "delivery";
+
+    /// A channel as it is shown at `now`; nothing if no letter of it is dead.
+    pub(crate) fn of(channel: &str, tally: &notify::Tally, now: Timestamp) -> Option<Self> {
+        let since = tally.since.unwrap_or(now);
+        (tally.count > 0).then(|| Self {
+            id: channel.into(),
+            workflow: Self::WORKFLOW,
+            subject: format!("channel/{channel}"),
+            state: "dead",
+            reason: Self::REASON,
+            dead: tally.count,
+            since: time(since),
+            age_seconds: now.since(since).as_secs(),
+            owner: vec!["platform_ops"],
+            next: "mend the receiver, try it with `tenure notify test`, then `tenure notify resend CHANNEL --all`, or `discard`",
+            message: tally.answer.clone(),
+        })
+    }
+}
+
 /// What became of one notification on one channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Delivery {
     /// Names it within its channel.
     pub(crate) id: String,
     pub(crate) channel: String,
-    /// `waiting`, `delivered`, `merged` (the same had just been told), `over` (the matter was over before its turn) or `dead`.
+    /// `waiting`, `delivered`, `merged` (the same had just been told), `over` (the matter was over before its turn), `dead`, `discarded`
+    /// (somebody gave it up) or `resent` (it was dead, and was sent again as another delivery).
     pub(crate) state: &'static str,
     /// The notification, as receivers know it.
     pub(crate) notification: String,
@@ -60,6 +115,27 @@ pub(crate) struct Delivery {
     /// When it came to its end.
     #[schemars(with = "Option<Time>")]
     pub(crate) settled_at: Option<String>,
+    /// The last ten attempts, the latest last.
+    pub(crate) attempts: Vec<Sending>,
+    /// Of what is sent again, the delivery before.
+    pub(crate) replay_of: Option<String>,
+    /// Who let it be tried, given up or sent again.
+    pub(crate) by: Option<String>,
+    /// Why.
+    pub(crate) reason: Option<String>,
+}
+
+/// One attempt to send a delivery.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryAttempt")]
+pub(crate) struct Sending {
+    /// When it began.
+    #[schemars(with = "Time")]
+    pub(crate) at: String,
+    /// The status of the answer, if it began with one.
+    pub(crate) status: Option<u16>,
+    /// What was answered; `null` while it is under way, or if a crash cut it off.
+    pub(crate) answer: Option<String>,
 }
 
 impl Delivery {
@@ -90,6 +166,14 @@ impl Delivery {
             answer: delivery.answer.clone(),
             due: (delivery.state == notify::State::Waiting).then(|| time(silent)),
             settled_at: delivery.settled_at.map(time),
+            attempts: delivery
+                .attempts
+                .iter()
+                .map(|one| Sending { at: time(one.at), status: one.status(), answer: one.answer.clone() })
+                .collect(),
+            replay_of: delivery.replay.as_ref().map(|replay| replay.of.clone()),
+            by: delivery.order.as_ref().map(|order| order.by.clone()),
+            reason: delivery.order.as_ref().map(|order| order.why.clone()).filter(|why| !why.is_empty()),
         }
     }
 }

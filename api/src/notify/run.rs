@@ -1,0 +1,99 @@
+//! The loops: one shares out what is new and forgets what is old, and each channel has one that sends. A receiver that hangs
+//! keeps nobody waiting but its own channel.
+
+use super::Outbox;
+use crate::app::Shared;
+use std::{sync::PoisonError, time::Duration};
+use store::Error;
+use tokio::{sync::watch, task::JoinSet};
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(2);
+/// How often it is looked where there is no channel: for what is old.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often what is old is forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+/// The longest pause after a round that failed.
+const MOST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Works until `stop` says so.
+pub(crate) async fn run(app: Shared, stop: watch::Receiver<bool>) {
+    let mut tasks = JoinSet::new();
+    for channel in app.outbox.channels.keys() {
+        tasks.spawn(sending(app.clone(), channel.clone(), stop.clone()));
+    }
+    tasks.spawn(sharing(app, stop));
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a part of what tells people has ended; the others go on");
+        }
+    }
+}
+
+/// Makes deliveries of what is new, and forgets what is old.
+async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
+    let every = if app.outbox.channels.is_empty() { IDLE } else { EVERY };
+    let (mut pause, mut forgotten) = (every, None);
+    while app.free(&mut stop).await && !*stop.borrow() {
+        match app.outbox.share().await {
+            Ok(kept) => {
+                app.requests.notifications(app.outbox.waits("", kept));
+                pause = every;
+            }
+            Err(error) => pause = longer(pause, every, &error),
+        }
+        let now = app.engine.clock().now();
+        if forgotten.is_none_or(|last| now.since(last) > FORGET_EVERY) {
+            match app.outbox.forget().await {
+                Ok(()) => forgotten = Some(now),
+                Err(error) => tracing::warn!(%error, "what is old of deliveries stays"),
+            }
+        }
+        if !rest(&app, &mut stop, pause).await {
+            return;
+        }
+    }
+}
+
+/// Sends what is due on one channel.
+async fn sending(app: Shared, name: String, mut stop: watch::Receiver<bool>) {
+    let Some(channel) = app.outbox.channels.get(&name) else { return };
+    let mut pause = EVERY;
+    while app.free(&mut stop).await && !*stop.borrow() {
+        match app.outbox.send_due(channel, &stop).await {
+            Ok(round) => {
+                app.requests.notifications(app.outbox.waits(&name, round.waiting));
+                (0..round.failed).for_each(|_| app.requests.notify_failed());
+                app.requests.notify_died(round.dead);
+                pause = EVERY;
+            }
+            Err(error) => pause = longer(pause, EVERY, &error),
+        }
+        if !rest(&app, &mut stop, pause).await {
+            return;
+        }
+    }
+}
+
+fn longer(pause: Duration, every: Duration, error: &Error) -> Duration {
+    tracing::warn!(%error, "notifications stay for another round");
+    (pause * 2).min(MOST_PAUSE.max(every))
+}
+
+/// Waits. False when the server stops before that.
+async fn rest(app: &Shared, stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+    let clock = app.engine.clock();
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => false,
+        () = clock.sleep_until(clock.now().after(pause)) => true,
+    }
+}
+
+impl Outbox {
+    /// Notes how much waits on a channel; how much waits on all of them.
+    fn waits(&self, channel: &str, waiting: i64) -> i64 {
+        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(channel.to_owned(), waiting);
+        all.values().sum()
+    }
+}

@@ -1,0 +1,86 @@
+//! How many deliveries of each channel wait or are dead, and since when: for lists and metrics.
+
+use super::{
+    Channel, Outbox,
+    delivery::{Dead, Delivery, Waiting},
+};
+use engine::Entity;
+use serde::de::DeserializeOwned;
+use store::{Error, Timestamp};
+
+/// Of one channel no more are counted: so many are an alarm anyway.
+const MOST: u64 = 10_000;
+/// Documents read in one go.
+const PAGE: usize = 1_000;
+
+/// What there is of one kind on a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// How many.
+    pub(crate) count: u64,
+    /// Since when there is any.
+    pub(crate) since: Option<Timestamp>,
+    /// What the latest of them was answered last.
+    pub(crate) answer: Option<String>,
+}
+
+impl From<Waiting> for Delivery {
+    fn from(Waiting(delivery): Waiting) -> Self {
+        delivery
+    }
+}
+
+impl From<Dead> for Delivery {
+    fn from(Dead(delivery): Dead) -> Self {
+        delivery
+    }
+}
+
+impl Outbox {
+    /// How much waits on each channel, those where nothing does included.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn waiting(&self) -> Result<Vec<(&Channel, Tally)>, Error> {
+        self.tallies::<Waiting>().await
+    }
+
+    /// How many letters of each channel are dead, channels without any included.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn dead(&self) -> Result<Vec<(&Channel, Tally)>, Error> {
+        self.tallies::<Dead>().await
+    }
+
+    async fn tallies<T: Entity + DeserializeOwned + Into<Delivery>>(
+        &self,
+    ) -> Result<Vec<(&Channel, Tally)>, Error> {
+        let mut all = Vec::new();
+        for (name, channel) in &self.channels {
+            let (mut tally, mut latest, mut after) = (Tally::default(), Timestamp(0), None::<String>);
+            loop {
+                let prefix = format!("{name}/");
+                let page = self.store.documents(T::COLLECTION, &prefix, after.as_deref(), PAGE).await?;
+                for found in &page.items {
+                    tally.count = tally.count.saturating_add(1);
+                    // What cannot be read counts too: it is there.
+                    let Ok(read) = serde_json::from_slice::<T>(&found.body) else { continue };
+                    let delivery: Delivery = read.into();
+                    let since = delivery.settled_at.unwrap_or(delivery.told.at);
+                    tally.since = tally.since.into_iter().chain([since]).min();
+                    if since >= latest {
+                        latest = since;
+                        tally.answer = delivery.answer;
+                    }
+                }
+                after = page.next;
+                if after.is_none() || tally.count >= MOST {
+                    break;
+                }
+            }
+            all.push((channel, tally));
+        }
+        Ok(all)
+    }
+}
