@@ -297,7 +297,7 @@ async fn signal(
         );
         return Err(Problem::new(Code::DocumentInvalid, detail));
     }
-    tracing::info!(execution = %record.id, signal = happened.signal, by = caller.name, "signalled");
+    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), signal = happened.signal, by = caller.name, "signalled");
     app.engine.signal(record.id, &happened.signal).await?;
     full(&app, record.id, StatusCode::OK).await
 }

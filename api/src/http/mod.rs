@@ -57,6 +57,7 @@ mod streams;
 mod sweeps;
 mod tenants;
 mod told;
+mod traceparent;
 mod usage;
 mod users;
 mod versions;

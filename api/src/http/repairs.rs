@@ -205,7 +205,7 @@ async fn second(
 ) -> Result<Response, Problem> {
     let proposal = find(&app, &caller, &id).await?;
     app.engine.second(&proposal.id, &caller.name).await?;
-    tracing::info!(execution = %proposal.execution, by = caller.name, "a command was agreed to");
+    tracing::info!(execution = %proposal.execution, trace_id = %proposal.execution.trace_id(), by = caller.name, "a command was agreed to");
     full(&app, proposal.execution, StatusCode::OK).await
 }
 

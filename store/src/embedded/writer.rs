@@ -18,7 +18,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot},
+    time::Instant,
+};
 
 /// A frame is closed once it has taken commits of so many bytes, or so many commits.
 const GROUP_BYTES: usize = 1 << 20;
@@ -172,6 +175,7 @@ impl Writer {
         }
         let counters = &self.shared.counters;
         counters.commits.fetch_add(u64::from(frame.header.commits), Ordering::Relaxed);
+        locked(&counters.tallies).groups.note(f64::from(frame.header.commits));
         self.shared.overlay_mut().publish(frame, changed);
         changes.into_iter().for_each(|change| tasks.apply(change));
         drop(tasks);
@@ -187,6 +191,7 @@ impl Writer {
         let Some(segment) = self.segment.as_mut() else {
             return Err(Error::Unavailable { why: "there is no journal file to write to".into() });
         };
+        let begun = Instant::now();
         let synced = segment
             .append(frame)
             .and_then(|()| self.shared.options.faults.sync())
@@ -201,6 +206,7 @@ impl Writer {
             });
         }
         let bytes = frame.len() as u64;
+        locked(&self.shared.counters.tallies).seconds.note(begun.elapsed().as_secs_f64());
         self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
