@@ -22,6 +22,7 @@ mod metrics;
 mod notify;
 mod observing;
 mod oidc;
+mod progress;
 mod retention;
 mod schedules;
 mod sealing;

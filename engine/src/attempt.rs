@@ -62,6 +62,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let (beats, seen) = watch::channel(Beat::default());
         call.beats = Some(Arc::new(beats));
+        self.inner.limits.listen(lease.task.id, seen.clone());
         let lease = Held { lease, pass };
         let (name, repeat) = (deed.name, deed.repeat);
         let cluster = deed.cluster().to_owned();

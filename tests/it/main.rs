@@ -47,6 +47,7 @@ mod placement;
 mod planner;
 mod policy;
 mod postgres;
+mod progress;
 mod quota;
 mod recipes;
 mod reclaim;

@@ -168,6 +168,7 @@ pub(super) async fn full(app: &App, id: ExecutionId, status: StatusCode) -> Resu
         (record, shown) = (now, anew);
         body = view::execution(&app.engine, &record, &shown).await?;
     }
+    body.row.progress = app.paces.told(&app.engine, std::slice::from_ref(&record)).await.remove(&id);
     Ok((status, [(header::ETAG, etag(record.revision))], Json(body)).into_response())
 }
 

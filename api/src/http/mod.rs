@@ -69,6 +69,7 @@ pub(crate) use idempotency::{KEPT_FOR, Kept as KeptAnswer};
 pub use openapi::document as openapi;
 pub(crate) use route::router;
 pub use route::{Access, Rule, codes, rules};
+pub(crate) use shown::executions::Progress;
 pub(crate) use startable::InName;
 pub(crate) use streams::{Feed, tell_what_happens};
 pub(crate) use view::time;

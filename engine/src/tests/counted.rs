@@ -37,6 +37,22 @@ async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
     }
 }
 
+#[tokio::test]
+async fn what_an_attempt_says_is_told_while_it_runs_and_by_nobody_else() {
+    let bench = Bench::new();
+    bench.yard.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
+    let id = bench.start(Toil::of("acme", "dig")).await;
+    assert_eq!(bench.engine.said(id), None, "nothing is under way");
+
+    let work = bench.begin(1).await;
+
+    assert_eq!(bench.engine.said(id).as_deref(), Some("2 of 8"));
+    assert_eq!(bench.another().said(id), None, "another process cannot know");
+    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    work.await.unwrap();
+    assert_eq!(bench.engine.said(id), None, "it is over");
+}
+
 /// Waits to be told, and promises that it will be within an hour.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Errand {
