@@ -7,6 +7,7 @@ import { listed, picture } from './diagram.js';
 import { clock, many, relative, time, words } from './format.js';
 import { watch } from './live.js';
 import {
+  bar,
   command,
   empty,
   execution,
@@ -105,6 +106,7 @@ function whole(item, journal, diagram) {
       h('span.faint', 'since ', time(item.since)),
       item.pivot && state('past_pivot', { as: 'destroying', label: 'past its point of no return' }),
     ),
+    far(item.progress),
     h('div.buttons.orders', { key: 'orders' }, buttons(item, diagram)),
     h(
       'div.columns',
@@ -134,6 +136,33 @@ function whole(item, journal, diagram) {
       command(`tenure executions show ${item.id}`),
     ),
   ];
+}
+
+/** How far it is, what its action says of that, and until when, as far as any of it is known. */
+function far(progress) {
+  if (!progress) return null;
+  const { done, total, current, eta } = progress;
+  const steps = total && `${done} of ${total} steps are behind it`;
+  if (!steps && !current.beat && !eta) return null;
+  return h(
+    'div.progress',
+    { key: 'progress' },
+    steps && bar([{ value: done, tone: 'busy', label: 'behind it' }], total, steps),
+    h(
+      'span.faint',
+      [
+        steps,
+        current.beat,
+        eta && [
+          'over ',
+          h('span', { title: 'If it goes as the last ones of its workflow went' }, 'about '),
+          time(eta),
+        ],
+      ]
+        .filter(Boolean)
+        .map((part, at) => [at > 0 && ' · ', part]),
+    ),
+  );
 }
 
 /** What it waits for, why it stopped, and what the next thing is that happens. */

@@ -9,6 +9,7 @@ use crate::{
     metrics::{Audited, Refusals, Requests},
     notify::Outbox,
     oidc::Provider,
+    progress::Paces,
     standing::Standing,
     storage::Storage,
     tls::Tls,
@@ -54,6 +55,8 @@ pub(crate) struct App {
     pub(crate) denials: Denials,
     /// Counts those.
     pub(crate) refusals: Refusals,
+    /// Tells how far executions are.
+    pub(crate) paces: Paces,
     /// Shows how things stand.
     pub(crate) standing: Standing,
     /// Set once the server has been asked to stop.

@@ -23,6 +23,7 @@ mod metrics;
 mod notify;
 mod observing;
 mod oidc;
+mod progress;
 mod retention;
 mod schedules;
 mod sealing;

@@ -1,25 +1,47 @@
 //! What the server counts beside the engine, in Prometheus' terms. Labels are bounded: routes, never ids or tenants.
 
+pub(crate) mod process;
+mod stored;
+
+pub(crate) use stored::Audited;
+
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::time::Duration;
 use store::Health;
-use workflows::audit::Lag;
+use stored::Stored;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRoute {
-    method: String,
+    method: &'static str,
     route: String,
     status: u16,
 }
+
+/// How long is told without the status: a route has one histogram, not one for each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Timed {
+    method: &'static str,
+    route: String,
+}
+
+/// Of which trace of the caller's an example is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTrace {
+    trace_id: String,
+}
+
+/// Seconds, with an example of each bucket.
+type Seconds = HistogramWithExemplars<OfTrace>;
+
+/// Few, since every route has its own: 5 ms to 10 s.
+const BUCKETS: [f64; 8] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// The methods that a label names. Anybody can make up further ones.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
@@ -51,53 +73,29 @@ impl Refusals {
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     answered: Family<ByRoute, Counter>,
-    seconds: Histogram,
-    writable: Gauge,
-    held: Gauge,
-    live_bytes: Gauge,
-    disk_bytes: Gauge,
-    written_bytes: Gauge,
-    amplification: Gauge<f64, AtomicU64>,
-    syncs: Gauge,
-    retries: Gauge,
-    commits: Gauge,
-    sequence: Gauge,
-    index_lag: Gauge,
-    tasks: Gauge,
+    seconds: Family<Timed, Seconds, fn() -> Seconds>,
+    stored: Stored,
     notifications: Gauge,
     notify_failed: Counter,
     notify_died: Counter,
 }
 
 impl Requests {
-    fn none_yet() -> Self {
-        Self {
+    /// Names the metrics in `registry`.
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
+        let me = Self {
             answered: Family::default(),
-            // 0.5 ms to about 16 s.
-            seconds: Histogram::new(exponential_buckets(0.0005, 2.0, 16)),
-            writable: Gauge::default(),
-            held: Gauge::default(),
-            live_bytes: Gauge::default(),
-            disk_bytes: Gauge::default(),
-            written_bytes: Gauge::default(),
-            amplification: Gauge::default(),
-            syncs: Gauge::default(),
-            retries: Gauge::default(),
-            commits: Gauge::default(),
-            sequence: Gauge::default(),
-            index_lag: Gauge::default(),
-            tasks: Gauge::default(),
+            seconds: Family::new_with_constructor(|| HistogramWithExemplars::new(BUCKETS.into_iter())),
+            stored: Stored::registered(registry),
             notifications: Gauge::default(),
             notify_failed: Counter::default(),
             notify_died: Counter::default(),
-        }
-    }
-
-    /// Names the metrics in `registry`.
-    pub(crate) fn registered(registry: &mut Registry) -> Self {
-        let me = Self::none_yet();
+        };
+        let built = Family::<[(&str, &str); 1], Gauge>::default();
+        built.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
+        registry.register("build_info", "1, with the version of the program", built);
         registry.register("http_requests", "Requests answered", me.answered.clone());
-        registry.register("http_request_seconds", "How long requests took", me.seconds.clone());
+        registry.register("http_request_seconds", "How long requests took, by route", me.seconds.clone());
         registry.register(
             "notifications_waiting",
             "Notifications that nobody has taken",
@@ -113,40 +111,22 @@ impl Requests {
             "Notifications that nobody took in as many attempts as are made",
             me.notify_died.clone(),
         );
-        let gauges = [
-            ("store_writable", "1 while commits are accepted", &me.writable),
-            ("store_held", "1 while the store hands out no work until somebody lets it go", &me.held),
-            ("store_live_bytes", "Content of the store, as last written", &me.live_bytes),
-            ("store_disk_bytes", "Everything in the store's folder", &me.disk_bytes),
-            ("store_written_bytes", "Bytes sent to the device since start", &me.written_bytes),
-            ("store_syncs", "Device syncs since start", &me.syncs),
-            (
-                "store_retries",
-                "What was tried again since start, because the database did not take it",
-                &me.retries,
-            ),
-            ("store_commits", "Commits since start", &me.commits),
-            ("store_sequence", "Commits in the store's whole history", &me.sequence),
-            ("store_index_lag", "Commits that the index has not taken over yet", &me.index_lag),
-            ("store_tasks", "Tasks waiting or leased", &me.tasks),
-        ];
-        for (name, help, gauge) in gauges {
-            registry.register(name, help, gauge.clone());
-        }
-        registry.register(
-            "store_disk_amplification",
-            "Bytes on disk for each byte of content",
-            me.amplification.clone(),
-        );
         me
     }
 
-    /// A request to `route` has been answered, within `took` if that is to be counted.
-    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Option<Duration>) {
-        let by = ByRoute { method: method.into(), route: route.into(), status };
-        self.answered.get_or_create(&by).inc();
+    /// A request to `route` has been answered, within `took` if that is to be counted. `trace` is that of the caller, if it told one.
+    pub(crate) fn answered(
+        &self,
+        (method, route): (&str, &str),
+        status: u16,
+        took: Option<Duration>,
+        trace: Option<&str>,
+    ) {
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
+        self.answered.get_or_create(&ByRoute { method, route: route.into(), status }).inc();
         if let Some(took) = took {
-            self.seconds.observe(took.as_secs_f64());
+            let seconds = self.seconds.get_or_create(&Timed { method, route: route.into() });
+            seconds.observe(took.as_secs_f64(), trace.map(|trace| OfTrace { trace_id: trace.into() }), None);
         }
     }
 
@@ -166,62 +146,42 @@ impl Requests {
     }
 
     /// The store is like this.
-    pub(crate) fn observe(&self, health: &Health) {
-        self.writable.set(i64::from(health.writable));
-        self.held.set(i64::from(health.held.is_some()));
-        for (gauge, value) in [
-            (&self.live_bytes, health.live_bytes),
-            (&self.disk_bytes, health.disk_bytes),
-            (&self.written_bytes, health.written_bytes),
-            (&self.syncs, health.syncs),
-            (&self.retries, health.retries),
-            (&self.commits, health.commits),
-            (&self.sequence, health.sequence.0),
-            (&self.index_lag, health.index_lag),
-            (&self.tasks, health.tasks),
+    pub(crate) fn observe(&self, health: Health) {
+        self.stored.observe(health);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode_registry;
+
+    #[test]
+    fn requests_are_timed_by_route_with_the_trace_of_the_caller_and_no_method_is_made_up() {
+        let mut registry = Registry::with_prefix("tenure");
+        let requests = Requests::registered(&mut registry);
+        let took = Some(Duration::from_millis(700));
+        requests.answered(("GET", "/v1/tenants"), 200, took, Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+        requests.answered(("BREW", "/v1/tenants"), 405, took, None);
+        requests.answered(("GET", "/v1/watched"), 200, None, None);
+
+        let mut text = String::new();
+        encode_registry(&mut text, &registry).unwrap();
+
+        for line in [
+            r#"tenure_http_request_seconds_bucket{le="0.5",method="GET",route="/v1/tenants"} 0"#,
+            r#"tenure_http_request_seconds_bucket{le="1.0",method="GET",route="/v1/tenants"} 1 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.7"#,
+            r#"tenure_http_requests_total{method="other",route="/v1/tenants",status="405"} 1"#,
         ] {
-            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            assert!(text.lines().any(|told| told == line), "{line}: {text}");
         }
-        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let ratio = health.disk_bytes as f64 / health.live_bytes.max(1) as f64;
-        self.amplification.set(ratio);
-    }
-}
-
-/// Shows how far the audit is behind.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Audited {
-    sealed: Gauge,
-    unsigned: Gauge,
-    lag: Gauge<f64, AtomicU64>,
-    checkpoints: Gauge,
-}
-
-impl Audited {
-    /// Names the metrics in `registry`.
-    pub(crate) fn registered(registry: &mut Registry) -> Self {
-        let me = Self::default();
-        registry.register("audit_entries_sealed", "Audit entries sealed, of all chains", me.sealed.clone());
-        registry.register(
-            "audit_entries_unsigned",
-            "Audit entries sealed and not yet under a signed checkpoint",
-            me.unsigned.clone(),
+        assert!(
+            !text.contains("BREW") && !text.contains(r#"seconds_count{method="GET",route="/v1/watched"#),
+            "{text}"
         );
-        registry.register(
-            "audit_lag_seconds",
-            "How long ago the oldest entry was journalled that is not sealed",
-            me.lag.clone(),
+        assert!(
+            text.contains(&format!(r#"tenure_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION"))),
+            "{text}"
         );
-        registry.register("audit_checkpoints", "Signed checkpoints", me.checkpoints.clone());
-        me
-    }
-
-    /// The audit is so far behind.
-    pub(crate) fn observe(&self, lag: &Lag) {
-        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        self.sealed.set(whole(lag.sealed));
-        self.unsigned.set(whole(lag.unsigned));
-        self.checkpoints.set(whole(lag.checkpoints));
-        self.lag.set(lag.oldest.as_secs_f64());
     }
 }

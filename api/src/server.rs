@@ -14,7 +14,9 @@ use crate::{
     exit::{Exit, Failure},
     housekeeping, http,
     metrics::{Audited, Refusals, Requests},
-    notify, observing, oidc, retention, schedules,
+    notify, observing, oidc,
+    progress::Paces,
+    retention, schedules,
     sealing::Kept,
     standing::Standing,
     storage::Storage,
@@ -239,6 +241,7 @@ fn assemble(
     let drawn = engine.diagrams();
     let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
     config.retention.check(&known).map_err(unusable)?;
+    let paces = Paces::of(&drawn);
     let provider = provider(&config)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
     Ok(Arc::new(App {
@@ -256,6 +259,7 @@ fn assemble(
         spans,
         tls,
         standing: Standing::default(),
+        paces,
         engine,
         storage,
         config,

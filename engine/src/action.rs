@@ -214,6 +214,13 @@ pub struct Deed<P> {
     pub(crate) kind: DeedKind<P>,
 }
 
+impl<P> Deed<P> {
+    /// The cluster that it depends on, by its keys; empty for what depends on none.
+    pub(crate) fn cluster(&self) -> &str {
+        self.keys.iter().find_map(|key| key.strip_prefix("cluster/")).unwrap_or_default()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum DeedKind<P> {
     Actuator(Box<dyn ErasedAction<P>>),

@@ -62,8 +62,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let (beats, seen) = watch::channel(Beat::default());
         call.beats = Some(Arc::new(beats));
+        self.inner.limits.listen(lease.task.id, seen.clone());
         let lease = Held { lease, pass };
         let (name, repeat) = (deed.name, deed.repeat);
+        let cluster = deed.cluster().to_owned();
         let deed = Arc::new(deed);
         let tried = Tried::of(name, &call, self.inner.clock.now());
         let watch = Stopwatch::start();
@@ -97,7 +99,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         // What was said last is read again by the attempt that comes after a failure.
         let said = Some(seen.borrow().note.clone()).filter(|note| !note.is_empty());
         let result = result.map_err(|error| ActionError { beat: said.or(error.beat.clone()), ..error });
-        self.count(call.execution, name, &result, watch.elapsed());
+        self.count(call.execution, (name, &cluster), &result, watch.elapsed());
         if let Err(error) = &result {
             tracing::info!(action = name, attempt = call.attempt, %error, class = ?error.class, "attempt failed");
         }
@@ -218,7 +220,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub(crate) fn count(
         &self,
         id: ExecutionId,
-        name: &str,
+        (name, cluster): (&str, &str),
         result: &Result<Value, ActionError>,
         took: Duration,
     ) {
@@ -231,7 +233,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Class::Unknown => "unknown",
             },
         };
-        self.inner.metrics.attempted(id, name, result, took);
+        self.inner.metrics.attempted(id, (name, cluster), result, took);
     }
 }
 

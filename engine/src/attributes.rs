@@ -11,7 +11,7 @@ const MOST: usize = 16;
 /// The longest value, in bytes.
 const LONGEST: usize = 256;
 /// What those who ask for an execution write on it, kept for as long as it is.
-const KEPT: [&str; 2] = ["label", "schedule"];
+const KEPT: [&str; 3] = ["label", "schedule", "traceparent"];
 
 /// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
 pub(crate) fn attributes<W: Workflow>(

@@ -63,14 +63,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                         (Look::Born, Bend::After(error)) => (Err(error), Also::default(), None),
                         (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
                         (Look::Born, _) => {
-                            self.count(id, work.deed.name, &Ok(Value::Null), watch.elapsed());
+                            self.count(
+                                id,
+                                (work.deed.name, work.deed.cluster()),
+                                &Ok(Value::Null),
+                                watch.elapsed(),
+                            );
                             return Ok(());
                         }
                         (Look::Settled(result, also), _) => (result, *also, Some(settle)),
                     },
                 },
             };
-            self.count(id, work.deed.name, &result, watch.elapsed());
+            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
             let next = machine.advance(
                 &record,
                 Event::Settled { ticket, result, tried: None },
@@ -182,7 +187,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         match self.commit(None, next, Some(settle), also).await {
             Ok(_) => {
                 self.inner.metrics.started(child.workflow());
-                tracing::info!(execution = %id, workflow = child.workflow(), parent = %record.id, "started");
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow = child.workflow(), parent = %record.id, "started");
                 Ok(Look::Born)
             }
             Err(Error::Store(store::Error::Busy { guard, holder })) => {

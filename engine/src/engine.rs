@@ -326,7 +326,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             other => {
                 other?;
                 self.inner.metrics.started(workflow);
-                tracing::info!(execution = %id, workflow, by = request.by, "started");
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, by = request.by, "started");
                 Ok(Started { id, replayed: false })
             }
         }
@@ -428,16 +428,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
         (self.inner.seen)(id, &next.edges);
         if let Some(outcome) = next.finished.map(Into::<&str>::into) {
             self.inner.metrics.ended(&workflow, outcome);
-            tracing::info!(execution = %id, workflow, outcome, "finished");
+            self.inner.metrics.promised(&workflow, next.kept);
+            tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, outcome, "finished");
         }
         if let Some(reason) = next.parked {
             self.inner.metrics.parked(reason);
-            tracing::warn!(execution = %id, workflow, reason, "parked: an operator has to look");
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, reason, "parked: an operator has to look");
+        }
+        if let Some(ruling) = next.ruled {
+            self.inner.metrics.ruled(&workflow, ruling);
         }
         if let Some(review) = next.broken {
             self.inner.metrics.glass_broken(&workflow);
             let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
-            tracing::warn!(execution = %id, workflow, approval, by, reason, "the glass was broken: somebody has to review it");
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, approval, by, reason, "the glass was broken: somebody has to review it");
         }
         self.unwanted(&retired).await;
         Ok(receipt.revision.unwrap_or_default())

@@ -2,7 +2,7 @@
 
 use crate::{
     Authoriser, Child, Diagram, Edge, Effect, Error, Event, Execution, Mark, Notification, Outcome, Parent,
-    Phase, Plan, PlanDigest, Review, Ticket, Workflow,
+    Phase, Plan, PlanDigest, Review, Ruling, Ticket, Workflow,
     attributes::attributes,
     case::{Asked, Papers, papers},
     child::{Descent, Ended},
@@ -91,6 +91,10 @@ pub(crate) struct Next {
     pub(crate) broken: Option<Review>,
     /// The outcome, if this event finished it.
     pub(crate) finished: Option<Outcome>,
+    /// Whether it is over by when that was promised, if it was and this event finished it.
+    pub(crate) kept: Option<bool>,
+    /// How an approval ended by this event, if one did.
+    pub(crate) ruled: Option<Ruling>,
     /// What started it, if another execution did.
     pub(crate) parent: Option<Parent>,
 }
@@ -320,7 +324,7 @@ fn step_on<W: Workflow>(
     at: Timestamp,
 ) -> Result<Next, Error> {
     let (from, from_phase) = (before.state_name(), before.phase_name());
-    let promised = before.promised.is_some();
+    let promised = before.promised;
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
     let was_parked = matches!(before.phase, Phase::Parked { .. });
     let was_broken = before.broken;
@@ -354,21 +358,22 @@ fn step_on<W: Workflow>(
     let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left, mended));
     let schedule = schedule(&next, &execution, effects, at);
     let mut retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
-    if promised && execution.promised.is_none() {
+    if promised.is_some() && execution.promised.is_none() {
         retire.push(alarm_of(record.id));
     }
+    let ruled = closed.as_ref().and_then(|(_, ballot)| ballot.ruling);
+    let finished = outcome(&execution.phase).filter(|_| !was_finished);
     let Papers { mut documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
     let told = Notification::alarms(&next, &execution, (was_parked, was_broken, was_finished));
     documents.extend(told.iter().map(Notification::put));
     Ok(Next {
         broken,
+        ruled,
+        finished,
+        kept: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_broken),
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
-        finished: match execution.phase {
-            Phase::Finished { outcome, .. } if !was_finished => Some(outcome),
-            Phase::Finished { .. } | Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } => None,
-        },
         parent: execution.parent,
         record: next,
         journal,
@@ -406,7 +411,14 @@ fn stand<W: Workflow>(execution: &Execution<W>) -> Value {
 }
 
 fn is_finished(phase: &Phase) -> bool {
-    matches!(phase, Phase::Finished { .. })
+    outcome(phase).is_some()
+}
+
+fn outcome(phase: &Phase) -> Option<Outcome> {
+    match phase {
+        Phase::Finished { outcome, .. } => Some(*outcome),
+        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } => None,
+    }
 }
 
 /// What an execution that has finished could not take back.

@@ -82,7 +82,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         match self.deliver_settling(id, event, Some(settle)).await {
             Ok(_) => Ok(()),
             Err(error @ (Error::Refused(_) | Error::NotFound(_))) => {
-                tracing::info!(execution = %id, %error, "a message came too late, and is dropped");
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), %error, "a message came too late, and is dropped");
                 self.drop_message(settle).await
             }
             Err(error) => Err(error),

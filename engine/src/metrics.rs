@@ -1,6 +1,6 @@
-//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions and codes, never tenants or ids.
+//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions, clusters and codes, never tenants or ids.
 
-use crate::{BatchResult, OccurrenceFate, Outcome, Reason};
+use crate::{BatchResult, OccurrenceFate, Outcome, Reason, Ruling};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -31,8 +31,26 @@ struct ByOutcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByPromise {
+    workflow: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByRuling {
+    workflow: String,
+    ruling: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByAction {
     action: String,
+    result: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCluster {
+    cluster: String,
     result: String,
 }
 
@@ -73,9 +91,12 @@ pub struct Metrics {
     parked: Family<ByReason, Counter>,
     glass_broken: Family<ByWorkflow, Counter>,
     erased: Family<ByWorkflow, Counter>,
+    promises: Family<ByPromise, Counter>,
+    rulings: Family<ByRuling, Counter>,
     batched: Family<ByResult, Counter>,
     attempts: Family<ByAction, Counter>,
     seconds: Family<ByAction, Seconds, fn() -> Seconds>,
+    at_clusters: Family<ByCluster, Seconds, fn() -> Seconds>,
     commits: Histogram,
     conflicts: Counter,
     fenced: Counter,
@@ -98,9 +119,12 @@ impl Default for Metrics {
             parked: Family::default(),
             glass_broken: Family::default(),
             erased: Family::default(),
+            promises: Family::default(),
+            rulings: Family::default(),
             batched: Family::default(),
             attempts: Family::default(),
             seconds: Family::new_with_constructor(histogram),
+            at_clusters: Family::new_with_constructor(coarse),
             // 0.1 ms to about 6.5 s.
             commits: Histogram::new(exponential_buckets(0.000_1, 2.0, 17)),
             conflicts: Counter::default(),
@@ -141,9 +165,20 @@ impl Metrics {
             "Approvals that one person decided alone, in an emergency",
             me.glass_broken.clone(),
         );
+        registry.register(
+            "promises_ended",
+            "Executions that ended of those that were promised to be over by some moment, kept or broken",
+            me.promises.clone(),
+        );
+        registry.register("approvals_ruled", "Approvals that ended, by how", me.rulings.clone());
         registry.register("batch_items", "Executions of batches that had their turn", me.batched.clone());
         registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
         registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
+        registry.register(
+            "cluster_attempt_seconds",
+            "How long attempts took by the cluster that they depend on, without one for the others",
+            me.at_clusters.clone(),
+        );
         registry.register(
             "commit_seconds",
             "How long the store took for commits of executions and decisions",
@@ -199,6 +234,12 @@ impl Metrics {
             for family in [&self.started, &self.glass_broken, &self.erased] {
                 drop(family.get_or_create(&by));
             }
+            for result in ["kept", "broken"] {
+                drop(self.promises.get_or_create(&ByPromise { workflow: workflow.into(), result }));
+            }
+            for ruling in [Ruling::Granted, Ruling::Refused, Ruling::Expired].map(named) {
+                drop(self.rulings.get_or_create(&ByRuling { workflow: workflow.into(), ruling }));
+            }
             for outcome in Outcome::VARIANTS {
                 let outcome: &str = outcome.into();
                 let by = ByOutcome { workflow: workflow.into(), outcome: outcome.into() };
@@ -235,6 +276,19 @@ impl Metrics {
         self.erased.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
+    /// One ended that was promised to be over by some moment, if it was; and whether it is.
+    pub(crate) fn promised(&self, workflow: &str, kept: Option<bool>) {
+        if let Some(kept) = kept {
+            let result = if kept { "kept" } else { "broken" };
+            self.promises.get_or_create(&ByPromise { workflow: workflow.into(), result }).inc();
+        }
+    }
+
+    pub(crate) fn ruled(&self, workflow: &str, ruling: Ruling) {
+        let by = ByRuling { workflow: workflow.into(), ruling: named(ruling) };
+        self.rulings.get_or_create(&by).inc();
+    }
+
     pub(crate) fn parked(&self, reason: &str) {
         self.parked.get_or_create(&ByReason { reason: reason.into() }).inc();
     }
@@ -247,11 +301,19 @@ impl Metrics {
         self.batched.get_or_create(&ByResult { result: result.into() }).inc();
     }
 
-    pub(crate) fn attempted(&self, id: ExecutionId, action: &str, result: &str, took: Duration) {
+    pub(crate) fn attempted(
+        &self,
+        id: ExecutionId,
+        (action, cluster): (&str, &str),
+        result: &str,
+        took: Duration,
+    ) {
         let by = ByAction { action: action.into(), result: result.into() };
         self.attempts.get_or_create(&by).inc();
-        let example = OfTrace { trace_id: id.to_string().replace('-', "") };
-        self.seconds.get_or_create(&by).observe(took.as_secs_f64(), Some(example), None);
+        let example = OfTrace { trace_id: id.trace_id().to_string() };
+        self.seconds.get_or_create(&by).observe(took.as_secs_f64(), Some(example.clone()), None);
+        let by = ByCluster { cluster: cluster.into(), result: result.into() };
+        self.at_clusters.get_or_create(&by).observe(took.as_secs_f64(), Some(example), None);
     }
 
     pub(crate) fn committed(&self, took: Duration) {
@@ -303,7 +365,20 @@ impl Metrics {
     }
 }
 
+fn named(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Granted => "granted",
+        Ruling::Refused => "refused",
+        Ruling::Expired => "expired",
+    }
+}
+
 fn histogram() -> Seconds {
     // 1 ms to about 65 s.
     HistogramWithExemplars::new(exponential_buckets(0.001, 2.0, 17))
+}
+
+/// Few buckets where there are many series: one for each cluster and result.
+fn coarse() -> Seconds {
+    HistogramWithExemplars::new([0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0].into_iter())
 }

@@ -83,6 +83,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
+    /// What an attempt of an execution said last of how far it is, if one is under way in this process and has said anything.
+    #[must_use]
+    pub fn said(&self, id: ExecutionId) -> Option<String> {
+        self.inner.limits.said(id)
+    }
+
     /// Executions that `filter` accepts, oldest first.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let asked = task.id;
         self.clear_relayed().await?;
         store.commit(Commit { schedule: vec![task], ..Commit::default() }).await?;
-        tracing::debug!(execution = %id, "asked of an engine that can read it");
+        tracing::debug!(execution = %id, trace_id = %id.trace_id(), "asked of an engine that can read it");
         let until = now.after(within);
         loop {
             self.inner.clock.sleep_until(self.inner.clock.now().after(EVERY)).await;

@@ -52,6 +52,13 @@ impl Request {
         self
     }
 
+    /// Asked for within somebody's own trace: the `traceparent` of W3C that came with it. The execution's trace links to that one.
+    #[must_use]
+    pub fn within(mut self, traceparent: impl Into<String>) -> Self {
+        self.attributes.entry("traceparent".into()).or_default().insert(traceparent.into());
+        self
+    }
+
     /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
     #[must_use]
     pub fn with(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {

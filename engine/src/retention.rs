@@ -157,7 +157,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             match self.inner.store.commit(commit).await {
                 Ok(receipt) if receipt.erased => {
                     self.inner.metrics.erased(&record.workflow);
-                    tracing::info!(execution = %record.id, workflow = record.workflow, "forgotten: it ended long ago");
+                    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), workflow = record.workflow, "forgotten: it ended long ago");
                     return Ok(None);
                 }
                 Ok(_) => {}

@@ -126,7 +126,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let schema = next.schema;
             match self.inner.store.commit(written(&record, next, by)).await {
                 Ok(_) => {
-                    tracing::info!(execution = %id, from = record.schema, to = schema, by, "migrated");
+                    tracing::info!(execution = %id, trace_id = %id.trace_id(), from = record.schema, to = schema, by, "migrated");
                     return Ok(MigrationAnswer::Did(schema));
                 }
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),

@@ -177,8 +177,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// One task, from lease to commit. What goes wrong is told by the store or the next delivery, never lost.
     pub(crate) async fn work(&self, lease: Lease) {
         let (task, epoch, deliveries) = (lease.task.id, lease.epoch, lease.deliveries);
-        let span =
-            tracing::info_span!("task", execution = %task.execution, visit = task.visit, slot = task.slot);
+        let span = tracing::info_span!("task", execution = %task.execution, trace_id = %task.execution.trace_id(), visit = task.visit, slot = task.slot);
         let worked = self.try_work(lease).instrument(span.clone()).await;
         let _in = span.enter();
         let later = |delay| self.inner.clock.now().after(delay);
@@ -338,7 +337,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             };
             let also = Also { reads, documents: puts, tasks, ..Also::default() };
-            self.count(id, work.deed.name, &result, watch.elapsed());
+            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
             let tried = Some(Tried::of(work.deed.name, call, now));
             let settled = Event::Settled { ticket, result, tried };
             let next = machine.advance(&record, settled, self.inner.clock.now())?;

@@ -68,6 +68,12 @@ impl ExecutionId {
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
+
+    /// The id of its trace, which is its own without the dashes.
+    #[must_use]
+    pub fn trace_id(&self) -> impl fmt::Display + use<> {
+        self.0.simple()
+    }
 }
 
 impl fmt::Display for ExecutionId {

@@ -21,6 +21,7 @@ mod random;
 mod record;
 pub mod sealed;
 mod store;
+mod tally;
 #[cfg(test)]
 mod tests;
 pub mod transfer;
@@ -36,3 +37,4 @@ pub use memory::Memory;
 pub use query::{Attributes, COLUMNS, Found, Query};
 pub use record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
 pub use store::{Commit, Erase, Filter, Health, History, Page, Receipt, SEARCH_LOOKS, Settle, Store, Write};
+pub use tally::Tally;

@@ -2,7 +2,7 @@
 
 use crate::{
     Document, Entry, Epoch, Error, ExecutionId, Found, Hold, Key, Lease, Put, Query, Read, Record, Revision,
-    Sequence, Task, TaskId, Timestamp,
+    Sequence, Tally, Task, TaskId, Timestamp,
 };
 use async_trait::async_trait;
 use std::time::Duration;
@@ -165,6 +165,12 @@ pub struct Health {
     pub tasks: u64,
     /// Since when and why no work is handed out.
     pub held: Option<Hold>,
+    /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
+    pub free_bytes: Option<u64>,
+    /// Commits that were made durable with one sync. Without bounds where nothing is known of it.
+    pub groups: Tally,
+    /// How long the device took for a write and its sync, in seconds. Without bounds where nothing is known of it.
+    pub sync_seconds: Tally,
 }
 
 /// A durable, shared memory of executions and documents.

@@ -100,7 +100,9 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     let checkpoints = served.get_as(&auditor, "/v1/audit/checkpoints").await;
     assert!(!items(&checkpoints).is_empty() && !checkpoints.body.to_string().contains("zeta"));
     let metrics = served.get("/metrics").await.body.to_string();
-    assert!(metrics.contains("tenure_audit_lag_seconds") && metrics.contains("tenure_audit_entries_sealed"));
+    assert!(
+        metrics.contains("tenure_audit_lag_seconds") && metrics.contains("tenure_audit_entries_sealed_total")
+    );
 }
 
 /// S26. What opens doors is in none of the places where things are kept or told.

@@ -286,7 +286,9 @@ async fn readiness_names_its_checks_and_what_is_simulated() {
     assert_eq!(checks["platform"]["facts"]["simulated"], json!(["eu-1"]));
     let metrics = served.send(served.ask(Method::GET, "/metrics")).await;
     let text = metrics.body.as_str().unwrap();
-    for name in ["tenure_http_requests_total", "tenure_store_commits", "tenure_store_disk_amplification"] {
+    for name in
+        ["tenure_http_requests_total", "tenure_store_commits_total", "tenure_store_disk_amplification"]
+    {
         assert!(text.contains(name), "{name}");
     }
 }

@@ -51,6 +51,7 @@ mod placement;
 mod planner;
 mod policy;
 mod postgres;
+mod progress;
 mod quota;
 mod recipes;
 mod reclaim;

@@ -3,6 +3,7 @@
 use crate::served::{Served, large};
 use engine::Clock as _;
 use reqwest::Method;
+use serde_json::json;
 
 /// The value of a series, as it is told.
 fn told(text: &str, series: &str) -> f64 {
@@ -31,6 +32,8 @@ async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
         r#"tenure_approvals_glass_broken_total{workflow="offboarding"}"#,
         r#"tenure_schedule_occurrences_total{fate="missed"}"#,
         r#"tenure_batch_items_total{result="refused"}"#,
+        r#"tenure_promises_ended_total{workflow="reclaim",result="broken"}"#,
+        r#"tenure_approvals_ruled_total{workflow="offboarding",ruling="expired"}"#,
         r#"tenure_limit_trips_total{kind="cluster"}"#,
         "tenure_left_alone_total",
         r#"tenure_executions_stuck{reason="compensation_blocked"}"#,
@@ -64,4 +67,40 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     let left = told(&text, "tenure_approvals_next_deadline_timestamp_seconds") - seconds();
     assert!((4.9..5.0).contains(&(left / 86_400.0)), "{left}");
     assert!(!text.contains("acme"), "no label names a tenant");
+
+    let token = served.user("pia", &["platform_ops"], None).await;
+    let wanted = &approval["waiting_for"]["approval"];
+    let vote = json!({ "digest": wanted["digest"], "reason": "not now" });
+    let path = format!("/v1/approvals/{}:reject", wanted["id"].as_str().unwrap());
+    let voted = served.json_as(&token, &path, vote).await;
+    assert_eq!(voted.status, 200, "{}", voted.body);
+    let text = metrics(&served).await;
+    let ruled = told(&text, r#"tenure_approvals_ruled_total{workflow="onboarding",ruling="refused"}"#);
+    assert!((ruled - 1.0).abs() < 0.5, "{text}");
+}
+
+/// Names and types as everybody's dashboards expect them.
+#[tokio::test]
+async fn the_process_the_disk_and_the_routes_are_told_as_prometheus_has_it() {
+    let served = Served::start();
+    served.get("/v1/tenants").await;
+    let text = metrics(&served).await;
+
+    for told in [
+        "# TYPE tenure_store_commits counter",
+        "# TYPE tenure_store_sync_seconds histogram",
+        "# TYPE process_cpu_seconds counter",
+        "tenure_store_group_commits_bucket{le=\"1.0\"}",
+        "tenure_http_request_seconds_count{method=\"GET\",route=\"/v1/tenants\"} 1",
+        &format!("tenure_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let beyond = |series: &str, least: f64| assert!(told(&text, series) > least, "{series}: {text}");
+    beyond("tenure_store_disk_free_bytes", 1e6);
+    beyond("tenure_store_sync_seconds_count", 0.0);
+    beyond("process_resident_memory_bytes", 1e6);
+    beyond("process_open_fds", 3.0);
+    let age = seconds() - told(&text, "process_start_time_seconds");
+    assert!((-2.0..600.0).contains(&age), "{age}");
 }

@@ -20,6 +20,9 @@ use tests::processes::Server;
 /// How long an onboarding may take, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The trace of whoever asks.
+const ASKED_WITHIN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// Every span that was heard of, with the server that sent it.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, Span)>>>);
@@ -59,7 +62,8 @@ async fn collector(heard: &Heard) -> String {
 
 async fn posted(server: &Server, path: &str, media: &str, body: String) -> Value {
     let request = Client::new().post(format!("{}{path}", server.url())).bearer_auth(server.admin());
-    let answer = request.header("content-type", media).body(body).send().await.unwrap();
+    let request = request.header("content-type", media).header("traceparent", ASKED_WITHIN);
+    let answer = request.body(body).send().await.unwrap();
     let text = answer.error_for_status().unwrap().text().await.unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -111,6 +115,10 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
     assert_eq!(root.name, "onboarding");
     assert_eq!(said(&root.attributes, "tenure.outcome").as_deref(), Some("completed"));
     assert_eq!(said(&root.attributes, "tenure.tenant").as_deref(), Some("acme"));
+    let [link] = root.links.as_slice() else { panic!("{:?}", root.links) };
+    assert_eq!(said(&link.attributes, "tenure.link").as_deref(), Some("request"));
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(format!("00-{}-{}-01", hex(&link.trace_id), hex(&link.span_id)), ASKED_WITHIN);
     for span in once.values().filter(|span| !span.parent_span_id.is_empty()) {
         assert!(once.contains_key(span.parent_span_id.as_slice()), "{} hangs in the air", span.name);
         let within = root.start_time_unix_nano..=root.end_time_unix_nano;

@@ -57,7 +57,7 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 if let Some(exit) = rest(&item).filter(goes_on) {
                     return Ok((item, exit));
                 }
-                seen.drawn.draw(client, &item).await;
+                seen.drawn.draw(&item);
             }
             // A server that restarts goes on with the execution, so the wait goes on too.
             Err(failure) if failure.exit == Exit::Unreachable => {

@@ -30,7 +30,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::Sequence;
+use store::{Sequence, Timestamp};
 
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -176,15 +176,24 @@ async fn begin(
     let batch = begun.map_err(refused)?;
     app.batched.notify_one();
     let location = format!("/v1/batches/{}", batch.id);
-    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(shown(&batch))).into_response())
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(shown(&batch, app.engine.clock().now())))
+        .into_response())
 }
 
-fn shown(batch: &Batch) -> Value {
+fn shown(batch: &Batch, now: Timestamp) -> Value {
     let mut value = view::thing(batch, &["created_at", "ended_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("state".into(), json!(batch.state()));
+        fields.insert("eta".into(), json!(eta(batch, now).map(view::time)));
     }
     value
+}
+
+/// When the last has its turn, if it goes on as it went.
+fn eta(batch: &Batch, now: Timestamp) -> Option<Timestamp> {
+    let left = batch.total.checked_sub(batch.next).filter(|_| batch.ended_at.is_none() && batch.next > 0)?;
+    let each = now.since(batch.created_at).checked_div(batch.next)?;
+    Some(now.after(each.saturating_mul(left)))
 }
 
 /// The batch, if it is one that the caller may see, and at which version it stands.
@@ -216,7 +225,7 @@ async fn list(
         let room = page.limit.saturating_sub(items.len());
         let found = app.engine.batches(after.as_deref(), room).await?;
         let own = found.items.iter().filter(|batch| caller.sees(batch.tenant.as_deref().unwrap_or_default()));
-        items.extend(own.map(shown));
+        items.extend(own.map(|batch| shown(batch, app.engine.clock().now())));
         after = found.next;
         if after.is_none() || items.len() >= page.limit {
             return Ok(Json(Listed::new(items, after)));
@@ -230,7 +239,7 @@ async fn show(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let (batch, version) = seen(&app, &caller, &id).await?;
-    Ok(tagged(tag(version), shown(&batch)))
+    Ok(tagged(tag(version), shown(&batch, app.engine.clock().now())))
 }
 
 async fn items(
@@ -262,5 +271,5 @@ async fn stop(
         other => other.into(),
     })?;
     let (batch, version) = seen(&app, &caller, &id).await?;
-    Ok(tagged(tag(version), shown(&batch)))
+    Ok(tagged(tag(version), shown(&batch, app.engine.clock().now())))
 }

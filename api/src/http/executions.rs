@@ -177,6 +177,7 @@ pub(super) async fn full(app: &App, id: ExecutionId, status: StatusCode) -> Resu
         (record, shown) = (now, anew);
         body = view::execution(&app.engine, &record, &shown).await?;
     }
+    body.row.progress = app.paces.told(&app.engine, std::slice::from_ref(&record)).await.remove(&id);
     Ok((status, [(header::ETAG, etag(record.revision))], Json(body)).into_response())
 }
 
@@ -353,7 +354,7 @@ async fn signal(
         );
         return Err(Problem::new(Code::DocumentInvalid, detail));
     }
-    tracing::info!(execution = %record.id, signal = happened.signal, by = caller.name, "signalled");
+    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), signal = happened.signal, by = caller.name, "signalled");
     match bound {
         Some(revision) => {
             let event = Event::Signalled { name: happened.signal };

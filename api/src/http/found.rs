@@ -168,7 +168,13 @@ async fn list(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Answer<Row>>, Problem> {
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?).await?;
-    Ok(answer(&found, view::row))
+    Ok(rows(&app, &found).await)
+}
+
+/// The page as lists answer it, each with how far it is.
+pub(super) async fn rows(app: &App, found: &Found) -> Json<Answer<Row>> {
+    let told = app.paces.told(&app.engine, &found.items).await;
+    answer(found, |record| Row { progress: told.get(&record.id).cloned(), ..view::row(record) })
 }
 
 /// What somebody has to look at: since when, who, and what to do.

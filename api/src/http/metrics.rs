@@ -7,7 +7,7 @@ use super::{
     route::{Access, Route},
     told::told,
 };
-use crate::{app::Shared, auth::Verb};
+use crate::{app::Shared, auth::Verb, metrics::process};
 use axum::{
     extract::State,
     http::header,
@@ -26,10 +26,10 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
-    app.requests.observe(&app.engine.store().health().await);
+    app.requests.observe(app.engine.store().health().await);
     // Asked here and not where it is sealed, so that it grows when nothing is.
     match app.auditor.lag().await {
-        Ok(lag) => app.audited.observe(&lag),
+        Ok(lag) => app.audited.observe(lag),
         Err(error) => tracing::warn!(%error, "how far the audit is behind cannot be told"),
     }
     if let Some(tls) = &app.tls {
@@ -40,6 +40,7 @@ async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
     let unwritten = |_| Problem::new(Code::Internal, "the metrics could not be written");
     encode_registry(&mut text, &app.registry).map_err(unwritten)?;
     text.push_str(&standing);
+    text.push_str(&process::text());
     encode_eof(&mut text).map_err(unwritten)?;
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, media)], text).into_response())

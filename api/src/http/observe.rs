@@ -5,6 +5,7 @@ use super::{
     deny::{self, Asking},
     headers, pace,
     route::outer_path,
+    traceparent::{Within, within},
 };
 use crate::{app::Shared, hex};
 use axum::{
@@ -29,8 +30,9 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
         .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
     let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
     let (asking, from, path) = (Asking::of(&request), pace::from(&request), request.uri().path().to_owned());
+    let caller = Within::of(request.headers());
     let watch = Stopwatch::start();
-    let mut answer = next.run(request).instrument(span.clone()).await;
+    let mut answer = within(caller.clone(), next.run(request)).instrument(span.clone()).await;
     if headers::is_api(&path) {
         answer = pace::tell(&app, from, answer);
     }
@@ -46,7 +48,8 @@ pub(super) async fn observe(State(app): State<Shared>, request: Request, next: N
     }
     // Who is kept waiting on purpose says nothing of how quick the server is.
     let timed = (route != agents::PULL).then_some(took);
-    app.requests.answered(method.as_str(), &route, status.as_u16(), timed);
+    let trace = caller.as_ref().map(Within::trace_id);
+    app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
     // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -220,7 +220,7 @@ async fn second(
     bound.check(Code::StaleTag, "the proposal", &tag_of(&read))?;
     let execution = proposal.execution;
     app.engine.second_as_read((proposal, read), &caller.name).await?;
-    tracing::info!(%execution, by = caller.name, "a command was agreed to");
+    tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");
     full(&app, execution, StatusCode::OK).await
 }
 

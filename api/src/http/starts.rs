@@ -12,6 +12,7 @@ use super::{
     route::{Access, Route},
     shown::executions::Execution,
     told::{BEGUN, Told},
+    traceparent,
 };
 use crate::{
     app::{App, Shared},
@@ -94,7 +95,8 @@ pub(super) async fn begin<W: Wish>(
     labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, wish.tenant())?;
-    let mut asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let mut asked = traceparent::linked(asked);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }

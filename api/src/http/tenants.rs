@@ -14,7 +14,7 @@ use super::{
     shown,
     starts::{by_place, own},
     told::{BEGUN, told},
-    view,
+    traceparent, view,
 };
 use crate::{
     app::{App, Shared},
@@ -168,7 +168,8 @@ pub(super) async fn start(
     own(caller, request.name.as_str())?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
-    let mut asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let mut asked = traceparent::linked(asked);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }

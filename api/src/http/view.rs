@@ -82,6 +82,7 @@ pub(super) fn row(record: &Record) -> Row {
         labels: record.attributes.get("label").into_iter().flatten().cloned().collect(),
         created_at: time(record.created_at),
         updated_at: time(record.updated_at),
+        progress: None,
     }
 }
 

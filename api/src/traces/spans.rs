@@ -108,6 +108,16 @@ fn at(moment: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(moment.0)
 }
 
+/// Where in a trace of the caller's the execution was asked for, by what stands in its record.
+fn asked_within(record: &Record) -> Option<SpanContext> {
+    let text = record.attributes.get("traceparent")?.first()?;
+    let mut parts = text.split('-').skip(1);
+    let trace = TraceId::from_hex(parts.next()?).ok()?;
+    let span = SpanId::from_hex(parts.next()?).ok()?;
+    let flags = TraceFlags::new(u8::from_str_radix(parts.next()?, 16).ok()?);
+    Some(SpanContext::new(trace, span, flags, true, TraceState::default()))
+}
+
 /// Whether `entry` is the first of its execution's history.
 pub(super) fn is_first(entry: &Entry) -> bool {
     entry.event == "started"
@@ -197,6 +207,10 @@ impl Standing {
         links.links.extend(self.parent.map(|parent| {
             Link::new(context(parent, root_of(parent), true), vec![KeyValue::new("tenure.link", "parent")], 0)
         }));
+        let asked = record.and_then(asked_within);
+        links
+            .links
+            .extend(asked.map(|asked| Link::new(asked, vec![KeyValue::new("tenure.link", "request")], 0)));
         let went_wrong = matches!(outcome.as_str(), "rolled_back" | "terminated");
         let status = if went_wrong { Status::error(outcome.clone()) } else { Status::Unset };
         SpanData {

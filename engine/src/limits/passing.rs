@@ -146,7 +146,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         drop(lines);
         let revoked: Arc<Notify> = Arc::default();
         let names = at.keys.iter().map(|key| key.name.clone()).collect();
-        limits.inside().insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone() });
+        limits
+            .inside()
+            .insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone(), beats: None });
         Pass { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
     }
 

@@ -6,7 +6,10 @@ use super::{
     line::Lines,
     rule::{Limit, Rules},
 };
-use crate::{Engine, Entity as _, Error, action::SECOND};
+use crate::{
+    Engine, Entity as _, Error,
+    action::{Beat, SECOND},
+};
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
@@ -14,8 +17,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use store::{Document, TaskId, Timestamp};
-use tokio::sync::Notify;
+use store::{Document, ExecutionId, TaskId, Timestamp};
+use tokio::sync::{Notify, watch};
 
 /// How long the rules are used as they were read. An operator's change through this process is seen at once.
 const READ_AGAIN: Duration = SECOND.saturating_mul(2);
@@ -39,6 +42,8 @@ pub(crate) struct Inside {
     pub(crate) at_work: bool,
     /// Told when the task is not wanted any more, so that its attempt looks to its lease.
     pub(crate) revoked: Arc<Notify>,
+    /// What its attempt says of how far it is, once that has begun.
+    pub(crate) beats: Option<watch::Receiver<Beat>>,
 }
 
 impl Default for Limits {
@@ -59,6 +64,25 @@ impl Limits {
 
     pub(super) fn inside(&self) -> MutexGuard<'_, BTreeMap<TaskId, Inside>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a task's attempt says of how far it is can be asked for from now on.
+    pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Beat>) {
+        if let Some(inside) = self.inside().get_mut(&task) {
+            inside.beats = Some(beats);
+        }
+    }
+
+    /// What an attempt of `execution` that is under way here said last.
+    pub(crate) fn said(&self, execution: ExecutionId) -> Option<String> {
+        let first = TaskId { execution, visit: 0, slot: 0 };
+        let last = TaskId { execution, visit: u32::MAX, slot: u32::MAX };
+        let inside = self.inside();
+        let mut at_work = inside.range(first..=last).filter(|(_, inside)| inside.at_work);
+        at_work.find_map(|(_, inside)| {
+            let note = inside.beats.as_ref()?.borrow().note.clone();
+            (!note.is_empty()).then_some(note)
+        })
     }
 
     /// Reads the rules anew next time.
@@ -94,7 +118,7 @@ impl Limits {
         for (gate, place) in
             gates.iter().flat_map(|gate| gate.places.iter().filter(kept).map(move |p| (gate, p)))
         {
-            let new = || Inside { keys: Vec::new(), at_work: false, revoked: Arc::default() };
+            let new = || Inside { keys: Vec::new(), at_work: false, revoked: Arc::default(), beats: None };
             let keys = &mut inside.entry(place.task).or_insert_with(new).keys;
             if !keys.contains(&gate.key) {
                 keys.push(gate.key.clone());

@@ -3,6 +3,7 @@
 mod approvals;
 mod ballots;
 mod breaker;
+mod counted;
 mod crowd;
 mod gates;
 mod held;

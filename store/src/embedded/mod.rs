@@ -383,6 +383,10 @@ impl Store for Embedded {
         // The writer ends by itself only when it is told to, or by a fault of ours.
         let ended =
             self.inbox.is_closed().then_some("nothing writes to the journal any more; restart the process");
+        let (groups, sync_seconds) = {
+            let tallies = locked(&shared.counters.tallies);
+            (tallies.groups.clone(), tallies.seconds.clone())
+        };
         let told: Vec<&str> = problems.values().map(String::as_str).chain(ended).collect();
         Health {
             writable: ended.is_none() && !problems.keys().any(blocks) && shared.course() == Course::Run,
@@ -397,6 +401,9 @@ impl Store for Embedded {
             index_lag: sequence.0.saturating_sub(account.applied.0),
             tasks,
             held,
+            free_bytes: shared.space.free(),
+            groups,
+            sync_seconds,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     space::Space,
     tasks::Tasks,
 };
-use crate::{Error, ExecutionId, Hold};
+use crate::{Error, ExecutionId, Hold, Tally};
 use std::{
     collections::BTreeMap,
     ops::Bound,
@@ -46,9 +46,28 @@ pub(crate) enum Course {
     Stop = 2,
 }
 
+/// Up to how many commits share a sync.
+const GROUPS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
+/// How many seconds a sync takes: 0.1 ms is a device with a cache that outlives the power, 1 s one that is in trouble.
+const SYNCS: &[f64] = &[0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+
+/// What was made durable together, and how long that took.
+#[derive(Debug)]
+pub(crate) struct Syncs {
+    pub(crate) groups: Tally,
+    pub(crate) seconds: Tally,
+}
+
+impl Default for Syncs {
+    fn default() -> Self {
+        Self { groups: Tally::between(GROUPS), seconds: Tally::between(SYNCS) }
+    }
+}
+
 /// Sums since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) tallies: Mutex<Syncs>,
     pub(crate) written: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) commits: AtomicU64,

@@ -54,6 +54,11 @@ impl Space {
         });
     }
 
+    /// Free bytes of the volume, if it could be asked.
+    pub(crate) fn free(&self) -> Option<u64> {
+        Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
+    }
+
     /// Why there is no next journal file, if it is known that there is none.
     pub(crate) fn lacking(&self) -> Option<Error> {
         locked(&self.lack).clone().map(|lack| match lack {

@@ -19,9 +19,12 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc::UnboundedReceiver, oneshot},
+    time::Instant,
+};
 
 /// A frame is closed once it has taken commits of so many bytes, or so many commits.
 const GROUP_BYTES: usize = 1 << 20;
@@ -269,6 +272,7 @@ impl Writer {
         }
         let counters = &self.shared.counters;
         counters.commits.fetch_add(u64::from(frame.header.commits), Ordering::Relaxed);
+        locked(&counters.tallies).groups.note(f64::from(frame.header.commits));
         self.shared.overlay_mut().publish(frame, changed);
         changes.into_iter().for_each(|change| tasks.apply(change));
         drop(tasks);
@@ -284,10 +288,6 @@ impl Writer {
         let Some(segment) = self.segment.as_mut() else {
             return Err(Error::Unavailable { why: "there is no journal file to write to".into() });
         };
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "the pace of the device, by which nothing is decided that is kept"
-        )]
         let began = Instant::now();
         let synced = segment
             .append(frame)
@@ -303,8 +303,10 @@ impl Writer {
             });
         }
         // The mean of about the last eight, so that one slow sync changes nothing.
-        self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(began.elapsed())) / 8;
+        let took = began.elapsed();
+        self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(took)) / 8;
         let bytes = frame.len() as u64;
+        locked(&self.shared.counters.tallies).seconds.note(took.as_secs_f64());
         self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);

@@ -34,6 +34,45 @@ pub(crate) struct Row {
     pub(crate) created_at: String,
     #[schemars(with = "Time")]
     pub(crate) updated_at: String,
+    /// How far it is, while it is open; told by the execution itself, by lists and by what is present when a stream begins.
+    pub(crate) progress: Option<Progress>,
+}
+
+/// How far an execution is.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ExecutionProgress")]
+pub(crate) struct Progress {
+    /// How many states are behind it, on the longest way through its present one; `null` where that is on no way that leads on.
+    done: Option<usize>,
+    /// How many states that way has.
+    total: Option<usize>,
+    current: Current,
+    /// When it will be over, if it goes as the last ones of its workflow went. `null` while it is not on its way, or too few went
+    /// through its state lately.
+    #[schemars(with = "Option<Time>")]
+    eta: Option<String>,
+}
+
+/// What an execution is at.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CurrentState")]
+struct Current {
+    state: String,
+    /// What its action said last of how far that is.
+    beat: Option<String>,
+}
+
+impl Progress {
+    /// `place` is how many states are behind it, and of how many.
+    pub(crate) fn new(
+        place: Option<(usize, usize)>,
+        state: &str,
+        beat: Option<String>,
+        eta: Option<String>,
+    ) -> Self {
+        let (done, total) = place.unzip();
+        Self { done, total, current: Current { state: state.to_owned(), beat }, eta }
+    }
 }
 
 /// An execution in full.

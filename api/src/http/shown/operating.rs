@@ -250,6 +250,8 @@ pub(crate) struct Batch {
     stopped_by: Option<String>,
     /// `running`, `done` or `stopped`.
     state: String,
+    /// When the last has its turn, if it goes on as it went; `null` before the first had its own, and once it is over.
+    eta: Option<Time>,
 }
 
 /// What a batch would reach.

@@ -4,7 +4,7 @@
 //! that this cannot be, and what follows begins with how all stands.
 
 use super::{
-    super::{approvals, found, problem::Problem, view},
+    super::{approvals, found, problem::Problem},
     change::Change,
     feed::Listener,
     past::{Missed, Walk},
@@ -248,7 +248,7 @@ impl Watcher {
             Subject::Found(conditions) => {
                 let found = found::page(&self.app, &conditions.wanted, &conditions.query()).await?;
                 conditions.begins(&found.items, found.next.is_none());
-                Ok(json!(found::answer(&found, view::row).0))
+                Ok(json!(found::rows(&self.app, &found).await.0))
             }
             Subject::Approvals(watched) => {
                 let Standing { caller, person } = &self.standing;

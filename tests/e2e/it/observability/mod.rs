@@ -2,7 +2,7 @@
 
 mod prometheus;
 
-use prometheus::{Prometheus, programs, promtool};
+use prometheus::{Prometheus, checked, programs, promtool};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
@@ -71,7 +71,8 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
     }
 
     let (alerts, tests) = (yaml("alerts.yaml"), read(&shipped().join("alerts_test.yaml")));
-    let page = read(&shipped().join("../../../docs/operations.md"));
+    let page = |name: &str| read(&shipped().join("../../../docs").join(name));
+    let pages = ["operations.md", "slo.md"].map(|name| (name, page(name)));
     let mut seen = 0;
     for alert in rules(&alerts) {
         let name = alert["alert"].as_str().unwrap();
@@ -79,8 +80,10 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
         let says =
             |what: &str| alert["annotations"][what].as_str().unwrap_or_else(|| panic!("{name}: {what}"));
         assert!(!says("summary").is_empty() && !says("description").is_empty(), "{name}");
-        let anchor = says("runbook_url").strip_prefix("docs/operations.md#").unwrap();
-        assert!(page.contains(&format!("<a id=\"{anchor}\"></a>`{name}` (")), "operations.md lacks {name}");
+        let (file, anchor) = says("runbook_url").strip_prefix("docs/").unwrap().split_once('#').unwrap();
+        let (_, page) =
+            pages.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("{name}: {file}"));
+        assert!(page.contains(&format!("<a id=\"{anchor}\"></a>`{name}` (")), "{file} lacks {name}");
         assert!(matches!(alert["labels"]["severity"].as_str(), Some("page" | "ticket")), "{name}");
         seen += 1;
     }
@@ -111,6 +114,26 @@ async fn in_trouble(dir: &Path) -> (Server, Caller) {
     until(&staff, &large, |item| !item["waiting_for"]["approval"].is_null()).await;
     borrow(&staff).await;
     (server, staff)
+}
+
+/// What the server tells is as Prometheus wants it: counters end in `_total`, nothing else does, and each has a line of help.
+async fn sound(programs: &Path, url: &str) {
+    let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
+    // `promtool` reads the older text, in which a counter has its whole name and nothing marks the end or is an example.
+    let counters = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"));
+    let counters: BTreeSet<&str> = counters.collect();
+    let older = text.lines().filter(|line| *line != "# EOF").map(|line| match line.strip_prefix("# ") {
+        Some(comment) => {
+            let mut words = comment.splitn(3, ' ');
+            let (kind, name) = (words.next().unwrap(), words.next().unwrap());
+            let total = if counters.contains(name) { "_total" } else { "" };
+            format!("# {kind} {name}{total} {}", words.next().unwrap_or_default())
+        }
+        None => line.split(" # {").next().unwrap().to_owned(),
+    });
+    let older: String = older.map(|line| line + "\n").collect();
+    let said = checked(programs, &older);
+    assert!(said.is_empty(), "{said}");
 }
 
 async fn sent(server: &Server, path: &str, media: &str, body: &str) -> Value {
@@ -206,6 +229,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     // Those of a certificate are served where there is one: `tests/it/tls.rs`.
     let missing: BTreeSet<_> = missing.into_iter().filter(|name| !name.starts_with("tenure_tls_")).collect();
     assert!(missing.is_empty(), "{missing:?} are not served");
+    sound(&programs, server.url()).await;
     for expression in boards.values().flatten() {
         seen.get("query", &[("query", expression)]).await;
     }

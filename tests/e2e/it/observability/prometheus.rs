@@ -3,6 +3,7 @@
 use reqwest::{Client, Url};
 use serde_json::Value;
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -26,6 +27,22 @@ pub fn programs() -> Option<PathBuf> {
 /// Runs promtool in `dir`.
 pub fn promtool(programs: &Path, dir: &Path, arguments: &[&str]) -> Output {
     Command::new(programs.join("promtool")).args(arguments).current_dir(dir).output().unwrap()
+}
+
+/// What promtool finds fault with in metrics as text.
+pub fn checked(programs: &Path, metrics: &str) -> String {
+    let mut child = Command::new(programs.join("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+    assert!(ran.status.success() || !said.is_empty(), "promtool ended with {}", ran.status);
+    said
 }
 
 /// Prometheus, killed when it goes out of scope.
