@@ -1,14 +1,15 @@
 //! Log lines on standard error: text for people, or JSON for collectors.
 
 use crate::config::{Log, LogFormat};
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use tracing_subscriber::EnvFilter;
 
-/// Begins to write log lines. `TENURE_LOG` or `RUST_LOG`, where set, say which ones.
+/// Begins to write log lines. `TENURE_LOG` or `RUST_LOG`, where set, say which ones; `coloured` is whether those for people stand out
+/// by colour, as all that the program says to them does or does not.
 ///
 /// # Errors
 /// When the filter cannot be read.
-pub(crate) fn begin(log: &Log) -> Result<(), String> {
+pub(crate) fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let told = ["TENURE_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
@@ -17,7 +18,7 @@ pub(crate) fn begin(log: &Log) -> Result<(), String> {
         .with_writer(|| Unheard(io::stderr()))
         .log_internal_errors(false);
     let begun = match log.format {
-        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).try_init(),
+        LogFormat::Text => lines.with_ansi(coloured).try_init(),
         LogFormat::Json => lines.json().with_current_span(true).with_span_list(true).try_init(),
     };
     begun.map_err(|e| e.to_string())

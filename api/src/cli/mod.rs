@@ -50,6 +50,7 @@ mod usage;
 mod user;
 mod watch;
 mod watch_list;
+mod within;
 mod workflow;
 mod workload;
 
@@ -245,7 +246,7 @@ fn serve(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failu
     }
     let config =
         config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
-    logs::begin(&config.log).map_err(Failure::other)?;
+    logs::begin(&config.log, style::Stream::Err.is_coloured()).map_err(Failure::other)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(server::serve(config, more))?;
     Ok(Exit::Done)

@@ -5,7 +5,7 @@ use super::{
     client::{Body, Client, escape},
     output::{self, Column},
     things::{self, CHANNELS},
-    watch_list::Watching,
+    watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Subcommand, ValueEnum};
@@ -28,6 +28,8 @@ pub(crate) enum Notify {
         /// Which: those to be sent, those that came to a good end (the latest first), or those that nobody took.
         #[arg(long, value_enum, default_value_t = Which::Settled)]
         state: Which,
+        #[command(flatten)]
+        watching: Watching,
     },
     /// Send dead letters again, from the first attempt on.
     Resend {
@@ -78,10 +80,11 @@ pub(super) async fn run(common: &Common, command: Notify) -> Result<Exit, Failur
             let is_taken = tried.get("state").and_then(Value::as_str) == Some("delivered");
             return Ok(if is_taken { Exit::Done } else { Exit::Failed });
         }
-        Notify::Deliveries { channel, state } => {
-            let wanted = format!("&state={}", <&str>::from(state));
-            let items = client.all(&format!("{}/deliveries", at(&channel)), &wanted).await?;
-            output::list(common.output, items, DELIVERIES)?;
+        Notify::Deliveries { channel, state, watching } => {
+            let (path, wanted) =
+                (format!("{}/deliveries", at(&channel)), format!("&state={}", <&str>::from(state)));
+            let all = async || client.all(&path, &wanted).await;
+            return watch_list::show(common, &watching, DELIVERIES, all).await;
         }
         Notify::Resend { channel, delivery, all: _ } => {
             let ids = match delivery {

@@ -291,6 +291,17 @@ pub(super) const USERS: Kind = Kind {
     columns: &[("name", "/name"), ("roles", "/roles"), ("tenant", "/tenant"), ("added", "/created_at")],
 };
 
+pub(super) const USAGE: Kind = Kind {
+    path: "/v1/usage",
+    columns: &[
+        ("id", "/id"),
+        ("tenant", "/tenant"),
+        ("workspace", "/workspace"),
+        ("month", "/month"),
+        ("spent (own+borrowed, in ms)", "/spent"),
+    ],
+};
+
 pub(super) const REVIEWS: Kind = Kind {
     path: "/v1/approvals/reviews",
     columns: &[

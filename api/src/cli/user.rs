@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure> {
     match command {
-        User::List => return things::list(common, &USERS, &[]).await,
+        User::List(watching) => return things::search(common, &USERS, None, &[], &watching).await,
         User::Add { name, roles, tenant } => {
             let body = json!({ "name": name, "roles": roles, "tenant": tenant });
             let added = Client::of(common)?.post("/v1/users", Body::json(&body)).await?.value()?;

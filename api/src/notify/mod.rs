@@ -9,6 +9,7 @@
 mod channel;
 mod delivery;
 mod email;
+mod look;
 mod pagerduty;
 mod send;
 mod share;
@@ -20,6 +21,7 @@ mod webhook;
 
 pub(crate) use channel::{Channel, Sent};
 pub(crate) use delivery::{Dead, Delivery, Settled, State, Waiting};
+pub(crate) use look::{Leads, look};
 
 use crate::{app::Shared, config};
 use engine::{Clock, Entity};
