@@ -35,7 +35,7 @@ mod tls;
 mod traces;
 
 pub use auth::{Role, Verb};
-pub use cli::commands;
+pub use cli::{Reading, commands, reads};
 pub use exit::exits;
 pub use http::{Access, Rule, codes, openapi, rules};
 

@@ -33,6 +33,7 @@ mod plan;
 mod policy;
 mod progress;
 mod quota;
+mod reading;
 mod reclaim;
 mod repair;
 mod reservation;
@@ -60,6 +61,7 @@ pub(crate) use client::escape;
 pub(crate) use client::{Body, Client};
 pub(crate) use fleet::page as import_page;
 pub(crate) use output::say;
+pub use reading::{Reading, reads};
 pub(crate) use watch::progress;
 
 use crate::{

@@ -51,9 +51,10 @@ mod tests {
         let settings =
             config::Notify { channels: [("team".into(), set)].into(), ..config::Notify::default() };
         let wanted = Leads::Http("https://hooks.example.com:8443/".into());
-        assert_eq!(look(&settings), [("team".to_owned(), Ok(wanted))]);
+        assert_eq!(look(&settings), [("team".to_owned(), Ok::<_, String>(wanted))]);
         std::fs::write(&file, "").unwrap();
-        let [(_, Err(why))] = &look(&settings)[..] else { panic!("an empty secret is none") };
+        let found = look(&settings);
+        let [(_, Err(why))] = &found[..] else { panic!("an empty secret is none") };
         assert!(why.contains("notify.channels.team.url_file"), "{why}");
     }
 }

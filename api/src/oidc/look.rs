@@ -60,13 +60,13 @@ mod tests {
     use serde_json::{Value, json};
 
     fn is_taken(key: Value) -> bool {
-        serde_json::from_value(key).is_ok_and(|key| is_usable(&key))
+        serde_json::from_value(key).is_ok_and(|key: Jwk| is_usable(&key))
     }
 
     #[test]
     fn keys_that_nothing_can_be_checked_with_are_not_counted() {
-        let part = BASE64_URL_SAFE_NO_PAD.encode([1; 32]);
-        let rsa = |bytes: usize| json!({ "kty": "RSA", "e": "AQAB", "n": BASE64_URL_SAFE_NO_PAD.encode(vec![1; bytes]) });
+        let part = BASE64_URL_SAFE_NO_PAD.encode([1_u8; 32]);
+        let rsa = |bytes: usize| json!({ "kty": "RSA", "e": "AQAB", "n": BASE64_URL_SAFE_NO_PAD.encode(vec![1_u8; bytes]) });
         let point = |curve: &str| json!({ "kty": "EC", "crv": curve, "x": part, "y": part });
         assert!(is_taken(rsa(256)) && is_taken(point("P-256")));
         assert!(is_taken(json!({ "kty": "OKP", "crv": "Ed25519", "x": part })));
