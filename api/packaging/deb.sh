@@ -3,6 +3,7 @@
 #
 #   deb.sh [PROGRAM] [FOLDER]       by default target/dist/tenure, into the folder target/packages; prints the package's path
 #
+# The program of static.sh makes a package that needs no version of glibc; on nodes with GPUs it is no agent.
 # The same program, sources and SOURCE_DATE_EPOCH (by default the last commit's time) give the same bytes. TENURE_MAINTAINER names who
 # stands for it; DEB_COMPRESSION is dpkg-deb's (xz). It needs dpkg-deb, and strip and objdump of binutils.
 set -euo pipefail
@@ -62,8 +63,15 @@ TEXT
 find "$doc" "$tree/usr/share/man" -type f \( -name '*.md' -o -name changelog -o -name '*.1' \) -exec gzip -9n {} +
 find "$tree" -type d -exec chmod 0755 {} +
 
-glibc=$(objdump -T "$tree/usr/bin/tenure" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
-needs="libc6 (>= ${glibc#GLIBC_}), adduser"
+# A static program (static.sh) names no version of glibc, and needs none.
+glibc=$({ objdump -T "$tree/usr/bin/tenure" 2>/dev/null || true; } | { grep -o 'GLIBC_[0-9.]*' || true; } | sort -Vu | tail -n 1)
+needs=adduser
+if [ -n "$glibc" ]; then
+    needs="libc6 (>= ${glibc#GLIBC_}), $needs"
+elif objdump -p "$tree/usr/bin/tenure" | grep -q 'NEEDED'; then
+    echo "deb: $program needs libraries, and names no version of glibc" >&2
+    exit 1
+fi
 if objdump -p "$tree/usr/bin/tenure" | grep -q 'NEEDED *libgcc_s'; then needs="$needs, libgcc-s1 (>= 4.2)"; fi
 size=$(du -k -s "$tree" | cut -f 1)
 mkdir "$tree/DEBIAN"

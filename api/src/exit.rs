@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     Unreachable,
     /// It waits for an approval.
     AwaitsApproval,
+    /// A dry run found that something would change, and was asked to say so.
+    WouldChange,
     /// The store cannot be opened.
     Store,
     /// It was interrupted; what was begun goes on.
@@ -50,6 +52,7 @@ impl Exit {
             Self::TakenBack => 8,
             Self::Unreachable => 9,
             Self::AwaitsApproval => 10,
+            Self::WouldChange => 11,
             Self::Store => 74,
             Self::Interrupted => 130,
         }
@@ -69,13 +72,18 @@ impl Exit {
 }
 
 impl Exit {
+    /// How a dry run ends: done, or where the command line asks for it, with whether something would change.
+    pub(crate) fn of_dry_run(asked: bool, changes: bool) -> Self {
+        if asked && changes { Self::WouldChange } else { Self::Done }
+    }
+
     /// The status that a server would answer with where it ends so.
     fn status(self) -> u16 {
         match self {
             Self::Usage => 400,
             Self::Denied => 403,
             Self::NotFound => 404,
-            Self::Conflict | Self::TakenBack | Self::AwaitsApproval => 409,
+            Self::Conflict | Self::TakenBack | Self::AwaitsApproval | Self::WouldChange => 409,
             Self::Refused => 422,
             Self::Unreachable => 503,
             Self::TimedOut => 504,
@@ -98,7 +106,8 @@ impl Exit {
             | Self::Conflict
             | Self::Refused
             | Self::TakenBack
-            | Self::AwaitsApproval => "read the detail",
+            | Self::AwaitsApproval
+            | Self::WouldChange => "read the detail",
         }
     }
 }

@@ -38,7 +38,7 @@ mod traces;
 mod uses;
 
 pub use auth::{Role, Verb};
-pub use cli::commands;
+pub use cli::{Reading, commands, reads};
 pub use exit::exits;
 pub use http::{Access, Rule, codes, openapi, rules};
 

@@ -3,20 +3,20 @@
 mod mask;
 
 use crate::config::{Log, LogFormat};
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt as _};
 
-/// Begins to write log lines. `TENURE_LOG` or `RUST_LOG`, where set, say which ones.
+/// Begins to write log lines. `TENURE_LOG` or `RUST_LOG`, where set, say which ones; `coloured` is whether those for people stand out
+/// by colour, as all that the program says to them does or does not.
 ///
 /// # Errors
 /// When the filter cannot be read.
-pub(crate) fn begin(log: &Log) -> Result<(), String> {
+pub(crate) fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let told = ["TENURE_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
-    let colours = io::stderr().is_terminal();
-    subscriber(log.format, filter, colours, || Lines(io::stderr())).try_init().map_err(|e| e.to_string())
+    subscriber(log.format, filter, coloured, || Lines(io::stderr())).try_init().map_err(|e| e.to_string())
 }
 
 /// What writes lines in one of the formats.

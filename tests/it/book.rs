@@ -1,5 +1,7 @@
-//! The pages: all of them are in the book, and every link in them leads somewhere.
+//! The pages: all of them are in the book, every link in them leads somewhere, and every command in them is one.
 
+use crate::typed::{blocks, choices, commands, named};
+use api::Reading;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -141,4 +143,61 @@ fn every_link_of_every_page_leads_somewhere() {
 
     assert!(followed > 250, "{followed}");
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Words that stand for a value, and one that may be it; every other word is a value as it stands.
+const MEANT: [(&str, &str); 6] = [
+    ("KIND", "executions"),
+    ("N", "1"),
+    ("N/s", "1/s"),
+    ("ROLE", "admin"),
+    ("SHELL", "bash"),
+    ("SPAN", "5s"),
+];
+
+/// What looks like a command and is none, with what it is.
+const OTHERS: [(&str, &str); 5] = [
+    ("tenure audit checkpoint 1", "what is signed begins with it"),
+    ("tenure audit entry 1", "what is hashed begins with it"),
+    ("tenure audit head 1", "what is hashed begins with it"),
+    ("tenure sweep schedules", "what an earlier version had"),
+    ("tenure workload|workspaces|quotas|loans|reservations", "commands that begin so, of an earlier version"),
+];
+
+fn meant(words: &[String]) -> Vec<String> {
+    let is = |word: &String| MEANT.iter().find(|(named, _)| named == word).map(|(_, is)| (*is).to_owned());
+    words.iter().map(|word| is(word).unwrap_or_else(|| word.clone())).collect()
+}
+
+#[test]
+fn every_command_of_every_page_is_understood() {
+    let mut all = pages("docs");
+    all.insert("README.md".into());
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for page in &all {
+        let text = read(page);
+        let mut judge = |line: usize, said: &str, words: &[String], whole: bool| {
+            tried += 1;
+            let why = match api::reads(&meant(words)) {
+                Reading::Whole => return,
+                Reading::Lacks(_) if !whole => return,
+                Reading::Lacks(why) | Reading::Wrong(why) => why,
+            };
+            wrong.push(format!("{}:{line}: {said}: {why}", page.display()));
+        };
+        for (_, typed) in blocks(&text) {
+            for words in commands(&typed.text) {
+                judge(typed.line, &typed.text, &words, true);
+            }
+        }
+        // A sentence may name the beginning of a command.
+        for typed in named(&text).iter().filter(|typed| !OTHERS.iter().any(|(other, _)| *other == typed.text))
+        {
+            for words in choices(&typed.text) {
+                judge(typed.line, &typed.text, &words, false);
+            }
+        }
+    }
+    assert!(tried > 300, "{tried}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

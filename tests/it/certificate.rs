@@ -194,6 +194,11 @@ fn try_issue(
     issue(draft(approved(&inventory)), &pivot(&inventory), &inventory, &records, exceptions, at(200))
 }
 
+/// What the certificates are verified with, as it is given to whoever verifies.
+pub(crate) fn issuer() -> String {
+    key().public().pem()
+}
+
 fn key() -> SigningKey {
     SigningKey::of_seed([9; 32]).unwrap()
 }
@@ -206,7 +211,8 @@ fn signed(issued: &Issued) -> String {
     dsse::file(&issued.cover, vec![sig], &issued.pages)
 }
 
-fn whole() -> String {
+/// The certificate of a tenant called acme.
+pub(crate) fn whole() -> String {
     let records: Vec<_> = things().iter().map(record).collect();
     signed(&try_issue(&things(), &records, Exceptions::Refuse).unwrap())
 }

@@ -134,7 +134,18 @@ async fn leaving_is_shown_before_it_is_asked_for() {
     assert_eq!(dry.exit, 0, "{dry:?}");
     assert!(dry.out.contains("offboard acme") && dry.out.contains("nothing was changed"), "{}", dry.out);
     assert!(dry.out.contains("things") && dry.out.contains("nodes"), "what would be destroyed: {}", dry.out);
-    let asked = served.run(&["tenant", "offboard", "acme", "--reason", "moves", "--wait", "-o", "json"]);
+    let asked = served.run(&[
+        "tenant",
+        "offboard",
+        "acme",
+        "--confirm",
+        "acme",
+        "--reason",
+        "moves",
+        "--wait",
+        "-o",
+        "json",
+    ]);
     assert_eq!(asked.exit, 10, "{asked:?}");
     let id = asked.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(served.run(&["executions", "signal", &id, "cake.baked"]).exit, 1);

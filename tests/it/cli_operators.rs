@@ -286,6 +286,13 @@ async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
     let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(next[0]["id"], "acme", "what has not changed is not told again");
     assert_eq!(interrupted(child), 130);
+    for list in [&["user", "list"][..], &["group", "list"], &["delegations", "list"], &["sweep", "list"]] {
+        let watched = [&["--server", &served.url][..], list, &["--watch", "-o", "json"]].concat();
+        let mut child = tenure(served.dir.path()).args(watched).stdout(Stdio::piped()).spawn().unwrap();
+        let first = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        assert!(first.starts_with('['), "{list:?}: {first}");
+        assert_eq!(interrupted(child), 130);
+    }
 }
 
 #[tokio::test]
@@ -302,6 +309,18 @@ async fn every_kind_has_one_pair_of_verbs_and_what_is_not_there_is_answered_with
     let described = served.run(&["describe", "execution", &id]);
     assert!(described.out.contains("trail:") && described.out.contains("COMMIT"), "{described:?}");
     assert!(served.run(&["describe", "engines", "nobody"]).exit == 3);
+    for kind in ["access-policies", "audit", "deliveries", "occurrences", "usage"] {
+        let all = served.run(&["get", kind, "-o", "json"]);
+        assert!(all.exit == 0 && all.json().is_array(), "{kind}: {all:?}");
+    }
+    assert!(served.run(&["get", "audit", "--where", "tenant=acme"]).out.contains("acme/1"));
+    assert_eq!(served.run(&["sweep", "run", "loan_expiry"]).exit, 0);
+    let swept = served.run(&["get", "occurrences", "--where", "schedule=loan_expiry", "-o", "json"]).json();
+    let nominal = swept[0]["nominal"].as_str().unwrap();
+    let one = served.run(&["get", "occurrence", &format!("loan_expiry/{nominal}"), "-o", "json"]).json();
+    assert_eq!(one, swept[0]);
+    assert_eq!(served.run(&["get", "occurrence", nominal]).exit, 2, "it does not say of which schedule");
+    assert_eq!(served.run(&["get", "delivery", "nobody/x"]).exit, 3);
 
     let kind = served.run(&["get", "tenats"]);
     assert!(kind.exit == 2 && kind.err.contains("tenants"), "{kind:?}");
@@ -355,6 +374,7 @@ async fn every_exit_code_is_reached_by_what_it_stands_for() {
     fs::write(dir.join("large.yaml"), large("acme")).unwrap();
     fs::write(dir.join("never.yaml"), large("never").replace("gpus: 16", "gpus: 1000")).unwrap();
     fs::write(dir.join("bad.yaml"), "name: acme\n").unwrap();
+    fs::write(dir.join("other.yaml"), large("other")).unwrap();
     let asked = served.run(&["tenant", "onboard", "-f", "large.yaml", "--wait", "-o", "json"]);
     let id = asked.json()["id"].as_str().unwrap().to_owned();
     let empty = tempfile::tempdir().unwrap();
@@ -375,6 +395,7 @@ async fn every_exit_code_is_reached_by_what_it_stands_for() {
         (7, served.run(&["executions", "watch", &id, "--timeout", "1s"]).exit),
         (9, run(dir, &["--server", "127.0.0.1:1", "tenants", "list"]).exit),
         (10, asked.exit),
+        (11, served.run(&["tenant", "onboard", "-f", "other.yaml", "--dry-run", "--exit-code"]).exit),
         (74, run(empty.path(), &["store", "check"]).exit),
         (130, interrupted(watching)),
         (0, served.run(&["executions", "cancel", &id, "--reason", "test"]).exit),

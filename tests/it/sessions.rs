@@ -1,6 +1,6 @@
 //! Signing in through an identity provider.
 
-use crate::served::{Running, TENURE, tenure};
+use crate::served::{Ran, Running, TENURE, tenure};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect::Policy};
 use ring::digest::{SHA256, digest};
@@ -282,6 +282,29 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
     assert_eq!(sessions["items"], json!([]));
     let entry = house.refused("oidc:alice", "GET /v1/me", "auth.bad_token").await;
     assert_eq!(entry["denied"]["token"], session["id"], "whose it was is known still");
+}
+
+/// Who asks the doctor with a session is told that it ends, and what begins another.
+#[tokio::test]
+async fn a_doctor_does_not_say_that_a_session_lasts() {
+    let house = House::start().await;
+    let (_, session) = house.with(house.identity.token(&json!({}))).await;
+    let doctor = |token: &str| {
+        let asked = ["--server", &house.url, "--token", token, "doctor", "-o", "json"];
+        let told = Ran::of(tenure(house.dir.path()).args(asked)).json();
+        let is = |one: &&Value| one["check"] == "token";
+        told["checks"].as_array().unwrap().iter().find(is).unwrap().clone()
+    };
+    let token = doctor(session["token"].as_str().unwrap());
+    let says = token["says"].as_str().unwrap();
+    assert!(
+        says.contains("oidc:alice") && says.contains("it ends") && !says.contains("not by itself"),
+        "{token}"
+    );
+    let admin = doctor(&house.admin);
+    assert!(admin["says"].as_str().unwrap().contains("not by itself"), "{admin}");
+    let over = doctor("tn_x");
+    assert!(over["remedy"].as_str().unwrap().contains("`tenure login`"), "{over}");
 }
 
 /// An admin ends one session, or removes the user; who signs in again does not wake what was ended.

@@ -62,7 +62,7 @@ pub(crate) struct Explain {
     plans: bool,
 }
 
-const HISTORY: [output::Column; 4] =
+pub(super) const HISTORY: [output::Column; 4] =
     [("version", "/id"), ("since", "/since"), ("in force", "/in_force"), ("file", "/file")];
 
 pub(super) async fn run(common: &Common, command: Access) -> Result<Exit, Failure> {

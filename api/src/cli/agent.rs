@@ -5,6 +5,7 @@ use super::files::{authorities, unread};
 use super::{
     args::{Common, Format},
     output,
+    style::Stream,
 };
 use crate::{
     auth::Token,
@@ -72,7 +73,8 @@ pub(super) fn run(common: &Common, own: &Agent) -> Result<Exit, Failure> {
         Some(AgentCommand::Key) => key(common),
         None => {
             let format = own.log_format.unwrap_or_default();
-            logs::begin(&Log { format, ..Log::default() }).map_err(Failure::other)?;
+            logs::begin(&Log { format, ..Log::default() }, Stream::Err.is_coloured())
+                .map_err(Failure::other)?;
             serve(common, own)
         }
     }

@@ -259,6 +259,9 @@ pub(crate) enum Tenant {
         /// Why, in words.
         #[arg(long, default_value = "")]
         reason: String,
+        /// Its name once more; needed where nobody at a terminal can be asked for it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
         #[command(flatten)]
         starting: super::start::Starting,
     },
@@ -335,19 +338,21 @@ pub(crate) enum Executions {
         timeout: Option<String>,
     },
     /// Turn one, or many, back and undo what was done.
-    Cancel(super::batch::Acts),
+    Cancel(super::batch::Moves),
     /// Stop one, or many, between two steps.
     Pause(super::batch::Acts),
     /// Let a paused one, or many, go on.
-    Resume(super::batch::Acts),
+    Resume(super::batch::Moves),
     /// Try now: what is parked, or waits for its next attempt.
-    Retry(super::batch::Acts),
+    Retry(super::batch::Moves),
     /// Tell one that something it waits for has happened; it looks for itself.
     Signal {
         /// Its id; the first digits do if no other begins with them.
         id: String,
         /// What has happened, such as `export.confirmed`.
         signal: String,
+        #[command(flatten)]
+        following: super::start::Following,
     },
     /// Close one by force; says what it leaves behind. Needs --reason.
     Terminate(super::executions::Act),
@@ -422,6 +427,9 @@ pub(crate) enum Policy {
         /// Show what would change and which executions it leaves alone, and change nothing.
         #[arg(long)]
         dry_run: bool,
+        /// With --dry-run: end with 11 where something would change.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
     },
     /// List when which platform policy came into force, and who said so.
     History,

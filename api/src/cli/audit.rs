@@ -4,7 +4,7 @@ use super::{
     args::{Common, Format},
     certificate::{bytes, trusted},
     client::{Client, escape},
-    output,
+    output::{self, Column},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -89,12 +89,13 @@ pub(super) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     }
 }
 
+pub(super) const ENTRIES: &[Column] =
+    &[("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
+
 async fn list(common: &Common, part: Part, event: Option<String>) -> Result<Exit, Failure> {
     let event = event.map(|event| format!("&event={}", escape(&event))).unwrap_or_default();
     let items = Client::of(common)?.all("/v1/audit", &format!("{}{event}", part.query())).await?;
-    let columns =
-        [("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
-    output::list(common.output, items, &columns)?;
+    output::list(common.output, items, ENTRIES)?;
     Ok(Exit::Done)
 }
 

@@ -5,6 +5,7 @@ use super::{
     client::{Body, Client, escape},
     executions::Act,
     output::{self, Column},
+    start::Following,
     things::{self, Kind},
     watch_list::Watching,
 };
@@ -28,6 +29,9 @@ pub(crate) struct Acts {
     /// Show which would be meant, and change nothing.
     #[arg(long, requires = "filter")]
     pub(crate) dry_run: bool,
+    /// With --dry-run: end with 11 where something would change.
+    #[arg(long, requires = "dry_run")]
+    pub(crate) exit_code: bool,
     /// Refuse if more than so many match [default: 1000].
     #[arg(long, requires = "filter", value_name = "N")]
     pub(crate) cap: Option<usize>,
@@ -45,6 +49,15 @@ pub(crate) struct Acts {
 fn rate(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     number.parse().map_err(|_| "expected a number a second, like 10/s".to_owned())
+}
+
+/// A command behind which executions move: one of them may be followed.
+#[derive(Debug, Args)]
+pub(crate) struct Moves {
+    #[command(flatten)]
+    pub(crate) acts: Acts,
+    #[command(flatten)]
+    pub(crate) following: Following,
 }
 
 /// What is done about batches.
@@ -107,12 +120,26 @@ pub(super) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure
     }
 }
 
-/// Gives `verb` to one execution, or to all that the filter finds.
-pub(super) async fn order(common: &Common, verb: &str, acts: Acts) -> Result<Exit, Failure> {
+/// Gives `verb` to one execution, and follows it where that is wanted, or to all that the filter finds.
+pub(super) async fn order(
+    common: &Common,
+    verb: &str,
+    acts: Acts,
+    following: &Following,
+) -> Result<Exit, Failure> {
     let Some(filter) = &acts.filter else {
         let act = Act { id: acts.id.unwrap_or_default(), reason: acts.reason };
-        return super::executions::order(common, verb, act).await;
+        return super::executions::order(common, verb, act, following).await;
     };
+    if following.wait {
+        let why = "--wait: is for one execution; with --filter the command waits until each has had its turn, and `tenure executions list` shows where they stand";
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    many(common, verb, filter, &acts).await
+}
+
+/// Gives `verb` to all that the filter finds.
+async fn many(common: &Common, verb: &str, filter: &str, acts: &Acts) -> Result<Exit, Failure> {
     if !acts.dry_run && acts.reason.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "--reason: say why, for the journal of each execution"));
     }
@@ -136,7 +163,8 @@ pub(super) async fn order(common: &Common, verb: &str, acts: Acts) -> Result<Exi
                 output::note(&summary(verb, &seen));
             }
         }
-        return Ok(Exit::Done);
+        let takes = number(&seen, "count") > number(&seen, "refusing");
+        return Ok(Exit::of_dry_run(acts.exit_code, takes));
     }
     if !acts.yes && !meant(verb, &seen)? {
         return Err(Failure::new(Exit::Failed, "nothing was changed"));

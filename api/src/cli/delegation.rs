@@ -5,6 +5,7 @@ use super::{
     client::{self, Body, Client, escape},
     output,
     things::DELEGATIONS,
+    watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -18,6 +19,8 @@ pub(crate) enum Delegations {
         /// Only those whose field is as said: `from`, `to`, or `state` (`planned`, `in_force`, `over`); may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
     },
     /// Let somebody vote for you; they vote as themselves, and it is on record for whom.
     Add(Add),
@@ -52,10 +55,13 @@ pub(crate) struct Add {
 
 pub(super) async fn run(common: &Common, command: Delegations) -> Result<Exit, Failure> {
     match command {
-        Delegations::List { filters } => {
-            let items = Client::of(common)?.all(DELEGATIONS.path, &client::filters(&filters)?).await?;
-            let items = items.into_iter().map(|item| readable(common, item)).collect();
-            output::list(common.output, items, DELEGATIONS.columns)?;
+        Delegations::List { filters, watching } => {
+            let (client, wanted) = (Client::of(common)?, client::filters(&filters)?);
+            let all = async || {
+                let items = client.all(DELEGATIONS.path, &wanted).await?;
+                Ok(items.into_iter().map(|item| readable(common, item)).collect())
+            };
+            return watch_list::show(common, &watching, DELEGATIONS.columns, all).await;
         }
         Delegations::Add(add) => {
             let body = json!({

@@ -5,6 +5,7 @@ use super::{
     batch,
     client::{Body, Client, escape},
     output,
+    start::Following,
     things::{self, EXECUTIONS, STUCK},
     watch::{self, Until},
     watch_list::Watching,
@@ -50,12 +51,12 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Diagram(one) => diagram(common, &one.id).await,
         Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout.as_deref()).await,
         Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout.as_deref()).await,
-        Executions::Cancel(acts) => batch::order(common, "cancel", acts).await,
-        Executions::Pause(acts) => batch::order(common, "pause", acts).await,
-        Executions::Resume(acts) => batch::order(common, "resume", acts).await,
-        Executions::Retry(acts) => batch::order(common, "retry", acts).await,
-        Executions::Signal { id, signal } => tell(common, &id, &signal).await,
-        Executions::Terminate(act) => order(common, "terminate", act).await,
+        Executions::Cancel(own) => batch::order(common, "cancel", own.acts, &own.following).await,
+        Executions::Pause(acts) => batch::order(common, "pause", acts, &Following::NOT).await,
+        Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
+        Executions::Retry(own) => batch::order(common, "retry", own.acts, &own.following).await,
+        Executions::Signal { id, signal, following } => tell(common, &id, &signal, &following).await,
+        Executions::Terminate(act) => order(common, "terminate", act, &Following::NOT).await,
     }
 }
 
@@ -129,10 +130,12 @@ pub(super) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit,
     Ok(exit)
 }
 
-async fn tell(common: &Common, id: &str, signal: &str) -> Result<Exit, Failure> {
+async fn tell(common: &Common, id: &str, signal: &str, following: &Following) -> Result<Exit, Failure> {
     let path = format!("/v1/executions/{}:signal", escape(id));
     let body = Body::json(&json!({ "signal": signal }));
-    stands(common, &Client::of(common)?.post(&path, body).await?.value()?)
+    let client = Client::of(common)?;
+    let item = client.post(&path, body).await?.value()?;
+    following.from(common, &client, &item).await
 }
 
 /// Shows where an execution stands.
@@ -147,11 +150,16 @@ pub(super) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-pub(super) async fn order(common: &Common, verb: &str, act: Act) -> Result<Exit, Failure> {
+pub(super) async fn order(
+    common: &Common,
+    verb: &str,
+    act: Act,
+    following: &Following,
+) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
     let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
-    let exit = super::repair::taken(common, &item)?;
+    let exit = following.from(common, &client, &item).await?;
     if common.output == Format::Table {
         left_behind(&item)?;
     }

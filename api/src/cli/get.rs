@@ -1,14 +1,17 @@
 //! `tenure get` and `tenure describe`: every kind of thing by one pair of verbs.
 
 use super::{
+    access,
     approvals::{self, Approvals, Case},
     args::{Common, Format},
+    audit,
     batch::BATCHES,
     client::Client,
     executions, output, policy,
     schedules::{self, Schedules},
     things::{self, Kind},
     watch_list::{self, Watching},
+    within::{self, Within},
 };
 use crate::exit::{Exit, Failure};
 use clap::{
@@ -54,6 +57,8 @@ struct Known {
     kind: &'static Kind,
     /// One is served under its id; of others the list tells all that there is.
     shown: bool,
+    /// Each of another kind has a list of them.
+    within: Option<&'static Within>,
 }
 
 impl std::fmt::Debug for Known {
@@ -63,13 +68,19 @@ impl std::fmt::Debug for Known {
 }
 
 const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
-    Known { plural, singular, kind, shown: true }
+    Known { plural, singular, kind, shown: true, within: None }
 }
 
 const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
     Known { shown: false, ..known(plural, singular, kind) }
 }
 
+const fn inside(plural: &'static str, singular: &'static str, within: &'static Within) -> Known {
+    Known { within: Some(within), ..listed(plural, singular, within.kind) }
+}
+
+const ACCESS_POLICIES: Kind = Kind { path: "/v1/access-policies", columns: &access::HISTORY };
+const AUDIT: Kind = Kind { path: "/v1/audit", columns: audit::ENTRIES };
 const POLICIES: Kind = Kind { path: "/v1/policies", columns: &policy::HISTORY };
 const WORKFLOWS: Kind = Kind {
     path: "/v1/workflows",
@@ -77,15 +88,18 @@ const WORKFLOWS: Kind = Kind {
 };
 
 /// Every kind that there is.
-static ALL: [Known; 29] = [
+static ALL: [Known; 34] = [
+    known("access-policies", "access-policy", &ACCESS_POLICIES),
     listed("agents", "agent", &things::AGENTS),
     known("approvals", "approval", &things::APPROVALS),
+    listed("audit", "audit-entry", &AUDIT),
     known("batches", "batch", &BATCHES),
     known("certificates", "certificate", &things::CERTIFICATES),
     listed("channels", "channel", &things::CHANNELS),
     known("clusters", "cluster", &things::CLUSTERS),
     known("decisions", "decision", &things::DECISIONS),
     known("delegations", "delegation", &things::DELEGATIONS),
+    inside("deliveries", "delivery", &within::DELIVERIES),
     listed("engines", "engine", &things::ENGINES),
     known("executions", "execution", &things::EXECUTIONS),
     known("groups", "group", &things::GROUPS),
@@ -93,6 +107,7 @@ static ALL: [Known; 29] = [
     known("limits", "limit", &things::LIMITS),
     known("loans", "loan", &things::LOANS),
     known("nodes", "node", &things::NODES),
+    inside("occurrences", "occurrence", &within::OCCURRENCES),
     known("policies", "policy", &POLICIES),
     known("proposals", "proposal", &things::PROPOSALS),
     known("quotas", "quota", &things::QUOTAS),
@@ -103,6 +118,7 @@ static ALL: [Known; 29] = [
     listed("stuck", "stuck", &things::STUCK),
     listed("sweeps", "sweep", &things::SWEEPS),
     known("tenants", "tenant", &things::TENANTS),
+    known("usage", "usage", &things::USAGE),
     known("users", "user", &things::USERS),
     listed("workflows", "workflow", &WORKFLOWS),
     known("workloads", "workload", &things::WORKLOADS),
@@ -127,6 +143,9 @@ pub(super) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, why));
     }
     let Some(id) = get.id else {
+        if let Some(within) = known.within {
+            return within::list(common, within, &get.filters, &get.watching).await;
+        }
         let filter = get.filter.as_deref();
         return things::search(common, known.kind, filter, &get.filters, &get.watching).await;
     };
@@ -164,6 +183,9 @@ pub(super) async fn describe(common: &Common, describe: Describe) -> Result<Exit
 
 /// One of a kind, by its id.
 async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure> {
+    if let Some(within) = known.within {
+        return within.one(client, known.singular, id).await;
+    }
     if known.shown {
         return things::read(client, known.kind, id).await;
     }
@@ -186,7 +208,7 @@ mod tests {
         let mut names: Vec<&str> = ALL.iter().flat_map(|known| [known.plural, known.singular]).collect();
         names.sort_unstable();
         names.dedup();
-        // What is stuck has one name alone.
-        assert_eq!(names.len(), ALL.len() * 2 - 1);
+        // What is stuck, and usage, have one name alone.
+        assert_eq!(names.len(), ALL.len() * 2 - 2);
     }
 }

@@ -5,6 +5,7 @@ use super::{
     client::{Body, Client, escape},
     output,
     things::{self, GROUPS},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
@@ -14,7 +15,7 @@ use serde_json::json;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
     /// List them all, with their members.
-    List,
+    List(Watching),
     /// Make one; policies name it `group:NAME`.
     Add {
         /// Its name.
@@ -47,7 +48,7 @@ pub(crate) enum Group {
 pub(super) async fn run(common: &Common, command: Group) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let group = match command {
-        Group::List => return things::list(common, &GROUPS, &[]).await,
+        Group::List(watching) => return things::search(common, &GROUPS, None, &[], &watching).await,
         Group::Add { name, members } => {
             let body = json!({ "name": name, "members": members });
             client.post("/v1/groups", Body::json(&body)).await?.value()?

@@ -34,6 +34,7 @@ mod plan;
 mod policy;
 mod progress;
 mod quota;
+mod reading;
 mod reclaim;
 mod repair;
 mod reservation;
@@ -52,6 +53,7 @@ mod usage;
 mod user;
 mod watch;
 mod watch_list;
+mod within;
 mod workflow;
 mod workload;
 
@@ -61,6 +63,7 @@ pub(crate) use client::escape;
 pub(crate) use client::{Body, Client};
 pub(crate) use fleet::page as import_page;
 pub(crate) use output::say;
+pub use reading::{Reading, reads};
 pub(crate) use watch::progress;
 
 use crate::{
@@ -248,7 +251,7 @@ fn serve(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failu
     }
     let config =
         config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
-    logs::begin(&config.log).map_err(Failure::other)?;
+    logs::begin(&config.log, style::Stream::Err.is_coloured()).map_err(Failure::other)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(server::serve(config, more))?;
     Ok(Exit::Done)

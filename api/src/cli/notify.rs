@@ -6,7 +6,7 @@ use super::{
     moment,
     output::{self, Column},
     things::{self, CHANNELS},
-    watch_list::Watching,
+    watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
 use chrono::{DateTime, Utc};
@@ -30,6 +30,8 @@ pub(crate) enum Notify {
         /// Which: those to be sent, those that came to a good end (the latest first), or those that nobody took.
         #[arg(long, value_enum, default_value_t = Which::Settled)]
         state: Which,
+        #[command(flatten)]
+        watching: Watching,
     },
     /// Show a delivery, with its last attempts.
     Show {
@@ -156,10 +158,11 @@ pub(super) async fn run(common: &Common, command: Notify) -> Result<Exit, Failur
             let is_taken = tried.get("state").and_then(Value::as_str) == Some("delivered");
             return Ok(if is_taken { Exit::Done } else { Exit::Failed });
         }
-        Notify::Deliveries { channel, state } => {
-            let wanted = format!("&state={}", <&str>::from(state));
-            let items = client.all(&format!("{}/deliveries", at(&channel)), &wanted).await?;
-            output::list(common.output, items, DELIVERIES)?;
+        Notify::Deliveries { channel, state, watching } => {
+            let (path, wanted) =
+                (format!("{}/deliveries", at(&channel)), format!("&state={}", <&str>::from(state)));
+            let all = async || client.all(&path, &wanted).await;
+            return watch_list::show(common, &watching, DELIVERIES, all).await;
         }
         Notify::Show { channel, delivery } => {
             let path = format!("{}/deliveries/{}", at(&channel), escape(&delivery));

@@ -142,11 +142,15 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-/// `free/gpus` where a value has both, as the stock of a model does, and `used/nominal` as a balance does.
+/// `free/gpus` where a value has both, as the stock of a model does, and `used/nominal` as a balance does; `own+borrowed` of what was
+/// spent.
 fn brief(value: &Value) -> String {
     let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
-    match parts("free", "gpus").or_else(|| parts("used", "nominal")) {
-        Some((part, whole)) => format!("{part}/{whole}"),
+    if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
+        return format!("{part}/{whole}");
+    }
+    match parts("own", "borrowed") {
+        Some((own, borrowed)) => format!("{own}+{borrowed}"),
         None => scalar(value),
     }
 }

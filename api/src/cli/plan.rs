@@ -19,6 +19,25 @@ pub(super) fn refused(preview: &Value) -> bool {
         || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject", "failed"]))
 }
 
+/// Whether something would change. A plan that says what is and what becomes of it says so itself, and a reclaim by whom it evicts;
+/// whatever else is begun does something.
+pub(super) fn changes(preview: &Value) -> bool {
+    let decides = preview.pointer("/plan/decides").unwrap_or(&Value::Null);
+    if decides.get("kind").and_then(Value::as_str) == Some("reclaim") {
+        return decides.get("evictions").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    }
+    !says_both(decides) || diff(decides).iter().any(|(sign, _)| *sign != Sign::Stays)
+}
+
+/// Whether a value says somewhere what it was and what it becomes.
+fn says_both(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => both(fields).is_some() || fields.values().any(says_both),
+        Value::Array(items) => items.iter().any(says_both),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// A preview for reading: what policy says, what would change, and whatever else the workflow tells.
 pub(super) fn page(preview: &Value) -> String {
     let part = |path: &str| preview.pointer(path).cloned().unwrap_or(Value::Null);
@@ -175,6 +194,20 @@ mod tests {
 
     fn text(decides: Value) -> String {
         drawn(&diff(&decides))
+    }
+
+    #[test]
+    fn a_plan_under_which_all_stays_as_it_is_changes_nothing() {
+        let of = |decides: Value| changes(&json!({ "plan": { "decides": decides } }));
+        let quota = |after: u32| json!({ "kind": "quota_decrease", "before": { "nominal": 4 }, "after": { "nominal": after } });
+        assert!(of(quota(2)) && !of(quota(4)));
+        let level = |after: &str| json!({ "kind": "sla_change", "workspaces": [{ "before": { "tier": "a" }, "after": { "tier": after } }] });
+        assert!(of(level("b")) && !of(level("a")));
+        assert!(of(json!({ "kind": "onboarding", "tenant": "acme" })) && of(json!({ "kind": "incident" })));
+        assert!(
+            of(json!({ "kind": "reclaim", "evictions": ["w"] }))
+                && !of(json!({ "kind": "reclaim", "evictions": [] }))
+        );
     }
 
     #[test]

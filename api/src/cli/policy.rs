@@ -21,7 +21,7 @@ pub(super) async fn run(common: &Common, command: Policy) -> Result<Exit, Failur
         }
         Policy::Test { file } => test(common, &file),
         Policy::Explain { subject, file } => explain(common, &subject, file.as_deref()).await,
-        Policy::Publish { file, dry_run } => publish(common, &file, dry_run).await,
+        Policy::Publish { file, dry_run, exit_code } => publish(common, &file, dry_run, exit_code).await,
         Policy::History => {
             let items = Client::of(common)?.all("/v1/policies", "").await?;
             output::list(common.output, items, &HISTORY)?;
@@ -125,7 +125,7 @@ async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Ex
     Ok(Exit::Done)
 }
 
-async fn publish(common: &Common, file: &Path, dry_run: bool) -> Result<Exit, Failure> {
+async fn publish(common: &Common, file: &Path, dry_run: bool, exit_code: bool) -> Result<Exit, Failure> {
     let text = files::read(file)?;
     let path = if dry_run { "/v1/policies:plan" } else { "/v1/policies" };
     let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
@@ -134,7 +134,8 @@ async fn publish(common: &Common, file: &Path, dry_run: bool) -> Result<Exit, Fa
         format @ (Format::Json | Format::Yaml) => output::one(format, &answer)?,
         Format::Table => output::say(&page(&answer))?,
     }
-    Ok(Exit::Done)
+    let changes = answer.get("changes").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    Ok(Exit::of_dry_run(exit_code, changes))
 }
 
 fn page(answer: &Value) -> String {

@@ -81,7 +81,7 @@ const RECLAIMS: &str = "/v1/reclaims";
 pub(super) fn run(common: &Common, command: Reclaim) -> Result<Exit, Failure> {
     match command {
         Reclaim::Plan(recall) => {
-            ask(async { start::tried(common, &format!("{RECLAIMS}:plan"), recall.body()?).await })
+            ask(async { start::tried(common, &format!("{RECLAIMS}:plan"), recall.body()?, false).await })
         }
         Reclaim::Start { recall, starting } => {
             ask(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })

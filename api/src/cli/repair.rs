@@ -4,6 +4,7 @@ use super::{
     args::{Common, Format},
     client::{Body, Client, escape},
     executions, files, output, plan,
+    start::Following,
     things::{self, PROPOSALS},
     watch_list::Watching,
 };
@@ -82,8 +83,13 @@ pub(crate) struct Own {
     #[arg(long)]
     reason: String,
     /// Show what it would lead to, and change nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
+    /// With --dry-run: end with 11 where something would change.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    #[command(flatten)]
+    following: Following,
 }
 
 /// What waits for a second person.
@@ -131,18 +137,20 @@ pub(super) async fn run(common: &Common, command: Repair) -> Result<Exit, Failur
     }
     let how = if own.dry_run { "?dry_run=true" } else { "" };
     let path = format!("/v1/executions/{}:repair{how}", escape(&own.id));
-    let item = Client::of(common)?.post(&path, Body::json(&body)).await?.value()?;
+    let client = Client::of(common)?;
+    let item = client.post(&path, Body::json(&body)).await?.value()?;
     if own.dry_run {
-        return foreseen(common, item);
+        foreseen(common, item)?;
+        // Whatever a repair does to the data, the execution goes on from another place.
+        return Ok(Exit::of_dry_run(own.exit_code, true));
     }
-    taken(common, &item)
+    own.following.from(common, &client, &item).await
 }
 
 /// What a repair would lead to; for people without the data, of which they read what changes.
-fn foreseen(common: &Common, mut item: Value) -> Result<Exit, Failure> {
+fn foreseen(common: &Common, mut item: Value) -> Result<(), Failure> {
     if common.output != Format::Table {
-        output::one(common.output, &item)?;
-        return Ok(Exit::Done);
+        return output::one(common.output, &item);
     }
     let changes = item.as_object_mut().and_then(|fields| {
         fields.remove("data");
@@ -157,8 +165,7 @@ fn foreseen(common: &Common, mut item: Value) -> Result<Exit, Failure> {
         text.push_str(&plan::drawn(&plan::change(field, &part("from"), &part("to"))));
     }
     text.push_str("nothing was changed\n");
-    output::say(&text)?;
-    Ok(Exit::Done)
+    output::say(&text)
 }
 
 /// Shows what became of a command: where the execution stands, or that a second person is waited for.

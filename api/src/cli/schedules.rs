@@ -8,7 +8,7 @@ use super::{
     output::Column,
     things::{self, SCHEDULES},
     watch::{self, Until},
-    watch_list::Watching,
+    watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -72,6 +72,8 @@ pub(crate) enum Schedules {
         /// Only those whose field is as said, like `fate=missed` or `from=2026-11-01T00:00:00Z`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
     },
 }
 
@@ -122,10 +124,10 @@ pub(super) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
     };
     let item = match command {
         Schedules::List(watching) => return things::all(common, &SCHEDULES, &watching).await,
-        Schedules::Occurrences { name, filters: wanted } => {
-            let items = client.all(&format!("{}/occurrences", at(&name)), &filters(&wanted)?).await?;
-            output::list(common.output, items, OCCURRENCES)?;
-            return Ok(Exit::Done);
+        Schedules::Occurrences { name, filters: wanted, watching } => {
+            let (path, wanted) = (format!("{}/occurrences", at(&name)), filters(&wanted)?);
+            let all = async || client.all(&path, &wanted).await;
+            return watch_list::show(common, &watching, OCCURRENCES, all).await;
         }
         Schedules::Delete { name } => {
             client.delete(&at(&name)).await?;

@@ -21,6 +21,9 @@ pub(crate) struct Starting {
     /// Show what would be decided and done to what, and change nothing.
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// With --dry-run: end with 11 where something would change.
+    #[arg(long, requires = "dry_run")]
+    pub(super) exit_code: bool,
     /// Wait until it has finished, or waits for people (exit 10).
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) wait: bool,
@@ -38,6 +41,31 @@ pub(crate) struct Starting {
     pub(super) idempotency_key: Option<String>,
 }
 
+/// Whether an execution is followed that was given a command.
+#[derive(Debug, Args)]
+pub(crate) struct Following {
+    /// Wait until it has finished, or waits for people (exit 10).
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// How long to wait at most, like `30m`.
+    #[arg(long, value_name = "SPAN", requires = "wait")]
+    pub(super) timeout: Option<String>,
+}
+
+impl Following {
+    /// Not at all.
+    pub(super) const NOT: Self = Self { wait: false, timeout: None };
+
+    /// Shows where the execution stands that was given a command, or follows it. What waits for a second person goes nowhere yet.
+    pub(super) async fn from(&self, common: &Common, client: &Client, item: &Value) -> Result<Exit, Failure> {
+        let id =
+            item.get("id").and_then(Value::as_str).filter(|_| self.wait && item.get("proposal").is_none());
+        let Some(id) = id else { return super::repair::taken(common, item) };
+        let (item, exit) = watch::wait(client, id, Until::Rest, self.timeout.as_deref()).await?;
+        at_rest(common, &item, exit)
+    }
+}
+
 /// Tries out or begins what `body` asks for at the collection `path`; `query` begins with `?` if there is one.
 pub(super) async fn start(
     common: &Common,
@@ -47,7 +75,7 @@ pub(super) async fn start(
     starting: Starting,
 ) -> Result<Exit, Failure> {
     if starting.dry_run {
-        return tried(common, &format!("{path}:plan{query}"), body).await;
+        return tried(common, &format!("{path}:plan{query}"), body, starting.exit_code).await;
     }
     let client = Client::of(common)?;
     let key = starting.idempotency_key.unwrap_or_else(|| {
@@ -76,12 +104,15 @@ pub(super) async fn start(
     at_rest(common, &item, exit)
 }
 
-/// What would be decided and done.
-pub(super) async fn tried(common: &Common, path: &str, body: Body) -> Result<Exit, Failure> {
+/// What would be decided and done; `exit_code` asks for an end that says whether that is anything.
+pub(super) async fn tried(common: &Common, path: &str, body: Body, exit_code: bool) -> Result<Exit, Failure> {
     let preview = Client::of(common)?.post(path, body).await?.value()?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &preview)?,
         Format::Table => output::say(&plan::page(&preview))?,
     }
-    Ok(if plan::refused(&preview) { Exit::Refused } else { Exit::Done })
+    if plan::refused(&preview) {
+        return Ok(Exit::Refused);
+    }
+    Ok(Exit::of_dry_run(exit_code, plan::changes(&preview)))
 }

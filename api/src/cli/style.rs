@@ -80,7 +80,8 @@ impl Stream {
         }
     }
 
-    fn is_coloured(self) -> bool {
+    /// Whether what goes there is coloured.
+    pub(super) fn is_coloured(self) -> bool {
         let colour = STYLE.get().map(|style| style.colour).unwrap_or_default();
         coloured(colour, self.is_terminal(), |name| std::env::var(name).ok())
     }

@@ -5,6 +5,7 @@ use super::{
     client::{Body, Client, escape},
     output,
     things::{self, SWEEPS},
+    watch_list::Watching,
 };
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
@@ -23,6 +24,8 @@ pub(crate) enum Sweep {
         /// Only those whose field is as said, like `sweep=reclaim`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
     },
 }
 
@@ -34,6 +37,6 @@ pub(super) async fn run(common: &Common, command: Sweep) -> Result<Exit, Failure
             output::one(common.output, &swept)?;
             Ok(if swept.get("failed").is_some_and(Value::is_string) { Exit::Failed } else { Exit::Done })
         }
-        Sweep::List { filters } => things::list(common, &SWEEPS, &filters).await,
+        Sweep::List { filters, watching } => things::search(common, &SWEEPS, None, &filters, &watching).await,
     }
 }

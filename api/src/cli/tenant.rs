@@ -8,11 +8,15 @@ use super::{
 };
 use crate::exit::{Exit, Failure};
 use serde_json::json;
+use std::io::{self, IsTerminal as _};
 
 pub(super) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failure> {
     match command {
         Tenant::Show { name } => things::show(common, &TENANTS, &name).await,
-        Tenant::Offboard { name, basis, reference, reason, starting } => {
+        Tenant::Offboard { name, basis, reference, reason, confirm, starting } => {
+            if !starting.dry_run {
+                confirmed(&name, confirm)?;
+            }
             let body = json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
             start::start(common, "/v1/offboardings", "", Body::json(&body), starting).await
         }
@@ -28,4 +32,28 @@ pub(super) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failur
             start::start(common, "/v1/tenants", "", body, starting).await
         }
     }
+}
+
+/// That this tenant is meant, whose data is destroyed at the end: its name is said twice.
+fn confirmed(name: &str, confirm: Option<String>) -> Result<(), Failure> {
+    let again = match confirm {
+        Some(again) => again,
+        None if !io::stdin().is_terminal() => {
+            let why = format!(
+                "--confirm: the data of {name} will be destroyed, and nobody can be asked here: look with --dry-run, then add `--confirm {name}`"
+            );
+            return Err(Failure::new(Exit::Usage, why));
+        }
+        None => {
+            output::note(&format!("the data of {name} will be destroyed. Type its name to go on:"));
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).map_err(Failure::other)?;
+            line.trim().to_owned()
+        }
+    };
+    if again == name {
+        return Ok(());
+    }
+    let why = format!("--confirm: {again:?} is not {name}; nothing was asked for");
+    Err(Failure::new(Exit::Usage, why))
 }

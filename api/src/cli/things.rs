@@ -297,6 +297,17 @@ pub(super) const USERS: Kind = Kind {
     ],
 };
 
+pub(super) const USAGE: Kind = Kind {
+    path: "/v1/usage",
+    columns: &[
+        ("id", "/id"),
+        ("tenant", "/tenant"),
+        ("workspace", "/workspace"),
+        ("month", "/month"),
+        ("spent (own+borrowed, in ms)", "/spent"),
+    ],
+};
+
 pub(super) const REVIEWS: Kind = Kind {
     path: "/v1/approvals/reviews",
     columns: &[

@@ -1,7 +1,7 @@
 //! `tenure user`.
 
 use super::{
-    args::{Common, Format},
+    args::{Common, Format, Watching},
     client::{Body, Client, escape},
     output::{self, Column},
     things::{self, USERS},
@@ -46,7 +46,7 @@ pub(crate) enum User {
         expires: Option<String>,
     },
     /// List all users.
-    List,
+    List(Watching),
     /// Remove a user; their tokens open nothing from then on.
     Remove {
         /// The name.
@@ -88,7 +88,7 @@ pub(crate) enum Tokens {
 
 pub(super) async fn run(common: &Common, command: User) -> Result<Exit, Failure> {
     match command {
-        User::List => return things::list(common, &USERS, &[]).await,
+        User::List(watching) => return things::search(common, &USERS, None, &[], &watching).await,
         User::Add { name, roles, tenant, service, expires } => {
             let kind = if service { "service" } else { "person" };
             let body =

@@ -40,6 +40,9 @@ pub(crate) enum Workflow {
         /// Show which would be rewritten and which cannot be, and change nothing.
         #[arg(long)]
         dry_run: bool,
+        /// With --dry-run: end with 11 where something would change.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
     },
     /// Prove that one, or all, survive every fault.
     Verify {
@@ -63,14 +66,15 @@ pub(super) async fn run(common: &Common, command: Workflow) -> Result<Exit, Fail
             output::list(common.output, items, OUTDATED)?;
             Ok(Exit::Done)
         }
-        Workflow::Migrate { workflow, dry_run } => {
+        Workflow::Migrate { workflow, dry_run, exit_code } => {
             let body = Body::json(&json!({ "workflow": workflow, "dry_run": dry_run }));
             let answer = Client::of(common)?.post("/v1/workflow-versions:migrate", body).await?.value()?;
             let items = listed(answer);
             let refused =
                 items.iter().any(|item| item.get("answer").is_some_and(|answer| answer == "refused"));
+            let changes = !items.is_empty();
             output::list(common.output, items, OUTDATED)?;
-            Ok(if refused { Exit::Conflict } else { Exit::Done })
+            Ok(if refused { Exit::Conflict } else { Exit::of_dry_run(exit_code, changes) })
         }
         Workflow::List => {
             let row = |drawn: &Diagram| json!({ "name": drawn.workflow, "schema": drawn.schema, "states": drawn.states.len() });

@@ -10,6 +10,7 @@ mod channel;
 mod delivery;
 mod email;
 mod file;
+mod look;
 mod order;
 mod pagerduty;
 mod run;
@@ -25,6 +26,7 @@ mod webhook;
 
 pub(crate) use channel::{Channel, Sent};
 pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};
+pub(crate) use look::{Leads, look};
 pub(crate) use order::{Did, Place};
 pub(crate) use run::run;
 pub(crate) use signed::Keys;

@@ -6,6 +6,7 @@
 mod attempt;
 mod device;
 mod keys;
+mod look;
 mod person;
 mod provider;
 

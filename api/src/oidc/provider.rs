@@ -105,6 +105,11 @@ impl Provider {
         self.known(now, FRESH).await.map(|known| known.metadata)
     }
 
+    /// What it says of itself, and its keys, read now.
+    pub(super) async fn seen(&self, now: Timestamp) -> Result<(Metadata, Vec<Jwk>), Unopened> {
+        self.discover(now).await.map(|known| (known.metadata, known.keys))
+    }
+
     /// Where a browser is sent to sign in.
     ///
     /// # Errors

@@ -60,9 +60,16 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         ("seal.key_file".to_owned(), config.seal.key_file.clone()),
         ("seal.earlier_key_file".to_owned(), config.seal.earlier_key_file.clone()),
         ("tls.key_file".to_owned(), config.tls.key_file.clone()),
+        ("oidc.client_secret_file".to_owned(), config.oidc.client_secret_file.clone()),
     ];
     for (key, file) in config.notify.secrets().into_iter().chain(files).filter(|(_, file)| !file.is_empty()) {
         secret(&format!("{key}: {file}"), Path::new(&file), "configuration", found);
+    }
+    if !config.oidc.ca_file.is_empty()
+        && let Err(error) = fs::read(&config.oidc.ca_file)
+    {
+        let says = format!("oidc.ca_file: {}: {error}", config.oidc.ca_file);
+        found.failed("configuration", says, "give the server a file that it can read");
     }
     certificate(&config, found);
     if let Err(why) = Book::open(&config.access.policies) {

@@ -3,6 +3,8 @@
 //! Invariant: it changes nothing. It works beside a server as well as without one, and then says so.
 
 mod here;
+mod oidc;
+mod outward;
 mod server;
 mod targets;
 
@@ -17,6 +19,9 @@ use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 use workflows::policy::duration;
+
+/// As wide as the longest name of a check.
+const WIDEST: usize = "identity provider".len();
 
 /// What `doctor` takes.
 #[derive(Debug, Args)]
@@ -45,7 +50,8 @@ enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`.
+    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`,
+    /// `identity provider`, `notifications`, `traces`.
     check: &'static str,
     state: State,
     /// What was found.
@@ -93,6 +99,9 @@ pub(super) async fn run(common: &Common, doctor: Doctor) -> Result<Exit, Failure
     if let Some(config) = &config {
         let holder = here::data(config, &mut found);
         here::store(config, holder, served.is_some(), doctor.timeout, &mut found).await;
+        let asks = (!doctor.offline).then_some(doctor.timeout);
+        oidc::look(config, asks, &mut found).await;
+        outward::look(config, asks, &mut found).await;
         if !doctor.offline {
             targets::look(config, doctor.timeout, &mut found).await;
         }
@@ -125,14 +134,15 @@ fn line(finding: &Finding) -> String {
         State::Failed => ("failed ", Paint::Red),
     };
     let says: Vec<String> = finding.says.lines().map(output::harmless).collect();
+    let below = " ".repeat(word.len() + WIDEST + 4);
     let mut text = format!(
-        "{}  {:13}  {}\n",
+        "{}  {:WIDEST$}  {}\n",
         paint.on(Stream::Out, word),
         finding.check,
-        says.join("\n                        ")
+        says.join(&format!("\n{below}"))
     );
     if let Some(remedy) = &finding.remedy {
-        text.push_str(&format!("                        what to do: {}\n", output::harmless(remedy)));
+        text.push_str(&format!("{below}what to do: {}\n", output::harmless(remedy)));
     }
     text
 }

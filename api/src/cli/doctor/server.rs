@@ -11,7 +11,7 @@ use crate::{
     exit::Failure,
     tls,
 };
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use reqwest::{Response, StatusCode, tls::TlsInfo};
 use serde_json::Value;
 use std::{error::Error, path::Path, time::Duration};
@@ -22,6 +22,8 @@ const APART: i64 = 2;
 const FAR_APART: i64 = 30;
 /// How long before its end a certificate is to be renewed.
 pub(super) const RENEW_DAYS: i64 = 14;
+/// How long before its end a token is to be replaced, in minutes.
+const ENDS_SOON: i64 = 30;
 /// How far the audit may be behind, in seconds; as `docs/operations.md` has it for an alarm.
 const AUDIT_LAG: f64 = 60.0;
 
@@ -108,7 +110,7 @@ fn unreached(common: &Common, target: &Target, error: &reqwest::Error, found: &m
 }
 
 /// An error with its causes.
-fn whole(error: &reqwest::Error) -> String {
+pub(super) fn whole(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -135,7 +137,7 @@ fn reached(target: &Target, answer: &Response, found: &mut Findings) {
     clocks((theirs.to_utc() - moment::now()).num_seconds(), found);
 }
 
-fn certificate_of(ends: Option<DateTime<chrono::Utc>>, found: &mut Findings) {
+fn certificate_of(ends: Option<DateTime<Utc>>, found: &mut Findings) {
     let Some(ends) = ends else {
         let says = "TLS, with a certificate whose end cannot be read";
         return found.warning("server", says, "look at it: `openssl s_client -connect HOST:443`");
@@ -250,11 +252,8 @@ impl Served {
         if !status.is_success() {
             let why = me.get("detail").and_then(Value::as_str).unwrap_or("no reason was given");
             let says = format!("the one by {} is not taken ({}): {why}", token.by, status.as_u16());
-            found.failed(
-                "token",
-                says,
-                "ask an admin for another: `tenure user remove`, then `tenure user add`",
-            );
+            let remedy = "where people sign in through a provider, `tenure login`; or ask an admin for another: `tenure user remove`, then `tenure user add`";
+            found.failed("token", says, remedy);
             return false;
         }
         let said = |name: &str| me.get(name).and_then(Value::as_str).map(output::harmless);
@@ -267,9 +266,9 @@ impl Served {
             .collect();
         let bound = said("tenant").map(|tenant| format!(", for tenant {tenant} alone")).unwrap_or_default();
         let name = said("name").unwrap_or_default();
-        // A token opens the service until its user is removed.
-        let says = format!("{name} with {}{bound} (by {}); it does not expire", roles.join(", "), token.by);
-        found.ok("token", says);
+        let who = format!("{name} with {}{bound} (by {})", roles.join(", "), token.by);
+        let ends = me.get("ends_at").and_then(Value::as_str).and_then(moment::parse);
+        lasting(&who, &name, ends, found);
         true
     }
 
@@ -358,6 +357,31 @@ impl Served {
     }
 }
 
+/// How long the token lasts that `who` came with, as the server says.
+fn lasting(who: &str, name: &str, ends: Option<DateTime<Utc>>, found: &mut Findings) {
+    let is_session = name.starts_with("oidc:");
+    let remedy = if is_session {
+        "sign in again before then: `tenure login`"
+    } else {
+        "ask an admin for another before then"
+    };
+    match ends {
+        Some(ends) => {
+            let says =
+                format!("{who}; it ends {} ({})", moment::spoken(ends, moment::now()), ends.to_rfc3339());
+            if ends - moment::now() < chrono::Duration::minutes(ENDS_SOON) {
+                found.warning("token", says, remedy);
+            } else {
+                found.ok("token", says);
+            }
+        }
+        None if is_session => {
+            found.ok("token", format!("{who}; it ends with the session: `tenure login` begins another"))
+        }
+        None => found.ok("token", format!("{who}; it ends when an admin ends it, and not by itself")),
+    }
+}
+
 /// The value of a metric without labels.
 fn metric(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -396,6 +420,26 @@ mod tests {
         assert_eq!(state(|found| certificate_of(in_days(90), found)), State::Ok);
         assert_eq!(state(|found| certificate_of(in_days(13), found)), State::Warning);
         assert_eq!(state(|found| certificate_of(None, found)), State::Warning);
+    }
+
+    #[test]
+    fn a_token_that_ends_is_not_said_to_last() {
+        let says = |name: &str, minutes: Option<i64>| {
+            let mut found = Findings::default();
+            let ends = minutes.map(|minutes| moment::now() + chrono::Duration::minutes(minutes));
+            lasting("who", name, ends, &mut found);
+            found.0.remove(0)
+        };
+        let last = says("ada", None);
+        assert!(last.state == State::Ok && last.says.contains("not by itself"), "{last:?}");
+        let session = says("oidc:ada", None);
+        assert!(session.says.contains("ends with the session"), "{session:?}");
+        let later = says("oidc:ada", Some(125));
+        assert!(later.state == State::Ok && later.says.contains("it ends in 2h"), "{later:?}");
+        let soon = says("oidc:ada", Some(10));
+        assert_eq!(soon.state, State::Warning);
+        assert!(soon.remedy.is_some_and(|remedy| remedy.contains("`tenure login`")));
+        assert!(says("robot", Some(10)).remedy.is_some_and(|remedy| remedy.contains("admin")));
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! Channels as `tenure doctor` looks at them: made as the server makes them at its start, and nothing is sent.
+
+use super::{
+    channel::{Channel, secret},
+    text::Texts,
+};
+use crate::config;
+
+/// Where a channel leads, without what is secret of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// To a service that is spoken to by HTTP: its address without a path.
+    Http(String),
+    /// To a mail server: host and port.
+    Smtp(String),
+}
+
+/// Each channel with where it leads, or why the server would not start with it.
+pub(crate) fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, String>)> {
+    let made = settings.all().into_iter().map(|(name, set)| {
+        let leads = Channel::of(&name, &set).and_then(|_| leads(&set));
+        (name, leads)
+    });
+    let texts = Texts::of(&settings.templates).err().map(|why| ("templates".to_owned(), Err(why)));
+    made.chain(texts).collect()
+}
+
+fn leads(set: &config::Channel) -> Result<Leads, String> {
+    let url = match set.kind {
+        config::Means::Email => return Ok(Leads::Smtp(set.server.clone())),
+        config::Means::Slack => secret("url_file", &set.url_file)?,
+        config::Means::Pagerduty if set.url.is_empty() => config::Channel::PAGERDUTY.into(),
+        config::Means::Pagerduty | config::Means::Webhook => set.url.clone(),
+    };
+    // What stands behind the host may be the secret.
+    let origin = reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))?.origin();
+    Ok(Leads::Http(format!("{}/", origin.ascii_serialization())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_of_an_address_is_not_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("slack");
+        std::fs::write(&file, "https://hooks.example.com:8443/services/T0/B0/secret\n").unwrap();
+        let set = serde_json::json!({ "kind": "slack", "url_file": file });
+        let set = serde_json::from_value(set).unwrap();
+        let settings =
+            config::Notify { channels: [("team".into(), set)].into(), ..config::Notify::default() };
+        let wanted = Leads::Http("https://hooks.example.com:8443/".into());
+        assert_eq!(look(&settings), [("team".to_owned(), Ok::<_, String>(wanted))]);
+        std::fs::write(&file, "").unwrap();
+        let found = look(&settings);
+        let [(_, Err(why))] = &found[..] else { panic!("an empty secret is none") };
+        assert!(why.contains("notify.channels.team.url_file"), "{why}");
+    }
+}

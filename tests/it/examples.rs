@@ -1,0 +1,238 @@
+//! The commands of the pages, run as they stand against a server that has what they speak of.
+
+use crate::{
+    certificate,
+    served::{Served, TENURE, page},
+    typed::{Typed, blocks, commands},
+};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// The pages that are gone through, in this order: what one has made, the next may use.
+const PAGES: [&str; 12] = [
+    "cli.md",
+    "notifications.md",
+    "access.md",
+    "audit.md",
+    "certificate.md",
+    "schedules.md",
+    "limits.md",
+    "search.md",
+    "usage.md",
+    "policy.md",
+    "operations.md",
+    "simulate.md",
+];
+
+/// Commands that end otherwise than with 0, as the page says or its example wants it.
+const ENDS: [(&str, i32); 4] = [
+    // It waits for people.
+    ("tenure tenant onboard -f acme.yaml --wait", 10),
+    // What is printed below it is what is wrong with the file.
+    ("tenure access check house.cedar", 1),
+    // Refused: the house of the stage has no policies of its own.
+    ("tenure access explain change_quota --user fritz --plans", 1),
+    // The request says `gold`, as the line below it tells.
+    ("tenure policy check request.yaml", 1),
+];
+
+/// Commands that cannot be run here, and why.
+const CANNOT: [(&str, &str); 8] = [
+    ("tenure", "it serves until it is stopped, as the one of the stage does"),
+    ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
+    ("tenure --context eu tenants list", "the server of the example does not exist"),
+    ("export TENURE_TOKEN=$(tenure login)", "somebody would have to sign in: `sessions` does"),
+    ("tenure logout", "there is no session to end: `sessions` does"),
+    ("tenure store release --since TIME --reason \"drift was looked at\"", "nothing is held: `held` does"),
+    (
+        "tenure simulate trace.csv --fleet nodes.csv --policy policy.yaml --report out/",
+        "`simulate` does, with traces of its own",
+    ),
+    ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
+];
+
+/// Words that stand for something, and what there is of it on the stage.
+const MEANT: [(&str, &str); 1] = [("CHANNEL", "pager")];
+
+/// An id that pages show; it stands for the execution that waits for people.
+const SHOWN: &str = "01a1fdc0-e9b1";
+
+/// Takes whatever is posted to it. Its address.
+fn receiver() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(taken(stream))));
+    url
+}
+
+fn taken(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut read = BufReader::new(stream.try_clone()?);
+    let (mut line, mut length) = (String::new(), 0);
+    while read.read_line(&mut line)? > 2 {
+        if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = said.trim().parse().unwrap_or(0);
+        }
+        line.clear();
+    }
+    read.take(length).read_to_end(&mut Vec::new())?;
+    stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+}
+
+/// A server with a channel, in whose folder lie the files that the pages name.
+struct Stage {
+    served: Served,
+    ada: String,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let settings = tempfile::tempdir().unwrap();
+        let key = settings.path().join("key");
+        fs::write(&key, "the-key-of-the-integration\n").unwrap();
+        let file = settings.path().join("tenure.toml");
+        let channel = format!(
+            "[notify.channels.pager]\nkind = \"pagerduty\"\nurl = \"{}\"\nkey_file = {key:?}\n",
+            receiver()
+        );
+        fs::write(&file, channel).unwrap();
+        let served = Served::start_with(&[("TENURE_CONFIG", file.to_str().unwrap())]);
+        let ada = served.user("ada", &["platform_ops"], None).await;
+        served.user("fritz", &["finance"], None).await;
+        let stage = Self { served, ada };
+        stage.files();
+        stage
+    }
+
+    /// What the pages take for granted.
+    fn files(&self) {
+        let here = self.served.dir.path();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let put = |name: &str, text: &str| fs::write(here.join(name), text).unwrap();
+        symlink(root.join("docs"), here.join("docs")).unwrap();
+        fs::create_dir(here.join("bin")).unwrap();
+        symlink(TENURE, here.join("bin/tenure")).unwrap();
+        for folder in [
+            ".local/share/bash-completion/completions",
+            ".local/share/man",
+            ".config/fish/completions",
+            ".config/elvish/lib",
+        ] {
+            fs::create_dir_all(here.join(folder)).unwrap();
+        }
+        for (name, like) in [
+            ("nodes.csv", "docs/examples/nodes.csv"),
+            ("acme.yaml", "docs/examples/acme.yaml"),
+            ("my-policy.yaml", "docs/examples/quick-policy.yaml"),
+            ("old.yaml", "workflows/src/policy/default.yaml"),
+        ] {
+            put(name, &fs::read_to_string(root.join(like)).unwrap());
+        }
+        put("eu.token", "tn_of_another_server\n");
+        put("ca.pem", &authority());
+        put("request.yaml", "name: acme\ntenant:\n  tier: gold\n");
+        put("house.cedar", &block("access.md", "cedar").replace("change_quota", "change_qota"));
+        put("overdue.yaml", &block("schedules.md", "yaml"));
+        put("acme.json", &certificate::whole());
+        for key in ["issuer.pem", "old.pem", "new.pem"] {
+            put(key, &certificate::issuer());
+        }
+    }
+
+    /// Runs a line as a reader does who has put in what is theirs.
+    fn run(&self, line: &str) -> Output {
+        let here = self.served.dir.path();
+        let mut line = MEANT.iter().fold(line.to_owned(), |line, (word, is)| line.replace(word, is));
+        if line.contains(SHOWN) {
+            line = line.replace(SHOWN, &self.waiting());
+        }
+        let mut bash = Command::new("bash");
+        for name in ["TENURE_TOKEN", "TENURE_DATA", "TENURE_CONFIG", "TENURE_CONTEXT", "RUST_LOG"] {
+            bash.env_remove(name);
+        }
+        let path = format!("{}:{}", here.join("bin").display(), std::env::var("PATH").unwrap());
+        bash.args(["-c", &line])
+            .current_dir(here)
+            .env("PATH", path)
+            .env("TENURE_SERVER", &self.served.url)
+            .env("ADA", &self.ada)
+            .env("HOME", here)
+            .env("PROFILE", here.join("profile.ps1"))
+            .env_remove("XDG_CONFIG_HOME")
+            .stdin(Stdio::null());
+        bash.output().unwrap()
+    }
+
+    /// The execution that was begun last.
+    fn waiting(&self) -> String {
+        let all =
+            self.served.run(&["executions", "list", "--where", "workflow=onboarding", "-o", "json"]).json();
+        let last = all.as_array().unwrap().last().expect("an onboarding");
+        last["id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// The first block of a kind in a page.
+fn block(name: &str, kind: &str) -> String {
+    let page = page(name);
+    let (_, rest) =
+        page.split_once(&format!("```{kind}\n")).unwrap_or_else(|| panic!("{name} has no {kind}"));
+    rest.split("```").next().unwrap().to_owned()
+}
+
+/// A certificate of some authority.
+fn authority() -> String {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-days", "9", "-subj", "/CN=authority", "-keyout", "/dev/null"])
+        .output()
+        .unwrap();
+    String::from_utf8(made.stdout).unwrap()
+}
+
+/// The line without what is said about it.
+fn command(typed: &Typed) -> &str {
+    typed.text.split("  #").next().unwrap().trim_end()
+}
+
+fn cannot(line: &str) -> bool {
+    CANNOT.iter().any(|(cannot, _)| *cannot == line)
+}
+
+#[tokio::test]
+async fn the_commands_of_the_pages_do_what_is_said_of_them() {
+    let stage = Stage::set().await;
+    let (mut ran, mut wrong, mut left) = (0, Vec::new(), CANNOT.map(|(line, _)| line).to_vec());
+    for name in PAGES {
+        for (kind, typed) in blocks(&page(name)) {
+            let line = command(&typed);
+            if kind == "sh" || commands(line).is_empty() {
+                continue;
+            }
+            if cannot(line) {
+                left.retain(|cannot| *cannot != line);
+                continue;
+            }
+            let wanted = ENDS.iter().find(|(ends, _)| *ends == line).map_or(0, |(_, code)| *code);
+            let out = stage.run(line);
+            ran += 1;
+            if out.status.code() != Some(wanted) {
+                let said =
+                    |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().take(600).collect::<String>();
+                let (out, err, code) = (said(&out.stdout), said(&out.stderr), out.status.code());
+                wrong.push(format!(
+                    "docs/{name}:{}: {line}: ended with {code:?}, not {wanted}\n{out}{err}",
+                    typed.line
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(ran > 50, "{ran}");
+    assert!(left.is_empty(), "these are in no page that is gone through: {left:?}");
+}

@@ -1,0 +1,124 @@
+//! The command line behind what was asked for: it waits for it, says what would come of it, and asks twice before data is destroyed.
+
+use crate::served::{Ran, Served, large, shared, tenure};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
+fn begun(served: &Served, name: &str) -> String {
+    fs::write(served.dir.path().join("request.yaml"), large(name)).unwrap();
+    let asked = served.run(&["tenant", "onboard", "-f", "request.yaml", "--wait", "-o", "json"]);
+    assert_eq!(asked.exit, 10, "{asked:?}");
+    asked.json()["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_one_execution_is_told_can_be_waited_for() {
+    let served = Served::with_nodes().await;
+    let id = begun(&served, "acme");
+    assert_eq!(served.run(&["executions", "pause", &id, "--reason", "a look"]).exit, 0);
+    let resumed = served.run(&["executions", "resume", &id, "--wait", "--timeout", "20s"]);
+    assert_eq!(resumed.exit, 10, "it waits for people again: {resumed:?}");
+    let many = served.run(&["executions", "cancel", "--filter", "open", "--reason", "x", "--wait"]);
+    assert!(many.exit == 2 && many.err.contains("--wait: is for one execution"), "{many:?}");
+    let cancelled = served.run(&[
+        "executions",
+        "cancel",
+        &id,
+        "--reason",
+        "over",
+        "--wait",
+        "--timeout",
+        "20s",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(cancelled.exit, 8, "{cancelled:?}");
+    assert_eq!(cancelled.json()["open"], false);
+    let again = served.run(&["executions", "retry", &id, "--wait"]);
+    assert_eq!(again.exit, 5, "what is over takes nothing, and is not waited for: {again:?}");
+    assert_eq!(served.run(&["executions", "signal", &id, "export.confirmed", "--timeout", "1s"]).exit, 2);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked() {
+    let served = Served::with_nodes().await;
+    let id = served.onboard(&shared("acme")).await;
+    served.ended(&id).await;
+    let quota = ["quota", "set", "acme/research", "gpu/H100", "2", "--reason", "done", "--dry-run"];
+    assert_eq!(served.run(&quota).exit, 0);
+    assert_eq!(served.run(&[&quota[..], &["--exit-code"]].concat()).exit, 11);
+    let open = begun(&served, "other");
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/quick-policy.yaml");
+    let publish = ["policy", "publish", policy, "--dry-run", "--exit-code"];
+    assert_eq!(served.run(&publish).exit, 11);
+    assert_eq!(served.run(&["policy", "publish", policy]).exit, 0);
+    let same = served.run(&publish);
+    assert_eq!(same.exit, 0, "{same:?}");
+    let cancel = |filter: &str| {
+        served.run(&["executions", "cancel", "--filter", filter, "--dry-run", "--exit-code"]).exit
+    };
+    assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 0));
+    assert_eq!(served.run(&["executions", "wait", &open]).exit, 10, "nothing was changed");
+    assert_eq!(served.run(&["policy", "publish", policy, "--exit-code"]).exit, 2, "it is for dry runs");
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_to_leave_is_named_twice() {
+    let served = Served::with_nodes().await;
+    let id = served.onboard(&shared("acme")).await;
+    served.ended(&id).await;
+    let leave =
+        |more: &[&str]| served.run(&[&["tenant", "offboard", "acme", "--reason", "moves"], more].concat());
+    let unsaid = leave(&[]);
+    assert!(
+        unsaid.exit == 2 && unsaid.err.contains("--confirm acme") && unsaid.err.contains("--dry-run"),
+        "{unsaid:?}"
+    );
+    let another = leave(&["--confirm", "acne"]);
+    assert!(another.exit == 2 && another.err.contains("is not acme"), "{another:?}");
+    let listed = served.run(&["executions", "list", "--where", "workflow=offboarding", "-o", "json"]);
+    assert_eq!(listed.json().as_array().map(Vec::len), Some(0), "nothing was begun");
+    assert_eq!(leave(&["--dry-run"]).exit, 0, "looking needs no second word");
+    assert_eq!(leave(&["--confirm", "acme", "--wait"]).exit, 10);
+}
+
+/// Of the log, which is for people unless it is JSON, and of what a command says.
+#[test]
+fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let logged = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut serve = tenure(dir.path());
+        serve.args(arguments).args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().copied());
+        let mut child =
+            serve.env("TENURE_LOG", "debug").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let first = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        first.contains('\u{1b}')
+    };
+    let told = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let asked = ["--server", "127.0.0.1:1", "tenants", "list"];
+        let ran = Ran::of(tenure(dir.path()).args(arguments).args(asked).envs(variables.iter().copied()));
+        assert_eq!(ran.exit, 9, "{ran:?}");
+        ran.err.contains('\u{1b}')
+    };
+    let (forced, none) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
+    let never: &[&str] = &["--color", "never"];
+    let always: &[&str] = &["--color", "always"];
+    let cases: [(&[&str], &[(&str, &str)], bool); 6] = [
+        (&[], &[], false),
+        (&[], &[forced], true),
+        (&[], &[none], false),
+        (&[], &[forced, none], false),
+        (always, &[none], true),
+        (never, &[forced], false),
+    ];
+    for (arguments, variables, coloured) in cases {
+        assert_eq!(logged(arguments, variables), coloured, "the log: {arguments:?} {variables:?}");
+        assert_eq!(told(arguments, variables), coloured, "a command: {arguments:?} {variables:?}");
+    }
+    assert!(!logged(&["--color", "always", "--log-format", "json"], &[]), "a collector wants none");
+}
