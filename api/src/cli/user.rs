@@ -1,10 +1,11 @@
 //! `tenure user`.
 
 use super::{
-    args::{Common, Format, Watching},
+    args::{Common, Format},
     client::{Body, Client, escape},
     output::{self, Column},
     things::{self, USERS},
+    watch_list::Watching,
 };
 use crate::{
     auth::Role,

@@ -3,7 +3,7 @@
 use super::{
     args::Common,
     client::{Client, escape, filters},
-    things::{self, CHANNELS, Kind, SCHEDULES},
+    things::{CHANNELS, Kind, SCHEDULES},
     watch_list::{self, Watching},
 };
 use crate::exit::{Exit, Failure};
@@ -90,7 +90,7 @@ impl Within {
     /// The names of those that have them.
     async fn others(&self, client: &Client) -> Result<Vec<String>, Failure> {
         let place = self.of.columns.first().map_or("/id", |(_, place)| *place);
-        let others = things::everything(client, self.of, false).await?;
+        let others = client.all(self.of.path, "").await?;
         let name = |other: &Value| other.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
         Ok(others.iter().filter_map(name).collect())
     }

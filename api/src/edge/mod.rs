@@ -107,14 +107,14 @@ async fn attend(
     app: Shared,
     router: Router,
     (stream, from): (TcpStream, SocketAddr),
-    mut over: watch::Receiver<bool>,
+    over: watch::Receiver<bool>,
 ) {
     let _counted = app.edge.opened();
     let Some(config) = app.tls.as_ref().map(crate::tls::Tls::config) else {
         return converse(app, router, (stream, from), over).await;
     };
     let shaken = tokio::select! {
-        _ = over.wait_for(|over| *over) => return,
+        () = told(over.clone()) => return,
         shaken = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)) => shaken,
     };
     match shaken {
@@ -127,12 +127,17 @@ async fn attend(
     }
 }
 
+/// Until it is over. What the channel answers is let go at once: it may not be carried from thread to thread.
+async fn told(mut over: watch::Receiver<bool>) {
+    drop(over.wait_for(|over| *over).await);
+}
+
 /// Answers what is asked on a connection until it ends; once `over`, the request under way is the last.
 async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     app: Shared,
     router: Router,
     (stream, from): (Io, SocketAddr),
-    mut over: watch::Receiver<bool>,
+    over: watch::Receiver<bool>,
 ) {
     let settings = &app.config.http;
     let limits = Limits { read: settings.read_timeout.0, idle: settings.idle_timeout.0 };
@@ -153,7 +158,7 @@ async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let mut connection = pin!(http1.serve_connection(TokioIo::new(timed), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        _ = over.wait_for(|over| *over) => {
+        () = told(over) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

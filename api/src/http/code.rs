@@ -113,7 +113,8 @@ impl Code {
             | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
             | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
-            | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::Internal => false,
+            | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::TooSlow | Self::KeysOverlap
+            | Self::RateExceeded | Self::Internal => false,
             Self::Malformed | Self::DocumentInvalid | Self::QueryInvalid | Self::FilterMisread
             | Self::EventUnknown | Self::IdAmbiguous | Self::NoToken | Self::BadToken | Self::Forbidden
             | Self::CrossCluster | Self::ForeignTenant | Self::LoginOff | Self::LoginRefused
@@ -128,7 +129,8 @@ impl Code {
             | Self::UserExists | Self::HoldPastPivot | Self::OwnHold | Self::HoldRefused
             | Self::WorkloadRejected | Self::WorkloadDiffers | Self::TenantLeaves | Self::BeyondNominal
             | Self::ReservationDiffers | Self::ScheduleBuiltIn | Self::Unknown | Self::Destroyed
-            | Self::NeedsParent | Self::StoreFree => true,
+            | Self::NeedsParent | Self::StoreFree | Self::NotAPerson | Self::SecretShown | Self::KeyOrphaned
+            | Self::TokenExists => true,
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     code::Code,
     if_match::{IfMatch, tag, tagged},
     page::{
-        Listed, Page,
+        Listed, Page, document,
         scope::{one_seen_as_read, seen_by},
     },
     problem::Problem,

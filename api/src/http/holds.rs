@@ -7,7 +7,7 @@ use super::{
     offboardings::changing,
     page::{
         Listed, Page,
-        scope::{one_seen_as_read, seen_by},
+        scope::{one_seen_as_read, one_seen_by, seen_by},
     },
     problem::Problem,
     read::{Asked, Sent},

@@ -167,11 +167,7 @@ pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) ->
     Ok(find_as_read(app, caller, parts).await?.0)
 }
 
-async fn find_as_read<T: Kind>(
-    app: &App,
-    caller: &Caller,
-    parts: &[&str],
-) -> Result<(T, Sequence), Problem> {
+async fn find_as_read<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<(T, Sequence), Problem> {
     let found = one_seen_as_read::<T>(app, caller, &T::key(parts)).await?;
     found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }

@@ -4,7 +4,7 @@ use super::{
     code::Code,
     idempotency::Secret,
     if_match::{IfMatch, tag, tagged},
-    page::{Listed, Page, document, documents, scope::one_seen_by, versioned},
+    page::{Listed, Page, documents, scope::one_seen_by, versioned},
     problem::Problem,
     read::{Asked, Sent},
     route::{Access, Route},

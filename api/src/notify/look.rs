@@ -13,6 +13,8 @@ pub(crate) enum Leads {
     Http(String),
     /// To a mail server: host and port.
     Smtp(String),
+    /// To a file of this machine.
+    File,
 }
 
 /// Each channel with where it leads, or why the server would not start with it.
@@ -27,6 +29,7 @@ pub(crate) fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, Stri
 
 fn leads(set: &config::Channel) -> Result<Leads, String> {
     let url = match set.kind {
+        config::Means::File => return Ok(Leads::File),
         config::Means::Email => return Ok(Leads::Smtp(set.server.clone())),
         config::Means::Slack => secret("url_file", &set.url_file)?,
         config::Means::Pagerduty if set.url.is_empty() => config::Channel::PAGERDUTY.into(),
