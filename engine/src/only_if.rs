@@ -8,7 +8,10 @@ use std::{fmt, future::Future, sync::Arc};
 
 /// Something that must be so of the documents.
 #[derive(Clone)]
-pub struct Condition(Arc<dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync>);
+pub struct Condition(Arc<Look>);
+
+/// Looks at documents and says whether it holds.
+type Look = dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync;
 
 impl fmt::Debug for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -260,6 +260,8 @@ impl Blocks {
 mod tests {
     use super::*;
 
+    type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
     fn written(dir: &Path, rows: &[(Vec<u8>, Vec<u8>)]) -> PathBuf {
         fs::create_dir_all(folder(dir)).unwrap();
         let mut writer = Writer::create(dir).unwrap();
@@ -269,8 +271,8 @@ mod tests {
         path(dir, Sequence(7))
     }
 
-    fn found(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
-        let mut rows = Vec::new();
+    fn found(path: &Path) -> Result<Rows, String> {
+        let mut rows = Rows::new();
         read(path, |key, value| {
             rows.push((key.to_vec(), value.to_vec()));
             Ok(())
