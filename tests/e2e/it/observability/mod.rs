@@ -229,7 +229,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     // Those of a certificate are served where there is one: `tests/it/tls.rs`.
     let missing: BTreeSet<_> = missing.into_iter().filter(|name| !name.starts_with("tenure_tls_")).collect();
     assert!(missing.is_empty(), "{missing:?} are not served");
-    sound(&programs, server.url()).await;
+    sound(&programs, &server.url()).await;
     for expression in boards.values().flatten() {
         seen.get("query", &[("query", expression)]).await;
     }
