@@ -213,16 +213,15 @@ fn assemble(
     let requests = Requests::registered(&mut registry);
     let audited = Audited::registered(&mut registry);
     let edge = Edge::registered(&mut registry, &config.http);
-    let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
     #[cfg(feature = "otlp")]
     let spans = crate::traces::Spans::registered(&mut registry);
+    let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
     let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
     let unusable = |why: String| Failure::new(Exit::Usage, format!("configuration: {why}"));
     let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(unusable)?;
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (bell, committed_here) = (freed.clone(), committed.clone());
     let options = options(&config, &storage);
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let store = kept.store.clone();
@@ -232,12 +231,7 @@ fn assemble(
         .map_err(Failure::other)?
         .options(options)
         .metrics(metrics)
-        .watched(move |_, edges| {
-            committed_here.notify_one();
-            if !edges.is_empty() {
-                bell.notify_one();
-            }
-        });
+        .watched(rings(freed.clone(), committed.clone()));
     let drawn = engine.diagrams();
     let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
     config.retention.check(&known).map_err(unusable)?;
@@ -272,6 +266,19 @@ fn assemble(
         told: Notify::new(),
         batched: Arc::default(),
     }))
+}
+
+/// What is rung when something was committed, and when an execution has moved.
+fn rings(
+    moved: Arc<Notify>,
+    committed: Arc<Notify>,
+) -> impl Fn(store::ExecutionId, &[engine::Edge]) + Send + Sync + 'static {
+    move |_, edges| {
+        committed.notify_one();
+        if !edges.is_empty() {
+            moved.notify_one();
+        }
+    }
 }
 
 /// Works on executions; if the engine ends by itself, the server ends with it.

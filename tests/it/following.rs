@@ -108,7 +108,9 @@ fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let (forced, none) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
     let never: &[&str] = &["--color", "never"];
     let always: &[&str] = &["--color", "always"];
-    let cases: [(&[&str], &[(&str, &str)], bool); 6] = [
+    /// Flags, the environment, and whether lines are coloured then.
+    type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], bool);
+    let cases: [Case; 6] = [
         (&[], &[], false),
         (&[], &[forced], true),
         (&[], &[none], false),

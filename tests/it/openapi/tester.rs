@@ -217,7 +217,7 @@ impl Tester {
         if status >= 500 && answer.code() != "store.held" {
             self.note(operation, format!("{status} {}\n    to {shown}", answer.body));
         }
-        for missing in edge::undressed(&address, &answer.headers) {
+        for missing in edge::undressed(address, &answer.headers) {
             self.note(operation, format!("{missing}\n    to {shown}"));
         }
         if !answer.headers.contains_key("x-request-id") {
