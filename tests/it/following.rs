@@ -109,8 +109,8 @@ fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let never: &[&str] = &["--color", "never"];
     let always: &[&str] = &["--color", "always"];
     /// Flags, the environment, and whether lines are coloured then.
-    type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], bool);
-    let cases: [Case; 6] = [
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], bool);
+    let cases: [Case<'_>; 6] = [
         (&[], &[], false),
         (&[], &[forced], true),
         (&[], &[none], false),
