@@ -60,7 +60,7 @@ async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked
     let cancel = |filter: &str| {
         served.run(&["executions", "cancel", "--filter", filter, "--dry-run", "--exit-code"]).exit
     };
-    assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 0));
+    assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 1), "a command to nobody is a mistake");
     assert_eq!(served.run(&["executions", "wait", &open]).exit, 10, "nothing was changed");
     assert_eq!(served.run(&["policy", "publish", policy, "--exit-code"]).exit, 2, "it is for dry runs");
 }

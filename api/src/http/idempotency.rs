@@ -5,7 +5,7 @@
 //! ([`Once`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
 
 use super::{
-    claim::{Claim, Taken},
+    claim::{Claim, Taken, Under},
     code::Code,
     deny::Refused,
     problem::Problem,
@@ -66,11 +66,14 @@ impl Once {
 /// `idempotency.secret_shown` if it was written down before.
 pub(super) fn spent(view: &mut View, kept: Option<&Kept>) -> Result<(), Undecided> {
     let Some(kept) = kept else { return Ok(()) };
-    if view.get::<Kept>(&kept.id)?.is_some() {
-        let why = "this was done under the same key already";
-        return Err(ActionError::permanent("idempotency.secret_shown", why).into());
+    match view.get::<Under>(&kept.id)? {
+        Some(Under::Kept(_)) => {
+            let why = "this was done under the same key already";
+            Err(ActionError::permanent("idempotency.secret_shown", why).into())
+        }
+        // It takes the place of the claim under which this is done.
+        Some(Under::Claimed(_)) | None => view.put(&Under::Kept(kept.clone())),
     }
-    view.put(kept)
 }
 
 /// Marks an answer that holds a secret, and so is not kept.
