@@ -43,7 +43,7 @@ const ENDS: [(&str, i32); 4] = [
 ];
 
 /// Commands that cannot be run here, and why.
-const CANNOT: [(&str, &str); 8] = [
+const CANNOT: [(&str, &str); 14] = [
     ("tenure", "it serves until it is stopped, as the one of the stage does"),
     ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
     ("tenure --context eu tenants list", "the server of the example does not exist"),
@@ -54,6 +54,15 @@ const CANNOT: [(&str, &str); 8] = [
         "tenure simulate trace.csv --fleet nodes.csv --policy policy.yaml --report out/",
         "`simulate` does, with traces of its own",
     ),
+    (
+        "tenure notify sink --listen 127.0.0.1:9999 --secret-file /etc/tenure/hook-secret",
+        "it takes webhooks until it is stopped: `channels` does",
+    ),
+    ("tenure notify test hook", "the channel is one of the settings beside it"),
+    ("tenure cluster key show own-1", "it takes a tenant with a cluster of its own: `cluster_keys` does"),
+    ("tenure cluster key rotate own-1 --reason 'half a year old'", "as before"),
+    ("tenure cluster key rotate own-1 --overlap 0", "as before"),
+    ("tenure cluster key revoke own-1 --reason 'it stood in a log'", "as before"),
     ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
 ];
 

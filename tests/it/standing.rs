@@ -71,7 +71,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     let token = served.user("pia", &["platform_ops"], None).await;
     let wanted = &approval["waiting_for"]["approval"];
     let vote = json!({ "digest": wanted["digest"], "reason": "not now" });
-    let path = format!("/v1/approvals/{}:reject", wanted["id"].as_str().unwrap());
+    let path = format!("/v1/approvals/{}:refuse", wanted["id"].as_str().unwrap());
     let voted = served.json_as(&token, &path, vote).await;
     assert_eq!(voted.status, 200, "{}", voted.body);
     let text = metrics(&served).await;

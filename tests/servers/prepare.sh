@@ -12,7 +12,7 @@ packages=(
     etcd-server openssl jq golang-1.19-go binutils systemd
     slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
     ceph-mon ceph-osd radosgw ceph-common
-    softhsm2 opensc
+    softhsm2 opensc valgrind
     chromium chromium-driver
     docker-registry knot bind9-dnsutils curl python3-venv
     qemu-system-x86 busybox-static cpio e2fsprogs nvme-cli cryptsetup-bin util-linux

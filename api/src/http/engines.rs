@@ -26,8 +26,9 @@ async fn list(
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<Listed<Value>>, Problem> {
     let page = paging.page()?;
-    // Ids are numbers, the younger the larger.
-    let id =
-        |engine: &Value| format!("{:0>40}", engine.get("id").and_then(Value::as_str).unwrap_or_default());
-    Ok(Json(Listed::part(app.storage.engines().await?, &page, id)))
+    // By name, and of one name by the id of the start.
+    let text =
+        |engine: &Value, field| engine.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let place = |engine: &Value| format!("{} {}", text(engine, "name"), text(engine, "id"));
+    Ok(Json(Listed::part(app.storage.engines().await?, &page, place)))
 }

@@ -68,6 +68,11 @@ async fn goes_on(world: &World, token: &str, address: &str, told: &[Told]) {
 async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_off() {
     let api = openapi();
     let mut world = World::new().await;
+    // What happens is to happen at once.
+    let served = &world.served;
+    let wide = serde_json::json!({ "key": "cluster/eu-1", "concurrency": 64, "rate": "60000/1m" });
+    let widened = served.json_as(&served.admin, "/v1/limits", wide).await;
+    assert!(widened.status.is_success(), "{}", widened.body);
     let (mut said, mut names, mut made) = (Said::new(api.clone()), BTreeSet::new(), 0);
     let streams: Vec<(&str, &Value)> = operations(&api)
         .filter(|(.., one)| !one["responses"]["200"]["content"]["text/event-stream"].is_null())
