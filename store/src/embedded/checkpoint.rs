@@ -3,7 +3,7 @@
 use super::{
     codec,
     decide::locked,
-    index::Index,
+    index::{Index, Spread},
     key, segment,
     shared::{Course, Part, Shared, gives_way},
     snapshot::{self, Extent},
@@ -105,7 +105,7 @@ pub(crate) fn write(
     const STEP: usize = 256;
     let account = index.account();
     let mut writer = snapshot::Writer::create(dir).map_err(|error| failed(dir, &error))?;
-    let mut from = Bound::Unbounded;
+    let (mut from, mut spread) = (Bound::Unbounded, Spread::default());
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &[key::CHUNK], STEP)?;
         for (key, value) in &rows {
@@ -113,12 +113,14 @@ pub(crate) fn write(
             codec::check(key, value.as_ref())
                 .map_err(|why| Error::Corrupt { what: codec::describe(key), why })?;
             writer.put(key, value.as_ref()).map_err(|error| failed(dir, &error))?;
+            spread.note(key);
         }
         match rows.last() {
             Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),
             Some(_) | None => break,
         }
     }
+    index.let_go(&spread)?;
     let extent = Extent { applied: account.applied, touched: touched(), opens: account.opens, rows: 0 };
     let bytes = writer.finish(dir, extent).map_err(|error| failed(dir, &error))?;
     Ok((account.applied, bytes))

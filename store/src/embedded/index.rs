@@ -10,11 +10,13 @@ mod apply;
 mod block;
 mod read;
 mod scan;
+mod spread;
 mod verify;
 
 pub(crate) use account::Account;
 #[cfg(test)]
 pub(crate) use read::rows_in;
+pub(crate) use spread::Spread;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
 use super::{bytes::Cursor, bytes::length, key, overlay::Value};

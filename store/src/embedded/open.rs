@@ -4,7 +4,7 @@ use super::{
     Embedded, Opened, Options, ROOM, checkpoint, codec,
     decide::locked,
     deliveries, head, held,
-    index::Index,
+    index::{Index, Spread},
     indexer, key,
     lock::Lock,
     monitor,
@@ -105,10 +105,13 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
     let (first, to) = key::all_tasks();
     let mut from = Bound::Included(first);
     let mut owners = Owners::of(index);
+    let mut spread = Spread::default();
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
         for (key, value) in &rows {
             let Some(key::Name::Task(id)) = key::parse(key) else { continue };
+            spread.note(key);
+            spread.note(&key::record(id.execution));
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
                     let deliveries = delivered.get(&(id, since)).copied().unwrap_or(0);
@@ -121,9 +124,11 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
         }
         match rows.last() {
             Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),
-            Some(_) | None => return Ok((tasks, unreadable)),
+            Some(_) | None => break,
         }
     }
+    index.let_go(&spread)?;
+    Ok((tasks, unreadable))
 }
 
 /// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.

@@ -1,8 +1,8 @@
 //! Counting every row of the index, by as many threads as there are cores.
 
-use super::{Account, Progress};
+use super::{Account, Progress, Spread};
 use crate::embedded::key;
-use sled::{Db, IVec};
+use sled::Db;
 use std::{
     num::NonZero,
     ops::Bound,
@@ -16,33 +16,17 @@ const THREADS: usize = 4;
 /// Into so many parts the rows of a kind are cut.
 const PARTS_A_KIND: u8 = 16;
 
-/// sled looks at its cache's bound only once in 64 accesses of one of 256 shards, and an iteration counts as one access a
-/// page: after a scan as many as 16,384 pages stay in memory, whatever the bound. So many rows, which lie on pages of all
-/// shards, are then read as often as makes each shard look: a tenth of a second.
-const SPREAD: usize = 2048;
-/// Accesses of a shard from one look at its bound to the next.
-const ACCESSES_A_LOOK: usize = 64;
-
 /// What one thread has counted.
 #[derive(Default)]
 struct Share {
     account: Account,
-    /// Keys far from each other.
-    spread: Vec<IVec>,
-    /// One key in two to the power of this is kept.
-    rare: u32,
+    spread: Spread,
 }
 
 impl Share {
-    fn add(&mut self, key: IVec, value: &[u8]) {
-        self.account.add(&key, value);
-        if self.account.rows.trailing_zeros() >= self.rare {
-            self.spread.push(key);
-        }
-        if self.spread.len() >= SPREAD {
-            self.spread = std::mem::take(&mut self.spread).into_iter().step_by(2).collect();
-            self.rare = self.rare.saturating_add(1);
-        }
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.account.add(key, value);
+        self.spread.note(key);
     }
 }
 
@@ -66,7 +50,7 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<Account> {
                 let (key, value) = row?;
                 progress.moved();
                 if key != key::META {
-                    share.add(key, &value);
+                    share.add(&key, &value);
                 }
             }
         }
@@ -82,12 +66,7 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<Account> {
     let mut account = Account::default();
     for share in shares {
         account.join(&share.account);
-        for key in share.spread {
-            for _ in 0..ACCESSES_A_LOOK {
-                drop(db.get(&key)?);
-            }
-            progress.moved();
-        }
+        share.spread.let_go(db, || progress.moved())?;
     }
     Ok(account)
 }

@@ -1,0 +1,73 @@
+//! Keeping sled's cache to its bound, after most of the index has been read once.
+
+use super::{Index, guarded};
+use crate::Error;
+use sled::Db;
+
+/// So many keys, far from each other, lie on pages of all shards of sled's cache.
+const MOST: usize = 2048;
+/// Accesses of a shard from one look at its bound to the next.
+const ACCESSES_A_LOOK: usize = 64;
+
+/// Keys far from each other, noted on a way through the index.
+///
+/// sled looks at its cache's bound only once in 64 accesses of one of 256 shards, and an iteration counts as one access a page: after a way
+/// through the index as many as 16,384 pages stay in memory, whatever the bound. To read some keys of all shards that often has each shard
+/// look: a tenth of a second.
+#[derive(Default)]
+pub(crate) struct Spread {
+    keys: Vec<Box<[u8]>>,
+    seen: u64,
+    /// One key in two to the power of this is kept.
+    rare: u32,
+}
+
+impl Spread {
+    /// Notes a key that was passed.
+    pub(crate) fn note(&mut self, key: &[u8]) {
+        self.seen = self.seen.wrapping_add(1);
+        if self.seen.trailing_zeros() < self.rare {
+            return;
+        }
+        self.keys.push(key.into());
+        if self.keys.len() >= MOST {
+            self.keys = std::mem::take(&mut self.keys).into_iter().step_by(2).collect();
+            self.rare = self.rare.saturating_add(1);
+        }
+    }
+
+    /// Has sled let go of what its cache may not hold.
+    pub(super) fn let_go(&self, db: &Db, moved: impl Fn()) -> sled::Result<()> {
+        for key in &self.keys {
+            for _ in 0..ACCESSES_A_LOOK {
+                drop(db.get(key)?);
+            }
+            moved();
+        }
+        Ok(())
+    }
+}
+
+impl Index {
+    /// Has sled let go of pages that were read on the way of `spread`, as far as its cache may not hold them.
+    pub(crate) fn let_go(&self, spread: &Spread) -> Result<(), Error> {
+        guarded(|| spread.let_go(self.db()?, || self.progress.moved()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_way_few_keys_are_kept_and_they_are_from_all_of_it() {
+        let mut spread = Spread::default();
+        for n in 0..100_000_u32 {
+            spread.note(&n.to_be_bytes());
+        }
+        assert!((MOST / 2..MOST).contains(&spread.keys.len()), "{}", spread.keys.len());
+        let at = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
+        let gaps = spread.keys.windows(2).map(|pair| at(&pair[1]) - at(&pair[0]));
+        assert!(gaps.max().unwrap() < 1_000 && at(&spread.keys[0]) < 1_000);
+    }
+}
