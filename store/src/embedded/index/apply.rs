@@ -5,7 +5,7 @@
 //! never written; whoever goes by a term looks at the record too.
 
 use super::{
-    BATCH_BYTES, Index, PIECE_BYTES, Pending, Rows, Stub,
+    Index, PIECE_BYTES, Pending, Rows, Stub,
     block::{self, Change},
     guarded, opened,
     read::Sealed,
@@ -19,6 +19,9 @@ use std::{
     collections::BTreeMap,
     ops::{Bound, Range},
 };
+
+/// So many bytes of rows are worked on at once: what they have beside each other, terms above all, is written once for all of them.
+const SLICE_BYTES: usize = 4 << 20;
 
 /// Rows that only the index has, by key: what they are to be, or that they are to go.
 type Aside = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -48,7 +51,7 @@ impl Index {
         for (key, value) in rows {
             changes.push((key, *value));
             bytes = bytes.saturating_add(key.len()).saturating_add(value.map_or(0, <[u8]>::len));
-            if bytes >= BATCH_BYTES {
+            if bytes >= SLICE_BYTES {
                 self.change(&mut pending, &changes)?;
                 changes.clear();
                 bytes = 0;
@@ -126,8 +129,9 @@ impl Index {
         guarded(|| self.db()?.range::<&[u8], _>(behind).next().transpose())
     }
 
-    /// Writes a block anew with the changes that are its own. All parts are in one batch: with some of them alone a crash would lose
-    /// rows that no journal has any more.
+    /// Writes a block anew with the changes that are its own. All parts with rows that were there are in one batch: with some of them
+    /// alone a crash would lose rows that no journal has any more. Of a block that grows these are in the first part, and what is behind
+    /// comes from the journal.
     fn rewrite(&self, pending: &mut Pending, spot: &Spot, changes: &[Change<'_>]) -> Result<(), Error> {
         let had = rows_of(&spot.key, &spot.plain)?;
         let changes = changes.get(spot.changes.clone()).unwrap_or_default();
@@ -135,8 +139,7 @@ impl Index {
         if has == had {
             return Ok(());
         }
-        let live = &mut pending.account.live;
-        *live = live.wrapping_sub(block::live(&had)).wrapping_add(block::live(&has));
+        pending.account.live = pending.account.live.wrapping_sub(block::live(&had));
         let first = changes.first().map(|(key, _)| *key);
         let grow = had.last().map(|(key, _)| *key) < first;
         let parts = block::cut(&has, grow);
@@ -145,9 +148,13 @@ impl Index {
         }
         for (n, part) in parts.into_iter().enumerate() {
             let sealed = Some(block::seal(part));
+            pending.account.live = pending.account.live.wrapping_add(block::live(part));
             match part.first().filter(|_| n > 0) {
                 Some((key, _)) => pending.put(key, None, sealed),
                 None => pending.put(&spot.key, spot.sealed.as_deref(), sealed),
+            }
+            if grow {
+                self.flush_if_full(pending)?;
             }
         }
         self.flush_if_full(pending)
