@@ -254,7 +254,10 @@ pub(super) fn unescape(path: &str) -> Vec<u8> {
         match u8::from_str_radix(said, 16) {
             Ok(byte) => bytes.push(byte),
             // As it stands: no byte is said.
-            Err(_) => bytes.extend_from_slice(said.as_bytes()),
+            Err(_) => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(said.as_bytes());
+            }
         }
         bytes.extend_from_slice(rest.as_bytes());
     }

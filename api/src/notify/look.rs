@@ -46,6 +46,8 @@ mod tests {
 
     #[test]
     fn what_is_secret_of_an_address_is_not_told() {
+        // Another test may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("slack");
         std::fs::write(&file, "https://hooks.example.com:8443/services/T0/B0/secret\n").unwrap();

@@ -186,7 +186,7 @@ mod tests {
         for read in [".documents(", ".document("] {
             let past: Vec<_> = named(&["store()", read].concat());
             assert!(
-                past.iter().all(|file| ["channels.rs", "idempotency.rs", "page.rs"].contains(&file.as_str())),
+                past.iter().all(|file| ["channels.rs", "claim.rs", "page.rs"].contains(&file.as_str())),
                 "{past:?}"
             );
         }
