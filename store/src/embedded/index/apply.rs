@@ -21,7 +21,7 @@ use std::{
 };
 
 /// So many bytes of rows are worked on at once: what they have beside each other, terms above all, is written once for all of them.
-const SLICE_BYTES: usize = 4 << 20;
+const SLICE_BYTES: usize = 256 << 10;
 
 /// Rows that only the index has, by key: what they are to be, or that they are to go.
 type Aside = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
