@@ -1,8 +1,8 @@
 //! Taking rows over: block by block, each written once, and never so that a crash leaves less than was there.
 //!
-//! What a record is found by is written before the record: the journal leads from the record that is there to that of the last
-//! commit, and so to all terms of that one, however far the writing had come. What stays behind then are terms of a record that was
-//! never written; whoever goes by a term looks at the record too.
+//! What a record is found by is written before the record, and what it is no longer found by is taken away after it: at every moment
+//! the record that is there has all its terms, so a replay needs only the difference, to whatever commit it leads. What a crash may
+//! leave are terms too many; whoever goes by a term looks at the record too.
 
 use super::{
     Index, PIECE_BYTES, Pending, Rows, Stub,
@@ -68,7 +68,7 @@ impl Index {
             self.flush(pending)?;
         }
         let spots = self.spots(changes)?;
-        let mut aside = Aside::new();
+        let (mut aside, mut gone) = (Aside::new(), Aside::new());
         let mut stubs: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         for spot in &spots {
             let had = rows_of(&spot.key, &spot.plain)?;
@@ -76,23 +76,30 @@ impl Index {
                 let Some((key, value)) = changes.get(at).copied() else { continue };
                 let former = block::find(&had, key);
                 if key.first() == Some(&(Kind::Record as u8)) {
-                    self.change_terms(&mut aside, key, former, value)?;
+                    self.change_terms((&mut aside, &mut gone), key, former, value)?;
                 }
                 stubs.extend(cut_up(&mut aside, key, former, value).map(|stub| (at, stub)));
             }
         }
-        let beside: Vec<Change<'_>> =
-            aside.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect();
-        for spot in self.spots(&beside)? {
-            self.rewrite(pending, &spot, &beside)?;
-        }
+        self.put_aside(pending, &aside)?;
         let mut changes: Vec<Change<'_>> = changes.to_vec();
         for (at, stub) in &stubs {
             if let Some((_, value)) = changes.get_mut(*at) {
                 *value = Some(stub);
             }
         }
-        spots.iter().try_for_each(|spot| self.rewrite(pending, spot, &changes))
+        spots.iter().try_for_each(|spot| self.rewrite(pending, spot, &changes))?;
+        if !gone.is_empty() {
+            self.flush(pending)?;
+            self.put_aside(pending, &gone)?;
+        }
+        Ok(())
+    }
+
+    fn put_aside(&self, pending: &mut Pending, aside: &Aside) -> Result<(), Error> {
+        let changes: Vec<Change<'_>> =
+            aside.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect();
+        self.spots(&changes)?.iter().try_for_each(|spot| self.rewrite(pending, spot, &changes))
     }
 
     /// Where each of `changes`, which are in the order of keys, goes.
@@ -163,7 +170,7 @@ impl Index {
     /// Takes the terms away that the record of `key` no longer has, and gives it those that it lacks.
     fn change_terms(
         &self,
-        aside: &mut Aside,
+        (aside, gone): (&mut Aside, &mut Aside),
         key: &[u8],
         former: Option<&[u8]>,
         value: Option<&[u8]>,
@@ -174,8 +181,7 @@ impl Index {
         };
         let had = joined.as_deref().or(former).map(|former| terms::of_stored(key, Some(former)));
         let (had, has) = (had.unwrap_or_default(), terms::of_stored(key, value));
-        // A record that is there and can be read has all its terms, since they were written before it.
-        aside.extend(had.difference(&has).map(|term| (term.clone(), None)));
+        gone.extend(had.difference(&has).map(|term| (term.clone(), None)));
         aside.extend(has.difference(&had).map(|term| (term.clone(), Some(Vec::new()))));
         Ok(())
     }
