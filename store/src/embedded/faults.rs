@@ -23,6 +23,8 @@ pub struct Faults {
     pub full_disk: AtomicBool,
     /// Called when the journal has been synced: what is in its files at that moment outlasts a power cut, and no more.
     pub after_sync: Hook,
+    /// Called when the index has a batch on disk: what is in its files at that moment is what a crash then leaves.
+    pub after_batch: Hook,
 }
 
 /// Something to be called, or nothing.

@@ -19,7 +19,7 @@ pub(crate) use read::rows_in;
 pub(crate) use spread::Spread;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
-use super::{bytes::Cursor, bytes::length, key, overlay::Value};
+use super::{bytes::Cursor, bytes::length, faults::Faults, key, overlay::Value};
 use crate::{Error, Sequence, hex::hex};
 use std::{
     collections::BTreeMap,
@@ -54,6 +54,7 @@ pub(crate) struct Index {
     progress: Progress,
     account: Mutex<Account>,
     folder: PathBuf,
+    faults: Arc<Faults>,
 }
 
 /// The stand-in for a value in pieces.
@@ -212,6 +213,7 @@ impl Index {
             self.db()?.apply_batch(batch)?;
             self.db()?.flush()
         })?;
+        self.faults.after_batch.call();
         self.progress.moved();
         pending.bytes = 0;
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = pending.account;

@@ -106,8 +106,14 @@ pub(super) async fn body_of(store: &dyn Store, id: &str) -> Option<Vec<u8>> {
 pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for part in ["HEAD", "deliveries.log", "index", "snapshot", "journal"] {
-        copy_any(&from.join(part), &to.join(part));
+        copy_part(from, to, part);
     }
+}
+
+/// Copies one part of it.
+pub(super) fn copy_part(from: &Path, to: &Path, part: &str) {
+    fs::create_dir_all(to).unwrap();
+    copy_any(&from.join(part), &to.join(part));
 }
 
 fn copy_any(from: &Path, to: &Path) {

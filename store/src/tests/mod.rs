@@ -2,6 +2,7 @@
 
 mod conforming;
 mod crash;
+mod cut;
 mod damage;
 mod differential;
 mod dump;

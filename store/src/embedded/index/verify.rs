@@ -52,7 +52,12 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
         return unusable(&format!("it holds {} rows that are not the {rows} it should hold", counted.rows));
     }
     let account = account.unwrap_or_default();
-    let (account_of, progress) = (Mutex::new(account), progress.clone());
-    let index = Index { db: Some(db), progress, account: account_of, folder: folder.to_owned() };
+    let index = Index {
+        db: Some(db),
+        progress: progress.clone(),
+        account: Mutex::new(account),
+        folder: folder.to_owned(),
+        faults: options.faults.clone(),
+    };
     Ok(Verified { index, account })
 }
