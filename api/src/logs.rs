@@ -3,7 +3,12 @@
 mod mask;
 
 use crate::config::{Log, LogFormat};
-use std::io::{self, Write};
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    io::{self, Write},
+    panic::{self, PanicHookInfo},
+    thread,
+};
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt as _};
 
@@ -16,7 +21,24 @@ pub(crate) fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let told = ["TENURE_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
-    subscriber(log.format, filter, coloured, || Lines(io::stderr())).try_init().map_err(|e| e.to_string())
+    subscriber(log.format, filter, coloured, || Lines(io::stderr())).try_init().map_err(|e| e.to_string())?;
+    panic::set_hook(Box::new(tell));
+    Ok(())
+}
+
+/// A panic is a line of the log like any other, so that a collector can read it, and masked like any other. What goes on after it does so
+/// where it was caught: a damaged index is made anew, an action has failed.
+fn tell(panic: &PanicHookInfo<'_>) {
+    let at = panic.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(
+        thread = thread::current().name(),
+        at,
+        backtrace,
+        "panic: {}",
+        panic.payload_as_str().unwrap_or("of something that is no text")
+    );
 }
 
 /// What writes lines in one of the formats.
@@ -120,6 +142,25 @@ mod tests {
         });
         let bytes = page.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_json_like_any_other_and_masked() {
+        let page = Page::default();
+        let to = page.clone();
+        let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || Lines(to.clone()));
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(tell));
+        let ended = tracing::subscriber::with_default(lines, || {
+            panic::catch_unwind(|| panic!("in pieces\nby tn_0011223344556677_{SECRET}"))
+        });
+        panic::set_hook(usual);
+        assert!(ended.is_err());
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["fields"]["message"], "panic: in pieces\nby tn_0011223344556677_***");
+        assert!(line["fields"]["at"].as_str().unwrap().contains("logs.rs:"), "{line}");
+        assert_eq!(line["level"], "ERROR");
     }
 
     #[test]
