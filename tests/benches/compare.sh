@@ -3,16 +3,20 @@
 # strikes all alike. Ratios of these rows may be quoted; single times may not.
 #
 #   compare.sh [ROUNDS] [IN_FLIGHT] [SECONDS]     3 rounds, 1024 in flight, 10 s each
-#   compare.sh --install                          fetches Restate and DBOS by npm into ${TENURE_CACHE:-~/.cache/tenure}/peers
+#   compare.sh --install                          fetches Restate and DBOS by npm, and steno and duroxide by cargo (five minutes), into
+#                                                 ${TENURE_CACHE:-~/.cache/tenure}/peers
 #
 # Tenure is the bench `load`. DBOS runs on a PostgreSQL that is made for it, with its defaults; Restate as one server with its defaults. Both run
-# their steps in Node. Processor time is that of everything that takes part, clients included.
+# their steps in Node. steno keeps its log in memory: what sagas cost that a crash ends. duroxide is on SQLite with its defaults, which sync no
+# commit. Processor time is that of everything that takes part, clients included.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 peers=${TENURE_CACHE:-$HOME/.cache/tenure}/peers
 if [ "${1:-}" = --install ]; then
     mkdir -p "$peers"
+    cp -r "$here/peers/crates" "$peers/"
+    (cd "$peers/crates" && cargo build --release --target-dir "$peers/target")
     exec npm install --prefix "$peers" --no-audit --no-fund --ignore-scripts --silent \
         @dbos-inc/dbos-sdk@5.3.0 @restatedev/restate-server@1.7.12 @restatedev/restate-sdk@1.17.2
 fi
@@ -47,6 +51,8 @@ else
     echo "Restate is left out: run compare.sh --install"
 fi
 
+[ -x "$peers/target/release/peers" ] || echo "steno and duroxide are left out: run compare.sh --install"
+
 load=${LOAD:-$(cargo bench -p tests --bench load --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')}
 echo "| | a second | p50 | p99 | CPU ms each |"
 echo "|---|---|---|---|---|"
@@ -56,4 +62,9 @@ for _ in $(seq "$rounds"); do
         (cd "$peers" && node dbos.mjs postgresql://postgres@127.0.0.1:55432/dbos "$in_flight" "$seconds")
     ! has @restatedev/restate-server ||
         (cd "$peers" && node restate.mjs load "$in_flight" "$seconds")
+    [ -x "$peers/target/release/peers" ] || continue
+    "$peers/target/release/peers" steno "$in_flight" "$seconds"
+    rm -f "$dir"/duroxide.db*
+    # It logs to standard output.
+    "$peers/target/release/peers" duroxide "$dir/duroxide.db" "$in_flight" "$seconds" | grep '^|'
 done
