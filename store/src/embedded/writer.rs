@@ -33,6 +33,8 @@ const GROUP_COMMITS: u32 = 4096;
 const CALM: u32 = 4;
 /// What the frame of a commit may take beside twice what is counted of it, in bytes.
 const MARGIN: usize = 4 << 10;
+/// A group waits no longer than this before the index has too much to take over.
+const SLOWEST: Duration = Duration::from_millis(40);
 
 /// A commit and who waits for it.
 pub(crate) struct Request {
@@ -141,6 +143,15 @@ struct Pace {
     sync: Duration,
 }
 
+/// How long a group waits when so many bytes wait for the index and as many may: longer the fewer are left, so that callers are slowed down
+/// to what the index bears instead of standing still once it is full.
+fn slowed(waiting: usize, most: usize) -> Duration {
+    let from = most / 4 * 3;
+    let (over, room) = (waiting.saturating_sub(from) >> 10, most.saturating_sub(from) >> 10);
+    let parts = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    SLOWEST.saturating_mul(parts(over.min(room))) / parts(room).max(1)
+}
+
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, blanks: Receiver<Blank>, segment: Segment) -> Self {
         Self { shared, blanks, segment: Some(segment), pace: Pace::default(), ended: false }
@@ -219,7 +230,12 @@ impl Writer {
                 return Err(Error::Unavailable { why: "the store is closing".into() });
             }
             let seen = self.shared.applied.count();
-            if self.shared.overlay().bytes() <= self.shared.options.backlog_bytes {
+            let (waiting, most) = (self.shared.overlay().bytes(), self.shared.options.backlog_bytes);
+            if waiting <= most {
+                let slowed = slowed(waiting, most);
+                if !slowed.is_zero() {
+                    self.shared.applied.wait(seen, slowed);
+                }
                 break;
             }
             self.shared.published.ring();
@@ -311,5 +327,19 @@ impl Writer {
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_are_slowed_down_before_they_are_stopped() {
+        let most = 64 << 20;
+        let waits: Vec<_> =
+            [0, 47, 48, 52, 56, 60, 64, 99].map(|mib| slowed(mib << 20, most).as_millis()).into();
+        assert_eq!(waits, [0, 0, 0, 10, 20, 30, 40, 40]);
+        assert_eq!(slowed(1, 0), Duration::ZERO, "without room there is nothing to be gradual about");
     }
 }
