@@ -37,7 +37,7 @@ const WITHIN: Duration = Duration::from_millis(20);
 const ASKS: &[(&str, &str)] = &[
     ("the newest page", "/v1/executions?limit=50"),
     ("tenant", "/v1/executions?limit=50&filter=tenant%20%3D%20tenant-NUMBER"),
-    ("state", "/v1/executions?limit=50&filter=state%20%3D%20AwaitingApproval"),
+    ("state", "/v1/executions?limit=50&filter=state%20%3D%20AwaitingApproval%20and%20open"),
     ("workflow", "/v1/executions?limit=50&filter=workflow%20%3D%20onboarding"),
     ("phase", "/v1/executions?limit=50&filter=phase%20%3D%20finished"),
     ("reason", "/v1/executions?limit=50&filter=reason%20%3D%20cancelled"),
@@ -82,24 +82,24 @@ async fn begin(server: &Server, caller: &Caller) {
     assert!(answer.expect("the server answers").status().is_success());
     for n in 0..ASKED {
         let id = onboard(caller, &format!("tenant-{n:07}")).await;
-        wait(caller, &id, "AwaitingApproval").await;
+        wait(caller, &id, "state", "AwaitingApproval").await;
         if n > 0 {
             let reason = Some(json!({ "reason": "not wanted" }));
             let said = caller.call(Method::POST, &format!("/v1/executions/{id}:cancel"), None, reason).await;
             assert!(said.0.is_success(), "{said:?}");
-            wait(caller, &id, "Cancelled").await;
+            wait(caller, &id, "phase", "finished").await;
         }
     }
 }
 
-async fn wait(caller: &Caller, id: &str, state: &str) {
+async fn wait(caller: &Caller, id: &str, field: &str, value: &str) {
     for _ in 0..2_000 {
-        if caller.get(&format!("/v1/executions/{id}")).await["state"] == state {
+        if caller.get(&format!("/v1/executions/{id}")).await[field] == value {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("{id} is never {state}: {}", caller.get(&format!("/v1/executions/{id}")).await);
+    panic!("the {field} of {id} is never {value}: {}", caller.get(&format!("/v1/executions/{id}")).await);
 }
 
 /// One that was asked for, and all that is kept of it but documents.
