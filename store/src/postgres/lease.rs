@@ -34,19 +34,19 @@ FROM tenants CROSS JOIN LATERAL (
 const LAPSED: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
     WHERE holder IS NOT NULL AND available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
 
-/// Takes those that nobody else has taken meanwhile; nothing, where the database stands before what was seen of it.
+/// Takes those that nobody else has taken meanwhile; nothing, where the database stands before what was seen of it. Each is found by its
+/// key and locked there, whatever the database believes of the table's size.
 const TAKE: &str = "\
 WITH wanted AS (
-    SELECT t.execution, t.visit, t.slot
-    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot)
-    JOIN tasks t USING (execution, visit, slot)
-    WHERE t.available <= $4 AND (SELECT count(*) = 0 FROM hold) AND (SELECT sequence >= $7 FROM head)
-    FOR UPDATE OF t SKIP LOCKED
+    SELECT t.place FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot)
+    CROSS JOIN LATERAL (SELECT t.ctid AS place FROM tasks t
+        WHERE t.execution = w.execution AND t.visit = w.visit AND t.slot = w.slot AND t.available <= $4
+            AND (SELECT count(*) = 0 FROM hold) AND (SELECT sequence >= $7 FROM head)
+        FOR UPDATE SKIP LOCKED) t
 )
 UPDATE tasks t
 SET epoch = nextval('epochs'), holder = $5, until = $6, available = greatest(t.due, $6), deliveries = t.deliveries + 1
-FROM wanted w
-WHERE (t.execution, t.visit, t.slot) = (w.execution, w.visit, w.slot)
+WHERE t.ctid = ANY (ARRAY (SELECT place FROM wanted))
 RETURNING t.execution, t.visit, t.slot, t.due, t.body, t.deliveries, t.epoch";
 
 const RENEW: &str = "UPDATE tasks SET until = greatest(until, $5), available = greatest(due, until, $5) \

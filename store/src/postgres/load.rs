@@ -14,9 +14,11 @@ const RECORDS: &str = "SELECT id, revision, tenant, guard, open FROM executions 
 const GUARDS: &str = "SELECT guard, id FROM executions WHERE open AND guard = ANY($1)";
 const DOCUMENTS: &str = "SELECT d.collection, d.id, d.version \
     FROM unnest($1::text[], $2::text[]) k(collection, id) JOIN documents d USING (collection, id)";
+/// Each by its key, whatever the database believes of the table's size: it has few rows and, between two cleanings, thousands of pages of
+/// those that are gone.
 const TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
-    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) \
-    JOIN tasks t USING (execution, visit, slot)";
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) CROSS JOIN LATERAL (SELECT * FROM tasks t \
+    WHERE t.execution = w.execution AND t.visit = w.visit AND t.slot = w.slot OFFSET 0) t";
 /// The same, of those that are written anew and not removed: leases are taken without the lock of commits.
 const LOCKED_TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) \

@@ -121,6 +121,10 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         ("client_min_messages", "warning"),
         // Whoever stands still with the lock of commits in hand bars all others.
         ("idle_in_transaction_session_timeout", STANDSTILL_MS),
+        // There is an index for everything; a plan that reads a whole table, made while that was small, would be kept.
+        ("enable_seqscan", "off"),
+        // What takes a millisecond is not compiled first; the one row of `head` has no index, and would be.
+        ("jit", "off"),
     ]);
     Ok(PgPoolOptions::new()
         .max_connections(options.connections.max(3))

@@ -20,6 +20,7 @@ WITH n AS (
 )
 INSERT INTO executions (id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, requested_by,
     created_at, updated_at, attributes, body) SELECT * FROM n";
+/// What stands is found by its key by way of the conflict: a plan that reads the whole table, made while that was small, would be kept.
 const KNOWN_RECORDS: &str = "\
 WITH n AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
@@ -27,7 +28,8 @@ WITH n AS (
     AS n (id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, requested_by, created_at,
         updated_at, attributes, body)
 ), stands AS (
-    UPDATE standing s SET state = n.state, updated_at = n.updated_at FROM n WHERE s.id = n.id
+    INSERT INTO standing (id, state, updated_at) SELECT id, state, updated_at FROM n
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at
 )
 UPDATE executions e SET revision = n.revision, workflow = n.workflow, schema = n.schema, tenant = n.tenant,
     subject = n.subject, guard = n.guard, state = n.state, phase = n.phase, reason = n.reason, open = n.open,
@@ -60,11 +62,16 @@ SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::big
 ON CONFLICT (execution, visit, slot) DO UPDATE SET tenant = excluded.tenant, due = excluded.due,
     available = excluded.available, body = excluded.body, deliveries = excluded.deliveries, holder = excluded.holder,
     epoch = excluded.epoch, until = excluded.until";
-/// A lease may have passed on since it was looked at; then fewer go than should, and the batch is decided again.
+/// A lease may have passed on since it was looked at; then fewer go than should, and the batch is decided again. Found by their keys
+/// and locked there, so that what is removed is what was looked at.
 const FORGET_TASKS: &str = "\
-DELETE FROM tasks t USING unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) k(execution, visit, slot, epoch)
-WHERE t.execution = k.execution AND t.visit = k.visit AND t.slot = k.slot AND (k.epoch IS NULL OR t.epoch = k.epoch)";
-/// Work that was there before its execution is, or is left behind by it.
+DELETE FROM tasks WHERE ctid = ANY (ARRAY (
+    SELECT t.ctid FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) k(execution, visit, slot, epoch)
+    CROSS JOIN LATERAL (SELECT t.ctid FROM tasks t WHERE t.execution = k.execution AND t.visit = k.visit AND t.slot = k.slot
+        AND (k.epoch IS NULL OR t.epoch = k.epoch) FOR UPDATE) t))";
+/// Of which executions there is work of another tenant: it was there before the execution, or is left behind by it.
+const STRAYS: &str = "SELECT k.execution, k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
+    CROSS JOIN LATERAL (SELECT FROM tasks t WHERE t.execution = k.execution AND t.tenant <> k.tenant LIMIT 1) t";
 const OWNERS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
     WHERE t.execution = k.execution AND t.tenant <> k.tenant";
 const HEAD: &str = "WITH batch AS (UPDATE engines SET batch = $2 WHERE id = $3) \
@@ -363,5 +370,11 @@ async fn save_owners(on: &mut PgConnection, state: &State, touched: &Touched) ->
     let ids: Vec<Uuid> = touched.moved.iter().map(|id| uuid(*id)).collect();
     let tenant = |id: &ExecutionId| state.records.get(id).map_or("", |record| record.tenant.as_str());
     let tenants: Vec<&str> = touched.moved.iter().map(tenant).collect();
+    let strays: Vec<(Uuid, String)> =
+        sqlx::query_as(STRAYS).bind(ids).bind(tenants).fetch_all(&mut *on).await?;
+    if strays.is_empty() {
+        return Ok(());
+    }
+    let (ids, tenants): (Vec<Uuid>, Vec<String>) = strays.into_iter().unzip();
     sqlx::query(OWNERS).bind(ids).bind(tenants).execute(on).await.map(drop)
 }

@@ -6,6 +6,7 @@ mod failover;
 mod held;
 mod many;
 mod moving;
+mod plans;
 mod rolling;
 mod served;
 mod streams;
