@@ -341,7 +341,7 @@ impl World {
 
 /// Asks until the server takes it, where it says that it will in a moment.
 async fn post(request: reqwest::RequestBuilder, body: Value) -> Value {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     loop {
         let answer = request.try_clone().unwrap().json(&body).send().await.unwrap();
         let status = answer.status();
