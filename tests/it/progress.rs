@@ -2,6 +2,7 @@
 
 use crate::served::{NODES, Served, large, small};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The execution with this id in a list.
 async fn listed(served: &Served, id: &str) -> Value {
@@ -38,6 +39,8 @@ async fn when_three_have_completed_the_next_says_when_it_will_be_over() {
     for id in first {
         assert_eq!(served.ended(&id).await["reason"], "completed");
     }
+    // Whoever asked while fewer had completed was told nothing, and for three seconds nobody looks again: as long as the next takes here.
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
 
     let id = served.onboard(&small("four")).await;
     let told = served.until(&id, |item| item["open"] == false || !item["progress"]["eta"].is_null()).await;
