@@ -290,7 +290,7 @@ const TIMES: [usize; 6] = [7, 2, 4, 1, 1, 1];
 
 #[tokio::test]
 async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
-    held_to_its_description(TestRunner::deterministic(), "the same in every run").await;
+    held_to_its_description(TestRunner::deterministic(), "the same in every run", 6).await;
 }
 
 /// Drawn anew in every run, so that no run is satisfied with what an earlier one has seen.
@@ -304,11 +304,13 @@ async fn the_server_does_what_its_description_says_whatever_is_drawn() {
     held_to_its_description(
         TestRunner::new_with_rng(Config::default(), random),
         &format!("TENURE_SEED={seed} repeats it"),
+        5,
     )
     .await;
 }
 
-async fn held_to_its_description(runner: TestRunner, seed: &str) {
+/// Of ten operations more than `least` must have been answered with a success: six where it is known what is drawn.
+async fn held_to_its_description(runner: TestRunner, seed: &str, least: usize) {
     // Shown with whatever fails.
     println!("requests drawn from a seed: {seed}");
     let api = openapi();
@@ -353,10 +355,10 @@ async fn held_to_its_description(runner: TestRunner, seed: &str) {
         tester.asked,
         wrong.join("\n")
     );
-    // It got further than to the door: most of what can be asked for was answered, whatever was drawn (six of ten as a rule).
+    // It got further than to the door: most of what can be asked for was answered.
     let reached = tester.answered.values().filter(|all| all.iter().any(|status| *status < 400)).count();
     assert!(
-        reached * 2 > tester.answered.len(),
+        reached * 10 > tester.answered.len() * least,
         "{reached} of {}: {:?}",
         tester.answered.len(),
         tester.answered
