@@ -7,9 +7,8 @@
 use super::{bytes::Cursor, tasks::Tasks};
 use crate::{ExecutionId, Sequence, TaskId};
 use std::{
-    collections::HashMap,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, BufReader, BufWriter, Read as _, Write},
     path::{Path, PathBuf},
 };
 
@@ -45,10 +44,31 @@ fn decode(row: &[u8]) -> Option<((TaskId, Sequence), u32)> {
     (crc32c::crc32c(content) == u32::from_le_bytes(*crc)).then_some(((id, since), deliveries))
 }
 
+/// What the file said on opening, sorted: with a million tasks a hash map would be twice as long, and is asked in order anyway.
+pub(crate) struct Delivered(Vec<((TaskId, Sequence), u32)>);
+
+impl Delivered {
+    /// How often `id` has been handed out since the commit `since`.
+    pub(crate) fn count(&self, id: TaskId, since: Sequence) -> u32 {
+        // Of several rows the one that was written last counts, and sorting has left it last.
+        let behind = self.0.partition_point(|(of, _)| *of <= (id, since));
+        let last = behind.checked_sub(1).and_then(|at| self.0.get(at));
+        last.filter(|(of, _)| *of == (id, since)).map_or(0, |(_, deliveries)| *deliveries)
+    }
+}
+
 /// What the file in `dir` says; nothing if there is none.
-pub(crate) fn read(dir: &Path) -> HashMap<(TaskId, Sequence), u32> {
-    let bytes = fs::read(path(dir)).unwrap_or_default();
-    bytes.chunks(ROW).filter_map(decode).collect()
+pub(crate) fn read(dir: &Path) -> Delivered {
+    let mut rows = Vec::new();
+    if let Ok(file) = File::open(path(dir)) {
+        rows.reserve_exact(file.metadata().map_or(0, |meta| usize::try_from(meta.len()).unwrap_or(0) / ROW));
+        let (mut file, mut row) = (BufReader::new(file), [0; ROW]);
+        while file.read_exact(&mut row).is_ok() {
+            rows.extend(decode(&row));
+        }
+    }
+    rows.sort_by_key(|(of, _)| *of);
+    Delivered(rows)
 }
 
 /// Writes the file anew with `rows`; returns it open at its end, and its length in bytes.
@@ -56,12 +76,17 @@ pub(crate) fn write(
     dir: &Path,
     rows: impl Iterator<Item = (TaskId, Sequence, u32)>,
 ) -> io::Result<(File, usize)> {
-    let rows: Vec<[u8; ROW]> = rows.map(|(id, since, deliveries)| encode(id, since, deliveries)).collect();
     let temporary = dir.join("deliveries.partial");
-    fs::write(&temporary, rows.concat())?;
+    let mut file = BufWriter::new(File::create(&temporary)?);
+    let mut bytes = 0_usize;
+    for (id, since, deliveries) in rows {
+        file.write_all(&encode(id, since, deliveries))?;
+        bytes = bytes.saturating_add(ROW);
+    }
+    file.into_inner().map_err(io::IntoInnerError::into_error)?;
     let file = OpenOptions::new().append(true).open(&temporary)?;
     fs::rename(temporary, path(dir))?;
-    Ok((file, rows.len().saturating_mul(ROW)))
+    Ok((file, bytes))
 }
 
 /// Removes the file in `dir`, if there is one.

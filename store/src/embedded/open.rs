@@ -14,7 +14,7 @@ use super::{
     recovery::{Recovered, failed, recover},
     shared::{Counters, Course, Shared},
     space::Space,
-    tasks::Tasks,
+    tasks::{Restoring, Tasks},
     writer::{self, Inbox, Writer},
 };
 use crate::{Error, ExecutionId, Hold};
@@ -100,7 +100,7 @@ fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hol
 fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unreadable), Error> {
     const STEP: usize = 256;
     let delivered = deliveries::read(dir);
-    let mut tasks = Tasks::new(opens);
+    let mut tasks = Restoring::new(opens);
     let mut unreadable = Unreadable::new();
     let (first, to) = key::all_tasks();
     let mut from = Bound::Included(first);
@@ -114,8 +114,8 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
             spread.note(&key::record(id.execution));
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
-                    let deliveries = delivered.get(&(id, since)).copied().unwrap_or(0);
-                    tasks.restore(id, task.due, since, deliveries, owners.tenant_of(id.execution)?);
+                    let deliveries = delivered.count(id, since);
+                    tasks.add(id, task.due, since, deliveries, owners.tenant_of(id.execution)?);
                 }
                 Err(why) => {
                     unreadable.insert(id.execution, format!("task {id} is unreadable: {why}"));
@@ -128,7 +128,7 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
         }
     }
     index.let_go(&spread)?;
-    Ok((tasks, unreadable))
+    Ok((tasks.end(), unreadable))
 }
 
 /// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.

@@ -5,10 +5,10 @@
 
 use super::rota::{Rota, Share};
 use crate::{Epoch, ExecutionId, Sequence, TaskId, Timestamp};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What is known of a task beside its body.
-#[derive(Clone, Debug)]
+/// What is known of a task beside its body and who has it. There may be millions, so that each byte counts.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) due: Timestamp,
     /// The commit that scheduled it anew; deliveries count from there.
@@ -16,19 +16,12 @@ pub(crate) struct Held {
     pub(crate) deliveries: u32,
     /// Whose it is.
     share: Share,
-    grip: Option<Grip>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Grip {
     epoch: Epoch,
     until: Timestamp,
-}
-
-impl Held {
-    fn available(&self) -> Timestamp {
-        self.grip.map_or(self.due, |grip| grip.until.max(self.due))
-    }
 }
 
 /// How a commit changes a task.
@@ -60,6 +53,8 @@ pub(crate) struct Picked {
 #[derive(Default)]
 pub(crate) struct Tasks {
     held: BTreeMap<TaskId, Held>,
+    /// Of those that somebody has: few.
+    grips: HashMap<TaskId, Grip>,
     rota: Rota,
     settling: HashSet<TaskId>,
     last_epoch: u64,
@@ -80,7 +75,7 @@ impl Tasks {
     }
 
     pub(crate) fn is_held_under(&self, id: TaskId, epoch: Epoch) -> bool {
-        self.held.get(&id).and_then(|held| held.grip).is_some_and(|grip| grip.epoch == epoch)
+        self.grips.get(&id).is_some_and(|grip| grip.epoch == epoch)
     }
 
     /// Keeps `id` from being handed out until [`Tasks::apply`] or [`Tasks::unclaim`].
@@ -92,28 +87,22 @@ impl Tasks {
         self.settling.remove(&id);
     }
 
-    /// Adds a task of `tenant` found on opening.
-    pub(crate) fn restore(
-        &mut self,
-        id: TaskId,
-        due: Timestamp,
-        since: Sequence,
-        deliveries: u32,
-        tenant: &str,
-    ) {
-        let share = self.rota.share(tenant);
-        self.insert(id, Held { due, since, deliveries, share, grip: None });
+    /// When a task can be handed out; `grip` is that of who has it.
+    fn available(held: &Held, grip: Option<&Grip>) -> Timestamp {
+        grip.map_or(held.due, |grip| grip.until.max(held.due))
     }
 
-    fn insert(&mut self, id: TaskId, held: Held) {
+    fn insert(&mut self, id: TaskId, held: Held, grip: Option<Grip>) {
         self.remove(id);
-        self.rota.insert(&held.share, held.available(), id);
+        self.rota.insert(held.share, Self::available(&held, grip.as_ref()), id);
         self.held.insert(id, held);
+        self.grips.extend(grip.map(|grip| (id, grip)));
     }
 
     fn remove(&mut self, id: TaskId) {
+        let grip = self.grips.remove(&id);
         if let Some(former) = self.held.remove(&id) {
-            self.rota.remove(&former.share, former.available(), id);
+            self.rota.remove(former.share, Self::available(&former, grip.as_ref()), id);
         }
     }
 
@@ -126,17 +115,18 @@ impl Tasks {
             Change::Put { id, due, since, tenant } => {
                 let kept = self.held.get(&id).filter(|held| held.since == since);
                 let deliveries = kept.map_or(0, |held| held.deliveries);
-                let grip = kept.and_then(|held| held.grip);
+                let grip = kept.and_then(|_| self.grips.get(&id)).copied();
                 let share = self.rota.share(&tenant);
-                self.insert(id, Held { due, since, deliveries, share, grip });
+                self.insert(id, Held { due, since, deliveries, share }, grip);
             }
             Change::Tenant(execution, tenant) => {
                 let share = self.rota.share(&tenant);
                 let all = |n| TaskId { execution, visit: n, slot: n };
                 let tasks = self.held.range(all(0)..=all(u32::MAX));
-                let tasks: Vec<(TaskId, Held)> = tasks.map(|(id, held)| (*id, held.clone())).collect();
+                let tasks: Vec<(TaskId, Held)> = tasks.map(|(id, held)| (*id, *held)).collect();
                 for (id, held) in tasks {
-                    self.insert(id, Held { share: share.clone(), ..held });
+                    let grip = self.grips.get(&id).copied();
+                    self.insert(id, Held { share, ..held }, grip);
                 }
             }
         }
@@ -159,35 +149,32 @@ impl Tasks {
     }
 
     fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<Picked> {
-        let mut held = self.held.get(&id)?.clone();
+        let mut held = *self.held.get(&id)?;
         self.last_epoch = self.last_epoch.saturating_add(1);
         let epoch = Epoch(self.last_epoch);
         held.deliveries = held.deliveries.saturating_add(1);
-        held.grip = Some(Grip { epoch, until });
-        let (due, since, deliveries, share) = (held.due, held.since, held.deliveries, held.share.clone());
-        self.insert(id, held);
-        self.rota.served(&share);
+        self.insert(id, held, Some(Grip { epoch, until }));
+        let Held { due, since, deliveries, share } = held;
+        self.rota.served(share);
         Some(Picked { id, due, since, epoch, deliveries, until })
     }
 
     /// Whether the lease was there to prolong.
     pub(crate) fn renew(&mut self, id: TaskId, epoch: Epoch, until: Timestamp) -> bool {
-        self.change(id, epoch, |held, grip| held.grip = Some(Grip { until: grip.until.max(until), ..grip }))
+        self.change(id, epoch, |held, grip| (held, Some(Grip { until: grip.until.max(until), ..grip })))
     }
 
     pub(crate) fn release(&mut self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
-        self.change(id, epoch, |held, _| {
-            held.grip = None;
-            held.due = due;
-            held.deliveries = deliveries;
-        });
+        self.change(id, epoch, |held, _| (Held { due, deliveries, ..held }, None));
     }
 
     /// Makes a task that nobody holds due at `due`, if it would be due later; says whether there is one.
     pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
-        let Some(held) = self.held.get(&id).filter(|held| held.grip.is_none()).cloned() else { return false };
+        let Some(held) = self.held.get(&id).filter(|_| !self.grips.contains_key(&id)).copied() else {
+            return false;
+        };
         if due < held.due {
-            self.insert(id, Held { due, ..held });
+            self.insert(id, Held { due, ..held }, None);
         }
         true
     }
@@ -200,15 +187,22 @@ impl Tasks {
     /// Keeps a task whose body cannot be read from being offered again and again.
     pub(crate) fn set_aside(&mut self, id: TaskId) {
         if let Some(held) = self.held.get(&id) {
-            self.rota.remove(&held.share, held.available(), id);
+            self.rota.remove(held.share, Self::available(held, self.grips.get(&id)), id);
         }
     }
 
-    fn change(&mut self, id: TaskId, epoch: Epoch, change: impl FnOnce(&mut Held, Grip)) -> bool {
-        let Some(mut held) = self.held.get(&id).cloned() else { return false };
-        let Some(grip) = held.grip.filter(|grip| grip.epoch == epoch) else { return false };
-        change(&mut held, grip);
-        self.insert(id, held);
+    fn change(
+        &mut self,
+        id: TaskId,
+        epoch: Epoch,
+        change: impl FnOnce(Held, Grip) -> (Held, Option<Grip>),
+    ) -> bool {
+        let Some(held) = self.held.get(&id).copied() else { return false };
+        let Some(grip) = self.grips.get(&id).filter(|grip| grip.epoch == epoch).copied() else {
+            return false;
+        };
+        let (held, grip) = change(held, grip);
+        self.insert(id, held, grip);
         true
     }
 
@@ -225,6 +219,35 @@ impl Tasks {
     /// All tasks that have been delivered at least once.
     pub(crate) fn delivered(&self) -> impl Iterator<Item = (TaskId, &Held)> {
         self.held.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
+    }
+}
+
+/// The tasks found on opening. Trees that are made of all there is have full nodes, and take half the memory of those that grow.
+pub(crate) struct Restoring {
+    tasks: Tasks,
+    held: Vec<(TaskId, Held)>,
+    queues: BTreeMap<Share, Vec<(Timestamp, TaskId)>>,
+}
+
+impl Restoring {
+    /// Epochs begin above all that earlier openings gave out.
+    pub(crate) fn new(opens: u64) -> Self {
+        Self { tasks: Tasks::new(opens), held: Vec::new(), queues: BTreeMap::new() }
+    }
+
+    /// Adds a task of `tenant` that nobody has.
+    pub(crate) fn add(&mut self, id: TaskId, due: Timestamp, since: Sequence, deliveries: u32, tenant: &str) {
+        let share = self.tasks.rota.share(tenant);
+        self.held.push((id, Held { due, since, deliveries, share }));
+        self.queues.entry(share).or_default().push((due, id));
+    }
+
+    pub(crate) fn end(mut self) -> Tasks {
+        self.tasks.held = self.held.into_iter().collect();
+        for (share, tasks) in self.queues {
+            self.tasks.rota.fill(share, tasks);
+        }
+        self.tasks
     }
 }
 
@@ -259,8 +282,9 @@ mod tests {
     #[test]
     fn epochs_of_a_later_opening_are_greater() {
         let first = |opens| {
-            let mut tasks = Tasks::new(opens);
-            tasks.restore(task(), Timestamp(1), Sequence(1), 0, "");
+            let mut found = Restoring::new(opens);
+            found.add(task(), Timestamp(1), Sequence(1), 0, "");
+            let mut tasks = found.end();
             tasks.pick(Timestamp(1), Timestamp(10), 1).remove(0).epoch
         };
         assert!(first(3) < first(4));

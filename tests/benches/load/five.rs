@@ -6,13 +6,13 @@ use crate::{
     machine, number,
     report::{heads, within},
 };
-use engine::Person;
 use std::{
     path::Path,
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
 };
+use tests::postgres::{Cluster, Disk, installed};
 
 /// Device syncs of one after the other: one to begin, one a step.
 const SYNCS: f64 = 6.0;
@@ -30,7 +30,7 @@ pub async fn run(dir: &Path, span: Duration) -> ExitCode {
         true
     } else {
         let (syncs, journal) = walk(&house, dir, span).await;
-        decide(&house, number("PARKED", 100_000)).await;
+        decide(&house, dir, number("PARKED", 100_000)).await;
         println!(
             "to reach: {SYNCS} syncs for one ({syncs:.2}); {JOURNAL} bytes of the journal at 128 ({journal:.0})"
         );
@@ -66,21 +66,15 @@ async fn walk(house: &Arc<House>, dir: &Path, span: Duration) -> (f64, f64) {
     drop(house.closed(16, span).await.told("16 in flight"));
     let many = house.closed(128, span).await.told("128 in flight");
     let most = house.closed(1024, span).await.told("1,024 in flight");
-    drop(house.desk.dispatches());
-    drop(house.open(most.rate() / 2.0, span).await.told("half of that, open loop"));
-    let mut dispatches = house.desk.dispatches();
     let p50 = within(&one.times, 50.0);
     println!("p50 of one beside six syncs: {:.2}", p50.as_secs_f64() / (6.0 * alone.as_secs_f64()));
-    println!(
-        "a result on disk to the next step begun: p50 {:.2?}, p99 {:.2?}",
-        machine::within(&mut dispatches, 500),
-        machine::within(&mut dispatches, 990)
-    );
+    dispatched(house, most.rate() / 2.0, span).await;
     (one.each(one.syncs), many.each(many.journal))
 }
 
 /// Decisions, one at a time, while so many wait.
-async fn decide(house: &Arc<House>, parked: usize) {
+async fn decide(house: &Arc<House>, dir: &Path, parked: usize) {
+    let bare = machine::within(&mut machine::syncs(dir, 2_000), 500);
     let (rss, disk) = (machine::rss(), house.rest().await.disk_bytes);
     let began = Instant::now();
     let mut ids = house.park(parked).await;
@@ -92,16 +86,42 @@ async fn decide(house: &Arc<House>, parked: usize) {
         more / parked.max(1) as u64,
         bytes / parked.max(1) as u64
     );
-    let editor = Person::new("editor", ["editor"]);
-    let decisions = house
-        .counted(async {
-            let mut times = Vec::new();
-            for id in ids.drain(..parked.min(1_000)) {
-                times.push(house.decide(id, &editor).await);
-            }
-            times
-        })
-        .await;
-    heads("A1, from the decision to the end");
-    drop(decisions.told("one at a time"));
+    ids.truncate(1_000);
+    let (decisions, ends) = house.decide_each(&ids).await;
+    for (what, times) in [("a decision until it is acknowledged", decisions), ("from there to the end", ends)]
+    {
+        println!("{what}: p50 {:.2?}, p99 {:.2?}", within(&times, 50.0), within(&times, 99.0));
+    }
+    println!("six syncs {:.2?}, three {:.2?}", bare * 6, bare * 3);
+}
+
+/// On PostgreSQL: what it brings, and at half of that, how soon a step follows upon the result before.
+pub async fn on_postgres(span: Duration) -> ExitCode {
+    const WITHIN: Duration = Duration::from_millis(10);
+    let Some(bin) = installed() else { return ExitCode::FAILURE };
+    let cluster = Cluster::start(bin, Disk::Synced).expect("a server");
+    let house = House::on_postgres(cluster.url(), 1024).await;
+    let working = house.works();
+    println!("load of the machine {}", machine::load());
+    heads("W5 on PostgreSQL");
+    drop(house.closed(64, span / 5).await);
+    drop(house.closed(1, span).await.told("1 in flight"));
+    let many = house.closed(128, span).await.told("128 in flight");
+    let p99 = dispatched(&house, many.rate() / 2.0, span).await;
+    house.ends(working).await;
+    println!("to reach: {WITHIN:?} at p99");
+    if p99 <= WITHIN { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// At so many a second, how soon a step follows upon the result before; answers with the p99.
+async fn dispatched(house: &Arc<House>, rate: f64, span: Duration) -> Duration {
+    drop(house.desk.dispatches());
+    drop(house.open(rate, span).await.told("half of that, open loop"));
+    let mut dispatches = house.desk.dispatches();
+    let p99 = machine::within(&mut dispatches, 990);
+    println!(
+        "a result on disk to the next step begun: p50 {:.2?}, p99 {p99:.2?}",
+        machine::within(&mut dispatches, 500)
+    );
+    p99
 }

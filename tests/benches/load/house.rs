@@ -6,12 +6,16 @@ use crate::{
     report::{self, Row},
 };
 use engine::{Engine, Options, Person, Request, SystemClock, Verdict};
+use hdrhistogram::Histogram;
 use std::{
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
-use store::{Embedded, ExecutionId, Health, Memory, Store};
+use store::{
+    Embedded, ExecutionId, Health, Memory, Store,
+    postgres::{Postgres, PostgresOptions},
+};
 use tokio::{
     sync::oneshot,
     task::{JoinHandle, JoinSet},
@@ -37,6 +41,12 @@ impl House {
     pub fn at(dir: &Path, desk: Desk, concurrency: usize) -> Arc<Self> {
         let embedded = Arc::new(Embedded::open(dir, store::Options::default()).expect("a store").store);
         Arc::new(Self { embedded: Some(embedded.clone()), ..Self::on(embedded, desk, concurrency) })
+    }
+
+    /// On PostgreSQL, of which it is the only server.
+    pub async fn on_postgres(url: String, concurrency: usize) -> Arc<Self> {
+        let store = Postgres::open(PostgresOptions::at(url)).await.expect("a database");
+        Arc::new(Self::on(Arc::new(store), Desk::default(), concurrency))
     }
 
     /// In memory alone.
@@ -176,11 +186,24 @@ impl House {
         begun.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// From a decision that is asked for to the end behind it.
-    pub async fn decide(&self, id: ExecutionId, editor: &Person) -> Duration {
+    /// How long it takes until a decision is acknowledged, and from there to the end behind it.
+    async fn decide(&self, id: ExecutionId, editor: &Person) -> (Duration, Duration) {
         let asked = self.engine.approval(id).await.expect("it can be read").expect("it waits");
         let began = Instant::now();
         self.engine.vote(id, editor, Verdict::Approve, &asked.digest, "yes").await.expect("it is decided");
-        self.desk.end(id).await - began
+        let acknowledged = Instant::now();
+        (acknowledged - began, self.desk.end(id).await.saturating_duration_since(acknowledged))
+    }
+
+    /// Decisions one at a time: until each is acknowledged, and from there to the end behind it.
+    pub async fn decide_each(&self, ids: &[ExecutionId]) -> (Histogram<u64>, Histogram<u64>) {
+        let editor = Person::new("editor", ["editor"]);
+        let (mut decisions, mut ends) = (Vec::new(), Vec::new());
+        for id in ids {
+            let (decision, end) = self.decide(*id, &editor).await;
+            decisions.push(decision);
+            ends.push(end);
+        }
+        (report::histogram(&decisions), report::histogram(&ends))
     }
 }

@@ -5,7 +5,11 @@
 //!   open loop at half of what that brings; and decisions with many parked. With `AT` only so many at a time, as `compare.sh` asks for
 //!   beside others. `PARKED` is how many wait while decisions are measured (100,000), `SECONDS` how long each part runs (10).
 //! - `memory`: the same five steps on the memory store and one core.
-//! - `restart`: kill -9 with `PARKED` (100,000) that wait for people and `WALKING` (10,000) in the middle of a step.
+//! - `postgres`: the same on a PostgreSQL made for it, at 1 and 128 in flight and at half of what these bring.
+//! - `waits`: `PARKED` (100,000) wait, a thousand of them are decided, then kill -9 with `WALKING` (10,000) in the middle of a step; one row, as
+//!   `compare.sh` prints it beside others.
+//! - `restart`: kill -9 with `PARKED` (100,000) that wait for people and `WALKING` (10,000) in the middle of a step; with `STAYS=1` what memory
+//!   it takes a while later, too.
 //! - `timers`: `TIMERS` (1,000,000) due within one minute.
 //! - `space`: `RECORDS` (100,000) written ten times.
 //!
@@ -46,11 +50,13 @@ fn main() -> ExitCode {
     match (scene.as_str(), said.next()) {
         ("five", None) => many().block_on(five::run(dir.path(), span)),
         ("memory", None) => one().block_on(five::in_memory(span)),
+        ("postgres", None) => many().block_on(five::on_postgres(span)),
+        ("waits", None) => restart::waits(dir.path()),
         ("restart", None) => restart::run(dir.path()),
         ("timers", None) => many().block_on(timers::run(dir.path())),
         ("space", None) => many().block_on(space::run(dir.path())),
-        ("first-life", Some(dir)) => {
-            many().block_on(restart::first_life(Path::new(&dir)));
+        (life @ ("first-life" | "deciding-life"), Some(dir)) => {
+            many().block_on(restart::first_life(Path::new(&dir), life == "deciding-life"));
             ExitCode::SUCCESS
         }
         ("second-life", Some(dir)) => {
@@ -58,7 +64,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("no such scene: {scene}; there are five, memory, restart, timers and space");
+            eprintln!(
+                "no such scene: {scene}; there are five, memory, postgres, waits, restart, timers and space"
+            );
             ExitCode::FAILURE
         }
     }

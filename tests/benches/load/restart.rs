@@ -3,7 +3,8 @@
 use crate::{
     flow::{Desk, W5},
     house::House,
-    machine, number, report,
+    machine, number,
+    report::{self, within},
 };
 use serde_json::json;
 use std::{
@@ -28,10 +29,14 @@ pub fn run(dir: &Path) -> ExitCode {
     let ready = began.elapsed();
     let ended = line(&mut said);
     let all = began.elapsed();
+    let rested = if number("STAYS", 0) > 0 { line(&mut said) } else { String::new() };
     second.wait().expect("it is gone");
     println!("before the kill: {said_first}");
     println!("store open and engine at work after {ready:.2?}: {opened}");
     println!("all {walking} ended after {all:.2?} (to reach: {WITHIN:?}): {ended}");
+    if !rested.is_empty() {
+        println!("12 s and 1,000 executions later: {rested}");
+    }
     report::kept(&json!({
         "row": "restart", "parked": parked, "walking": walking,
         "ready_ms": ready.as_millis(), "all_ended_ms": all.as_millis(),
@@ -53,12 +58,37 @@ fn line(from: &mut BufReader<ChildStdout>) -> String {
     line.trim_end().to_owned()
 }
 
-/// Parks, walks until all hang in their third step, says so, and waits for its end.
-pub async fn first_life(dir: &Path) {
+/// As [`run`] with decisions before the kill, in one row: memory of each that waits, a decision, and all that were in the middle ended.
+pub fn waits(dir: &Path) -> ExitCode {
+    let (mut first, mut said) = spawn("deciding-life", dir);
+    let waited = line(&mut said);
+    line(&mut said);
+    first.kill().expect("it is killed");
+    first.wait().expect("it is gone");
+    let began = Instant::now();
+    let (mut second, mut said) = spawn("second-life", dir);
+    line(&mut said);
+    line(&mut said);
+    println!("| Tenure | {waited} | {:.2?} |", began.elapsed());
+    second.wait().expect("it is gone");
+    ExitCode::SUCCESS
+}
+
+/// Parks, has some of them decided if asked to, walks until all hang in their third step, says so, and waits for its end.
+pub async fn first_life(dir: &Path, decides: bool) {
     let house = House::at(&dir.join("store"), Desk::that_hangs(), 65_536);
     let _working = house.works();
     let (parked, walking) = (number("PARKED", 100_000), number("WALKING", 10_000));
-    house.park(parked).await;
+    house.rest().await;
+    let before = machine::rss();
+    let mut waiting = house.park(parked).await;
+    if decides {
+        house.rest().await;
+        let each = machine::rss().saturating_sub(before) / parked.max(1) as u64;
+        waiting.truncate(1_000);
+        let (_, ends) = house.decide_each(&waiting).await;
+        println!("{each} B | {:.2?} | {:.2?}", within(&ends, 50.0), within(&ends, 99.0));
+    }
     house.begin(walking, |_| W5::default()).await;
     while house.desk.stuck() < walking {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -76,6 +106,13 @@ pub async fn second_life(dir: &Path) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     println!("{}", state(&house).await);
+    if number("STAYS", 0) > 0 {
+        // The allocator gives back what lies idle once so much time has passed and something is asked of it.
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        house.begin(1_000, |_| W5::default()).await;
+        house.rest().await;
+        println!("{}", state(&house).await);
+    }
     house.ends(working).await;
 }
 
