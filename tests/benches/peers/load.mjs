@@ -1,30 +1,96 @@
-// What the drivers of peers share: a closed loop, and processor time by the names of processes.
+// What the drivers of peers share: a closed loop, a first life with many that wait, and what processes take of the machine.
+import { spawnSync } from "node:child_process";
 import fs from "node:fs";
+import os from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 
-/// Five steps return so much each, about 200 bytes of JSON, as Tenure's do.
+const hangs = Boolean(process.env.HANG);
+
+/// Each step returns so much, about 200 bytes of JSON, as Tenure's do.
 export const result = (step) => ({ step, pad: "x".repeat(180) });
 
-/// Processor time of all processes with one of these names, in milliseconds.
-function cpu(names) {
-  let ticks = 0;
-  for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    try {
-      const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
-      if (!names.includes(stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")")))) continue;
-      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      // Of PostgreSQL's processes, those that have ended count with the first.
-      for (const field of [11, 12, 13, 14]) ticks += Number(fields[field]);
-    } catch {
-      // It has ended meanwhile.
-    }
+/// A step of the five. With HANG the third never returns in this life of the worker, and says so.
+export async function five(step) {
+  if (hangs && step === 2) {
+    console.log("hangs");
+    await new Promise(() => {});
   }
-  return ticks * 10;
+  return result(step);
 }
+
+/// What the kernel says there, or nothing: the process may have ended meanwhile, or may be none of ours.
+function told(path) {
+  try {
+    return fs.readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+const figure = (path, line) => Number(told(path).match(line)?.[1] ?? 0);
+
+/// All processes, with their processor time in milliseconds.
+function processes() {
+  return fs.readdirSync("/proc").flatMap((pid) => {
+    const stat = /^\d+$/.test(pid) ? told(`/proc/${pid}/stat`) : "";
+    if (!stat) return [];
+    const name = stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    // Of PostgreSQL's processes, those that have ended count with the first.
+    const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0);
+    return [{ pid: Number(pid), name, parent: Number(fields[1]), cpu: ticks * 10 }];
+  });
+}
+
+const sum = (list, one) => list.reduce((all, each) => all + one(each), 0);
+
+/// Processor time of all processes with one of these names, and bytes that they have had written: as the kernel counts them by process, and as
+/// the device does. The first counts all of a large page of which a part was written, 20 times what PostgreSQL's journal has on the device; the
+/// second counts what others write too.
+function taken(names) {
+  const ours = processes().filter(({ name }) => names.includes(name));
+  const written = sum(ours, ({ pid }) => figure(`/proc/${pid}/io`, /^write_bytes: (\d+)/m));
+  return { cpu: sum(ours, ({ cpu }) => cpu), written, device: device() };
+}
+
+/// Bytes written to the device that holds the peers' data, or nothing that could be subtracted if it is none that counts.
+function device() {
+  const { dev } = fs.statSync(os.tmpdir());
+  const [major, minor] = [(dev >> 8) & 0xfff, (dev & 0xff) | ((dev >> 12) & ~0xff)];
+  const sectors = told(`/sys/dev/block/${major}:${minor}/stat`).trim().split(/\s+/)[6];
+  return sectors === undefined ? NaN : Number(sectors) * 512;
+}
+
+/// Has what is only in the page cache written, so that it counts for who has put it there.
+const sync = () => spawnSync("sync", ["-f", os.tmpdir()]);
+
+/// Bytes written since: of both counts that which has less of what is not the peer's.
+async function written(names, before) {
+  // PostgreSQL's writers are a moment behind.
+  await sleep(1000);
+  sync();
+  const after = taken(names);
+  const both = [after.written - before.written, after.device - before.device];
+  return Math.min(...both.filter((bytes) => !Number.isNaN(bytes)));
+}
+
+/// Memory of these processes and their children, in bytes. Memory that several share counts once, where the kernel says so.
+function memory(pids) {
+  const ours = processes().filter(({ pid, parent }) => pids.includes(pid) || pids.includes(parent));
+  const kib = ({ pid }) => figure(`/proc/${pid}/smaps_rollup`, /^Pss: +(\d+)/m) || figure(`/proc/${pid}/status`, /^VmRSS:\s+(\d+)/m);
+  return sum(ours, kib) * 1024;
+}
+
+const within = (times, part) => times.sort((a, b) => a - b)[Math.floor((times.length - 1) * part)];
+
+/// A time as Tenure's benches print theirs.
+const span = (ms) => (ms < 1000 ? `${ms.toFixed(2)}ms` : `${(ms / 1000).toFixed(2)}s`);
 
 /// So many at a time, each followed by the next; prints a row as the bench `load` does.
 export async function closed(peer, one, inFlight, seconds, names) {
   const times = [];
-  const before = cpu(names);
+  sync();
+  const before = taken(names);
   const began = performance.now();
   const until = began + seconds * 1000;
   await Promise.all(
@@ -37,9 +103,57 @@ export async function closed(peer, one, inFlight, seconds, names) {
     }),
   );
   const took = (performance.now() - began) / 1000;
-  const spent = cpu(names) - before;
-  times.sort((a, b) => a - b);
-  const within = (part) => `${times[Math.floor((times.length - 1) * part)].toFixed(2)}ms`;
-  const each = (spent / times.length).toFixed(3);
-  console.log(`| ${peer}, ${inFlight} in flight | ${(times.length / took).toFixed(0)} | ${within(0.5)} | ${within(0.99)} | ${each} |`);
+  const cpu = (taken(names).cpu - before.cpu) / times.length;
+  const bytes = (await written(names, before)) / times.length;
+  const figures = [(times.length / took).toFixed(0), `${within(times, 0.5).toFixed(2)}ms`, `${within(times, 0.99).toFixed(2)}ms`];
+  console.log(`| ${peer}, ${inFlight} in flight | ${figures.join(" | ")} | ${cpu.toFixed(3)} | ${bytes.toFixed(0)} |`);
+}
+
+/// Calls it with 0 to `count`, 64 at a time.
+async function many(count, one) {
+  let next = 0;
+  const lane = async () => {
+    while (next < count) await one(next++);
+  };
+  await Promise.all(Array.from({ length: 64 }, lane));
+}
+
+/// From a decision that is acknowledged to the end. Who waits for the end does so before, so that it costs no poll.
+async function decided(peer, n) {
+  const end = peer.end(n).then(() => performance.now());
+  // So that the waiting has come where it waits.
+  await sleep(10);
+  await peer.decide(n);
+  const answered = performance.now();
+  return Math.max(0, (await end) - answered);
+}
+
+/// A first life: so many wait for a decision, a thousand of them get one, and so many begin five steps. Prints memory for each that waits, and
+/// p50 and p99 of decisions; who began this kills it when all five steps hang.
+export async function waits(peer, parked, walking) {
+  // What comes of starting is not what comes of waiting, and what comes of beginning has mostly gone by then.
+  const quiet = 10_000;
+  // What asking takes counts in both.
+  await peer.allWait(0);
+  await sleep(quiet);
+  const before = memory(peer.pids);
+  await many(parked, peer.park);
+  await peer.allWait(parked);
+  await sleep(quiet);
+  const each = (memory(peer.pids) - before) / parked;
+  const times = [];
+  for (let n = 0; n < Math.min(parked, 1000); n++) times.push(await decided(peer, n));
+  await many(walking, peer.walk);
+  console.log(`| ${each.toFixed(0)} B | ${span(within(times, 0.5))} | ${span(within(times, 0.99))} |`);
+}
+
+/// A second life: prints how long after its beginning, in milliseconds of the clock, all have ended.
+export async function ended(began, all) {
+  const late = setTimeout(() => {
+    console.error("not all have ended within ten minutes");
+    process.exit(1);
+  }, 600_000);
+  await all();
+  clearTimeout(late);
+  console.log(span(Date.now() - began));
 }
