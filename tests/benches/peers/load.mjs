@@ -133,9 +133,9 @@ async function decided(peer, n) {
 export async function waits(peer, parked, walking) {
   // What comes of starting is not what comes of waiting, and what comes of beginning has mostly gone by then.
   const quiet = 10_000;
+  await sleep(quiet);
   // What asking takes counts in both.
   await peer.allWait(0);
-  await sleep(quiet);
   const before = memory(peer.pids);
   await many(parked, peer.park);
   await peer.allWait(parked);
