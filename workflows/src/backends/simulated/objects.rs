@@ -149,7 +149,8 @@ pub(super) fn apply(state: &mut State, request: &Request) -> Result<Done, Action
         terminating: false,
     };
     let object = Object { found: found.clone(), action: request.action.clone(), reads_left: 0 };
-    state.objects.insert(address, object);
+    state.objects.insert(address.clone(), object);
+    state.note_seats(&address);
     if request.kind == "Credentials" {
         machines::used(state, &request.tenant);
     }
@@ -178,6 +179,7 @@ pub(super) fn patch(state: &mut State, request: &Request) -> Result<Done, Action
     }
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
     let same = object.found.spec == before;
+    state.note_seats(&address);
     if ends_work {
         let admitted = format!("kubernetes/{}/Workload/{}/", request.cluster, request.name);
         state.objects.retain(|address, _| !address.starts_with(&admitted));
@@ -209,6 +211,7 @@ pub(super) fn swap(state: &mut State, request: &Request) -> Result<Done, ActionE
         }
     }
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
+    state.note_seats(&address);
     Ok(if now == swap.to { Done::Nothing(response) } else { Done::Effect(response) })
 }
 

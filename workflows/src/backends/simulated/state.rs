@@ -11,7 +11,7 @@ use crate::actuators::{Found, Thing, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An object of the world.
 #[derive(Clone, Debug)]
@@ -21,6 +21,18 @@ pub(super) struct Object {
     pub(super) action: String,
     /// How many reads will still see it, once it is being deleted.
     pub(super) reads_left: u32,
+}
+
+impl Object {
+    /// Its GPUs by node, if it has any.
+    fn gpus(&self) -> Option<&serde_json::Map<String, Value>> {
+        self.found.spec.get("gpus").and_then(Value::as_object)
+    }
+
+    /// Its GPUs on `node`.
+    pub(super) fn on(&self, node: &str) -> Option<&Value> {
+        self.gpus()?.get(node)
+    }
 }
 
 /// A request that was refused for its epoch, its key or its owner.
@@ -37,6 +49,9 @@ pub struct Refused {
     /// Its fencing token.
     pub epoch: u64,
 }
+
+/// With more addresses noted for a node than it has GPUs many times over, those that have none there are forgotten.
+const MOST_SEATS: usize = 128;
 
 #[derive(Clone, Debug)]
 struct Memory {
@@ -65,6 +80,8 @@ pub(super) struct State {
     /// What each effect on a limit left behind, in order.
     pub(super) limits: Vec<(String, Value)>,
     pub(super) refused: Vec<Refused>,
+    /// Addresses of workloads by the nodes on which they have GPUs, or had: a node is asked for far more often than anything starts on it.
+    seats: BTreeMap<String, BTreeSet<String>>,
     memory: BTreeMap<String, Memory>,
     fences: BTreeMap<String, u64>,
     uids: u64,
@@ -201,6 +218,28 @@ impl State {
         if let (Value::Object(there), Value::Object(more)) = (&mut object.found.spec, spec) {
             there.extend(more);
         }
+        self.note_seats(&thing.to_string());
+    }
+
+    /// Notes on which nodes the object at `address` has GPUs; to be called whenever it was given some.
+    pub(super) fn note_seats(&mut self, address: &str) {
+        let nodes = self.objects.get(address).and_then(|object| object.gpus()).into_iter().flatten();
+        for node in nodes.map(|(node, _)| node.clone()).collect::<Vec<_>>() {
+            let seats = self.seats.entry(node.clone()).or_default();
+            seats.insert(address.to_owned());
+            if seats.len() > MOST_SEATS {
+                let has = |address: &String| {
+                    self.objects.get(address).is_some_and(|object| object.on(&node).is_some())
+                };
+                seats.retain(has);
+            }
+        }
+    }
+
+    /// Objects that have GPUs of `node`, by address, and those GPUs.
+    pub(super) fn seated<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let seats = self.seats.get(node).into_iter().flatten();
+        seats.filter_map(|address| Some((address, self.objects.get(address)?.on(node)?)))
     }
 
     pub(super) fn next_uid(&mut self) -> String {

@@ -11,6 +11,7 @@ use crate::actuators::{
 };
 use async_trait::async_trait;
 use engine::ActionError;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -185,7 +186,9 @@ fn change(state: &mut State, request: &Request) -> Done {
     }
     object.found.terminating &= !starts;
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
-    if object.found.spec == before { Done::Nothing(response) } else { Done::Effect(response) }
+    let same = object.found.spec == before;
+    state.note_seats(&address);
+    if same { Done::Nothing(response) } else { Done::Effect(response) }
 }
 
 fn checkpoint(state: &mut State, request: &Request) -> Done {
@@ -269,21 +272,27 @@ pub(super) fn clients(state: &State, request: &Request) -> Value {
     let gpus: BTreeSet<u16> =
         request.spec.get("gpus").cloned().and_then(|v| serde_json::from_value(v).ok()).unwrap_or_default();
     let prefix = workload_address(&request.cluster, "");
-    let open = state.objects.range(prefix.clone()..).take_while(|(address, _)| address.starts_with(&prefix));
-    let on_them = |object: &&Object| {
-        let set = object.found.spec.get("gpus").and_then(|gpus| gpus.get(&request.name));
-        let set =
-            set.cloned().and_then(|v| serde_json::from_value::<BTreeSet<u16>>(v).ok()).unwrap_or_default();
-        !set.is_disjoint(&gpus)
-    };
-    let mut names: Vec<String> = open
-        .filter(|(_, object)| on_them(object))
-        .map(|(address, _)| address.trim_start_matches(&prefix).to_owned())
-        .collect();
+    let on_them = |set: &Value| BTreeSet::<u16>::deserialize(set).is_ok_and(|set| !set.is_disjoint(&gpus));
+    let open = state.seated(&request.name).filter(|(_, set)| on_them(set));
+    let mut names: Vec<String> =
+        open.filter_map(|(address, _)| address.strip_prefix(&prefix)).map(str::to_owned).collect();
+    debug_assert_eq!(names, searched(state, request, &gpus), "nobody is overlooked");
     if request.spec.get("fault").is_some() {
         names.push("a leaked handle".into());
     }
     json!(names)
+}
+
+/// The same, by looking at everything: what the noted seats come to, as long as none is forgotten.
+fn searched(state: &State, request: &Request, gpus: &BTreeSet<u16>) -> Vec<String> {
+    let prefix = workload_address(&request.cluster, "");
+    let all = state.objects.range(prefix.clone()..).take_while(|(address, _)| address.starts_with(&prefix));
+    let on_them = |object: &Object| {
+        let set = object.on(&request.name).and_then(|set| BTreeSet::<u16>::deserialize(set).ok());
+        set.is_some_and(|set| !set.is_disjoint(gpus))
+    };
+    let open = all.filter(|(_, object)| on_them(object));
+    open.filter_map(|(address, _)| address.strip_prefix(&prefix)).map(str::to_owned).collect()
 }
 
 fn scrub(state: &State, request: &Request) -> Result<Done, ActionError> {
