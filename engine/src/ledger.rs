@@ -136,6 +136,24 @@ impl View {
         Ok(())
     }
 
+    /// The same of a large document that most decisions change: the next decision in this process is given this value again in place of
+    /// one that is parsed, so it must be what it is read as, which debug builds prove.
+    ///
+    /// # Errors
+    /// As [`View::put`].
+    pub fn put_shared<T: Entity + PartialEq>(&mut self, entity: &Arc<T>) -> Result<(), Undecided> {
+        self.put::<T>(entity)?;
+        let key = Key::new(T::COLLECTION, entity.id());
+        if let Some(Some(body)) = self.writes.get(&key) {
+            debug_assert!(
+                serde_json::from_slice::<T>(body).is_ok_and(|read| read == **entity),
+                "{key} is read as it was"
+            );
+            self.parsed.keep_written(&key, body, entity);
+        }
+        Ok(())
+    }
+
     /// Deletes a document, if there is one.
     ///
     /// # Errors

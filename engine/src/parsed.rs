@@ -1,7 +1,7 @@
 //! Documents as values, kept so that the large ones are not parsed again for every decision.
 //!
-//! A document's version is never given twice by one store, so what was parsed of a version stays true. Only what was read
-//! is kept, never what is about to be written: a value that does not survive being stored is seen as it was stored.
+//! A document's version is never given twice by one store, so what was parsed of a version stays true. What is about to be written is
+//! kept beside its bytes, and stands for a document only if that has the very same: whether it was committed, and by whom, is no matter.
 
 use std::{
     any::Any,
@@ -15,12 +15,20 @@ use store::{Document, Key, Sequence};
 const SMALLEST: usize = 1 << 10;
 /// When so many are kept, all are forgotten: the heads that matter come back with the next decision.
 const MOST: usize = 256;
+/// The same of what is about to be written, whose bytes are kept too.
+const MOST_WRITTEN: usize = 32;
 
 type Value = Arc<dyn Any + Send + Sync>;
 
 /// What was parsed lately, by document. Belongs to one store.
 #[derive(Clone, Default)]
-pub(crate) struct Parsed(Arc<Mutex<HashMap<Key, (Sequence, Value)>>>);
+pub(crate) struct Parsed(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    read: HashMap<Key, (Sequence, Value)>,
+    written: HashMap<Key, (Vec<u8>, Value)>,
+}
 
 impl Parsed {
     /// The value of a document, if this very version of it was parsed as a `T`.
@@ -28,9 +36,21 @@ impl Parsed {
         if document.body.len() < SMALLEST {
             return None;
         }
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (version, value) = kept.get(&document.key)?;
-        let value = (*version == document.version).then(|| value.clone())?;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = kept.read.get(&document.key).filter(|(version, _)| *version == document.version);
+        let value = match read {
+            Some((_, value)) => value.clone(),
+            None => {
+                let (body, value) = kept.written.get(&document.key)?;
+                if *body != document.body {
+                    return None;
+                }
+                let value = value.clone();
+                kept.written.remove(&document.key);
+                kept.keep(document, value.clone());
+                value
+            }
+        };
         drop(kept);
         value.downcast::<T>().ok()
     }
@@ -41,11 +61,29 @@ impl Parsed {
             return;
         }
         let value: Value = Arc::<T>::clone(value);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST {
-            kept.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(document, value);
+    }
+
+    /// Keeps the value that `body` was made of, which may come to be the document `key`.
+    pub(crate) fn keep_written<T: Send + Sync + 'static>(&self, key: &Key, body: &[u8], value: &Arc<T>) {
+        if body.len() < SMALLEST {
+            return;
         }
-        kept.insert(document.key.clone(), (document.version, value));
+        let value: Value = Arc::<T>::clone(value);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.written.len() >= MOST_WRITTEN {
+            kept.written.clear();
+        }
+        kept.written.insert(key.clone(), (body.to_vec(), value));
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, document: &Document, value: Value) {
+        if self.read.len() >= MOST {
+            self.read.clear();
+        }
+        self.read.insert(document.key.clone(), (document.version, value));
     }
 }
 
@@ -73,5 +111,21 @@ mod tests {
         assert_eq!(parsed.get::<String>(&document(1)).as_deref().map(String::as_str), Some("one"));
         assert_eq!(parsed.get::<String>(&document(2)), None);
         assert_eq!(parsed.get::<u64>(&document(1)), None, "as another kind it is parsed anew");
+    }
+
+    #[test]
+    fn what_was_to_be_written_stands_for_a_document_with_the_same_bytes_alone() {
+        let parsed = Parsed::default();
+        let key = Key::new("things", "a");
+        let document = |version, byte| Document {
+            key: key.clone(),
+            version: Sequence(version),
+            body: vec![byte; SMALLEST],
+        };
+        parsed.keep_written(&key, &document(0, b'a').body, &Arc::new("mine".to_owned()));
+
+        assert_eq!(parsed.get::<String>(&document(7, b'b')), None, "somebody else wrote something else");
+        assert_eq!(parsed.get::<String>(&document(8, b'a')).as_deref().map(String::as_str), Some("mine"));
+        assert_eq!(parsed.get::<String>(&document(9, b'a')), None, "from then on it goes by the version");
     }
 }

@@ -33,6 +33,11 @@ impl Books {
         self.changed
     }
 
+    /// The account as it is, to be written.
+    pub(super) fn shared(&self) -> &Arc<Cohort> {
+        &self.cohort
+    }
+
     /// Puts another in its place.
     pub(super) fn change(&mut self, change: impl FnOnce(Cohort) -> Cohort) {
         let cohort: &mut Cohort = self;

@@ -307,9 +307,11 @@ impl Desk {
                 None => view.delete::<NodeUse>(id.as_str())?,
             }
         }
-        put(view, self.occupancy.iter().map(Arc::as_ref).filter(|_| self.occupancy_changed))?;
+        if let Some(occupancy) = self.occupancy.as_ref().filter(|_| self.occupancy_changed) {
+            view.put_shared(occupancy)?;
+        }
         if self.cohort.changed() {
-            view.put::<Cohort>(&self.cohort)?;
+            view.put_shared(self.cohort.shared())?;
         }
         Ok(self.news)
     }

@@ -25,7 +25,7 @@ impl Replay<'_> {
             return Ok(());
         }
         self.version = version;
-        let Some(cohort) = self.stage.get::<Cohort>(tenant).await? else { return Ok(()) };
+        let Some(cohort) = self.stage.shared::<Cohort>(tenant).await? else { return Ok(()) };
         let before = std::mem::replace(&mut self.cohort, cohort);
         let now = self.stage.now();
         self.notice_victims(&before);

@@ -25,6 +25,7 @@ use serde::Serialize;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
+    sync::Arc,
 };
 use store::{ExecutionId, Filter, Sequence, Timestamp};
 
@@ -119,7 +120,7 @@ pub(super) struct Replay<'a> {
     agenda: BinaryHeap<Reverse<(Timestamp, Happening)>>,
     pub(super) lives: Vec<Life>,
     pub(super) names: HashMap<&'a str, usize>,
-    pub(super) cohort: Cohort,
+    pub(super) cohort: Arc<Cohort>,
     pub(super) version: Option<Sequence>,
     pub(super) seen: u64,
     pub(super) called: BTreeSet<usize>,
@@ -162,7 +163,7 @@ pub async fn replay(
 
 impl<'a> Replay<'a> {
     async fn new(scene: &'a Scene, stage: Stage, settings: &Settings) -> Result<Self, ReplayError> {
-        let cohort = stage.get::<Cohort>(scene.tenant.as_str()).await?;
+        let cohort = stage.shared::<Cohort>(scene.tenant.as_str()).await?;
         let cohort = cohort.ok_or_else(|| ReplayError::Unreadable("there is no account".into()))?;
         let mut agenda = BinaryHeap::new();
         for (demand, asked) in scene.demands.iter().enumerate() {

@@ -184,6 +184,14 @@ impl Stage {
         parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
     }
 
+    /// The same, not copied: of large documents.
+    pub(super) async fn shared<T: Entity>(&self, id: &str) -> Result<Option<Arc<T>>, ReplayError> {
+        let found =
+            self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
+        let parsed = found.map(|document| self.engine.parsed::<T>(&document)).transpose();
+        parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
+    }
+
     /// The version of a document, if there is one.
     pub(super) async fn version<T: Entity>(&self, id: &str) -> Result<Option<Sequence>, ReplayError> {
         let found = self.engine.store().document(&Key::new(T::COLLECTION, id)).await;

@@ -43,8 +43,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
     let now = engine.clock().now();
     let today = day(now);
     for entitlement in all::<Entitlement>(engine, swept).await? {
-        let Some(to) = entitlement.to.filter(|to| *to <= today) else { continue };
-        let id = entitlement.tenant;
+        let Some(to) = entitlement.to.clone().filter(|to| *to <= today) else { continue };
+        let id = &entitlement.tenant;
         let tenant = engine.ledger(false, |view| view.get::<Tenant>(id.as_str())).await;
         let tenant = swept.each(format!("tenant {id}"), tenant)?.flatten();
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {

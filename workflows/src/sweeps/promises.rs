@@ -50,7 +50,7 @@ impl Entity for Missed {
 /// What the view lacks.
 pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecided> {
     let now = view.now();
-    let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
+    let Some(cohort) = view.shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
     let serving = |demand: &admission::Demand| {
         let reclaim = cohort.reclaims.get(&demand.resource);
         reclaim.filter(|reclaim| reclaim.workspace == demand.workspace)

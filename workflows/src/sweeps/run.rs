@@ -6,8 +6,8 @@ use crate::{
     policy::{self, Sweep},
 };
 use engine::{Engine, Entity, Error};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::fmt::Display;
+use serde::{Deserialize, Serialize};
+use std::{fmt::Display, sync::Arc};
 use store::Timestamp;
 use strum::VariantArray as _;
 
@@ -166,16 +166,16 @@ pub async fn run(
 }
 
 /// All documents of a kind; one that cannot be read is a finding, and the others are read.
-pub(super) async fn all<T: Entity + DeserializeOwned>(
+pub(super) async fn all<T: Entity>(
     engine: &Engine<Platform>,
     swept: &mut Swept,
-) -> Result<Vec<T>, Error> {
+) -> Result<Vec<Arc<T>>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let page = engine.store().documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
         for document in &page.items {
             swept.seen += 1;
-            match serde_json::from_slice(&document.body) {
+            match engine.parsed::<T>(document) {
                 Ok(read) => all.push(read),
                 Err(error) => swept.find(format!("{} cannot be read: {error}", document.key)),
             }
