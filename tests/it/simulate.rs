@@ -82,6 +82,55 @@ fn what_is_wrong_with_a_trace_is_said_by_line_and_column_with_what_to_do() {
     );
 }
 
+/// The first time fills the fleet to the end of its hour; the second finds it as empty as the first did.
+const AN_HOUR: &str = "
+scenario: an hour
+lasts: 1h
+fleet: {nodes: 1, gpus: 8}
+workspaces:
+  owner: {class: production, nominal: 7}
+workloads:
+  - {at: 10m, workspace: owner, name: whole, gpus: 7, class: service}
+  - {at: 20m, workspace: owner, name: waits, gpus: 1, lasts: 5m, class: service}
+";
+
+#[test]
+fn what_is_repeated_happens_as_often_and_every_time_alike() {
+    let once = scene(AN_HOUR);
+    let thrice = once.clone().repeated(3).unwrap();
+
+    let replayed = |scene: &Scene| {
+        let outcomes = replay_all(scene, &[Settings::of(Baseline::Lending)], &|_, _| {});
+        outcomes.into_iter().next().unwrap().unwrap()
+    };
+    let (one, three) = (replayed(&once), replayed(&thrice));
+
+    assert_eq!(thrice.ends, once.ends * 3);
+    assert_eq!(three.violations, []);
+    assert_eq!((one.measures.demands, one.measures.ran), (2, 1));
+    // Who waits behind it for an hour runs when its time has come again.
+    assert_eq!((three.measures.demands, three.measures.finished), (6, 5));
+    assert_eq!(three.measures.gpu_hours_owned, one.measures.gpu_hours_owned * 3.0);
+}
+
+#[test]
+fn what_cannot_be_repeated_so_often_is_refused_with_what_to_do() {
+    let long = scene(&AN_HOUR.replace("whole", &"w".repeat(63)));
+
+    assert_eq!(
+        long.clone().repeated(2).unwrap_err().to_string(),
+        format!(
+            "{}.2: with the number of its time behind it the name is longer than 64 characters; use shorter names",
+            "w".repeat(63)
+        )
+    );
+    assert_eq!(long.clone().repeated(1).unwrap(), long);
+    assert_eq!(
+        long.repeated(u32::MAX).unwrap_err().to_string(),
+        "so often repeated it would last longer than 36525 days; repeat it less often"
+    );
+}
+
 /// The report on the first example, as `tenure simulate` makes it.
 fn morning_peak() -> (Scene, Vec<Outcome>) {
     let scene = scene(&fs::read_to_string(examples().join("morning-peak.yaml")).unwrap());

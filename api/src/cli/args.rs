@@ -216,6 +216,9 @@ pub(crate) struct Simulate {
     /// Draws what a scenario leaves to chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Replay it so many times, one right behind the other: a year, made of weeks.
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
     /// Where to write the report, as JSON, text and HTML.
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

@@ -20,7 +20,7 @@ use workflows::{
 
 /// Reads, replays and reports.
 pub(super) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {
-    let scene = scene(own)?;
+    let scene = scene(own)?.repeated(own.repeat).map_err(|error| Failure::new(Exit::Usage, error))?;
     let policy = own.policy.as_deref().map(files::read).transpose()?;
     let named = match &policy {
         Some(text) => {

@@ -46,6 +46,7 @@ pub use reclaim::{
 };
 pub use rules::{Ageing, Rules, Soft, Thrash};
 pub use spend::usage_so_far;
+pub(crate) use submit::LONGEST_NAME;
 pub use submit::{Finished, Request, Submitted, finish, submit, whole};
 pub use wake::{MOST_WOKEN, demands, late, wake};
 pub use weigh::admit;

@@ -66,7 +66,7 @@ pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
 }
 
 /// The longest name of a workload, and label, in characters.
-const LONGEST_NAME: usize = 64;
+pub(crate) const LONGEST_NAME: usize = 64;
 /// The most resources and labels of one request.
 const MOST_NAMED: usize = 8;
 /// The largest amount of one resource: sums of many stay exact.

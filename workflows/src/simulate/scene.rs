@@ -111,11 +111,24 @@ pub enum SceneError {
         /// What is needed.
         need: u64,
     },
+    /// It would last too long.
+    #[error("so often repeated it would last longer than {days} days; repeat it less often")]
+    TooLong {
+        /// What it may last.
+        days: u64,
+    },
+    /// A workload's name has no room for its number.
+    #[error(
+        "{0}: with the number of its time behind it the name is longer than 64 characters; use shorter names"
+    )]
+    Name(String),
 }
 
 impl Scene {
     /// The story of more demands than this is told to nobody.
     pub const TOLD: usize = 200;
+    /// A replay lasts no longer: a hundred years.
+    pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
     /// The replay of a trace's second half, with shares counted from its first (domain 7.3).
     ///
@@ -153,6 +166,40 @@ impl Scene {
             counts,
             notes,
         })
+    }
+
+    /// The same life `times` times over, one time right behind the other, so that a year can be made of weeks. Nodes and quotas stay;
+    /// workloads of the second time and later have `.2` and so on behind their names. What works until the end works until that of its time.
+    ///
+    /// # Errors
+    /// When it would last longer than a moment can be told, or a name would be longer than one may be.
+    pub fn repeated(mut self, times: u32) -> Result<Self, SceneError> {
+        let whole = self.ends.checked_mul(times).filter(|whole| *whole <= Self::LONGEST);
+        let ends = whole.ok_or(SceneError::TooLong { days: Self::LONGEST.as_secs() / 86_400 })?;
+        let (one, first) = (self.ends, std::mem::take(&mut self.demands));
+        for time in 0..times {
+            let before = one * time;
+            for demand in &first {
+                let name =
+                    if time == 0 { demand.name.clone() } else { format!("{}.{}", demand.name, time + 1) };
+                if name.len() > crate::admission::LONGEST_NAME {
+                    return Err(SceneError::Name(name));
+                }
+                let lasts = demand.lasts.or((times > 1).then(|| one.saturating_sub(demand.at)));
+                self.demands.push(Demand {
+                    name,
+                    at: demand.at + before,
+                    lasts,
+                    left: demand.left.map(|left| left + before),
+                    ..demand.clone()
+                });
+            }
+        }
+        if times > 1 {
+            self.notes.push(format!("replayed {times} times, one right behind the other"));
+        }
+        self.ends = ends;
+        Ok(self)
     }
 
     /// GPUs or slices of a kind.
