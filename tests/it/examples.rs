@@ -54,6 +54,7 @@ const CANNOT: [(&str, &str); 14] = [
         "tenure simulate trace.csv --fleet nodes.csv --policy policy.yaml --report out/",
         "`simulate` does, with traces of its own",
     ),
+    ("tenure simulate trace.csv --repeat 24", "`simulate` repeats an hour of its own"),
     (
         "tenure notify sink --listen 127.0.0.1:9999 --secret-file /etc/tenure/hook-secret",
         "it takes webhooks until it is stopped: `channels` does",
