@@ -43,5 +43,8 @@ fn main() -> ExitCode {
         measures.missed,
         measures.violations
     );
+    for violation in outcome.violations.iter().take(10) {
+        println!("{violation:?}");
+    }
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -43,7 +43,7 @@ const ENDS: [(&str, i32); 4] = [
 ];
 
 /// Commands that cannot be run here, and why.
-const CANNOT: [(&str, &str); 14] = [
+const CANNOT: [(&str, &str); 15] = [
     ("tenure", "it serves until it is stopped, as the one of the stage does"),
     ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
     ("tenure --context eu tenants list", "the server of the example does not exist"),

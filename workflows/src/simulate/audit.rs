@@ -173,20 +173,21 @@ impl Replay<'_> {
             .filter(|(_, account)| account.waiting > 0)
             .map(|(name, _)| name.clone())
             .collect();
-        let mut idle = false;
+        let mut idle = None;
         for workspace in waiting {
             let key = workspace_key(&self.scene.tenant, &workspace);
             let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
             for waits in &line.waiting {
                 self.check_deadline(&workspace, waits).await?;
-                idle = idle || self.could_borrow(&workspace, waits);
+                if idle.is_none() && self.could_borrow(&workspace, waits) {
+                    idle = Some(format!("{} of {workspace}", waits.workload));
+                }
             }
         }
         let now = self.stage.now();
-        let twice = idle && self.idle;
-        self.idle = idle;
-        if twice {
-            self.checks.note(now, "S-33", "somebody waits for GPUs that are idle and lent".into());
+        let before = std::mem::replace(&mut self.idle, idle.is_some());
+        if let Some(who) = idle.filter(|_| before) {
+            self.checks.note(now, "S-33", format!("{who} waits for GPUs that are idle and lent"));
         }
         Ok(())
     }
