@@ -3,8 +3,8 @@
 //! Whoever calls, one path changes an execution: load, [`transition`](crate::transition), commit, again on conflict.
 
 use crate::{
-    ActionError, Clock, Diagram, Edge, Entity, Error, Event, Flaw, Metrics, Request, Stopwatch, Undecided,
-    View, Workflow,
+    ActionError, Clock, Diagram, Edge, Error, Event, Flaw, Metrics, Request, Stopwatch, Undecided, View,
+    Workflow,
     attributes::bounded,
     behalf, check,
     due::Due,
@@ -26,9 +26,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{
-    Commit, Document, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Timestamp, Write,
-};
+use store::{Commit, Entry, ExecutionId, Key, Put, Read, Revision, Settle, Store, Task, Timestamp, Write};
 
 /// How often a call decides again before it gives up on a contended execution.
 pub(crate) const MOST_TRIES: usize = 64;
@@ -447,19 +445,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         self.unwanted(&retired).await;
         Ok(receipt.revision.unwrap_or_default())
-    }
-
-    /// What `document` says; the next who asks for a large one, or decides on it, need not parse it again.
-    ///
-    /// # Errors
-    /// When it is no `T`.
-    pub fn parsed<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
-        if let Some(value) = self.inner.parsed.get::<T>(document) {
-            return Ok(value);
-        }
-        let value = serde_json::from_slice(&document.body).map(Arc::new)?;
-        self.inner.parsed.keep(document, &value);
-        Ok(value)
     }
 
     /// Decides on documents as a ledger action would, again whenever somebody else's commit comes between; commits what it

@@ -3,6 +3,7 @@
 //! A document's version is never given twice by one store, so what was parsed of a version stays true. What is about to be written is
 //! kept beside its bytes, and stands for a document only if that has the very same: whether it was committed, and by whom, is no matter.
 
+use crate::{Engine, Entity};
 use std::{
     any::Any,
     collections::HashMap,
@@ -84,6 +85,21 @@ impl Kept {
             self.read.clear();
         }
         self.read.insert(document.key.clone(), (document.version, value));
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// What `document` says; the next who asks for a large one, or decides on it, need not parse it again.
+    ///
+    /// # Errors
+    /// When it is no `T`.
+    pub fn parsed<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
+        if let Some(value) = self.inner.parsed.get::<T>(document) {
+            return Ok(value);
+        }
+        let value = serde_json::from_slice(&document.body).map(Arc::new)?;
+        self.inner.parsed.keep(document, &value);
+        Ok(value)
     }
 }
 
