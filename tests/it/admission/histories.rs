@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::ExecutionId;
+use store::{ExecutionId, Timestamp};
 use tests::account::{World, gpus, h100, tenant, workspace};
 use workflows::{
     admission::{self, Demand, Fence, Fenced, Gone, Granted, News, Request},
@@ -55,6 +55,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Unfence),
         1 => (0..6_usize).prop_map(Event::Spare),
         5 => (1..2_000_u64).prop_map(Event::Pass),
+        // So long that who waits is overdue.
+        1 => (30_000..40_000_u64).prop_map(Event::Pass),
         1 => (0..4_u32).prop_map(Event::Rest),
         2 => (0..4_u32).prop_map(Event::Serve),
         1 => (0..4_u32).prop_map(Event::Lose),
@@ -331,6 +333,17 @@ fn nobody_was_let_past_a_limit(before: &World, after: &World) -> Result<(), Test
     Ok(())
 }
 
+/// A place in line.
+fn place(waits: &InLine) -> (Timestamp, String) {
+    (waits.since, waits.workload.clone())
+}
+
+/// Whether one that waits may borrow at the moment.
+fn borrower(world: &World, waits: &InLine) -> bool {
+    let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
+    waits.preemptible && world.workload(&waits.workload).class == WorkloadClass::Batch && !cooling
+}
+
 /// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
 fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
@@ -351,9 +364,17 @@ fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
         .sum();
     let rules = rules(world);
     let overdue = |waits: &InLine| rules.raised(world.books.now.since(waits.entered_at)).1;
-    if NAMES.iter().any(|name| world.waiting(name).iter().any(overdue)) {
-        return Ok(());
-    }
+    // An overdue one that others can help, and that waits behind nobody of its own line, may have others who borrow wait.
+    let helped = NAMES.iter().any(|name| {
+        let account = &cohort.accounts[&workspace(name)];
+        let balance = account.balance(&h100());
+        let first = world.waiting(name).into_iter().filter(overdue).min_by_key(|waits| place(waits));
+        account.admitting == Admitting::Open
+            && first.is_some_and(|waits| {
+                let inside = balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal;
+                inside || borrower(world, &waits)
+            })
+    });
     for name in NAMES {
         let account = &cohort.accounts[&workspace(name)];
         if account.admitting != Admitting::Open {
@@ -369,13 +390,14 @@ fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
         for waits in world.waiting(name).into_iter().filter(|waits| !served(&waits.workload)) {
             let asks = waits.requests[&h100()];
             let then = balance.taken() + asks;
-            let workload = world.workload(&waits.workload);
-            let may_borrow = waits.preemptible && workload.class == WorkloadClass::Batch;
-            let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
             let slowed = account.slowed_until.is_some_and(|until| world.books.now < until);
             let own = then <= nominal;
             let limit = balance.allowance.borrowing_limit.unwrap_or(u64::MAX - nominal);
-            let borrow = may_borrow && !cooling && !slowed && then <= nominal + limit;
+            let borrow = borrower(world, &waits) && !slowed && then <= nominal + limit;
+            let behind = |other: InLine| overdue(&other) && place(&other) < place(&waits);
+            if (!own && helped) || world.waiting(name).into_iter().any(behind) {
+                continue;
+            }
             let there = kept.cast_signed() + root >= asks.cast_signed();
             let groups = if waits.together > 1 { waits.together } else { 1 };
             let (whole, rest) = (asks / groups, asks % groups);

@@ -95,6 +95,40 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
     assert_eq!(world.workload("large").state, WorkloadState::Admitted);
 }
 
+/// S-33: a line that stands still, as its own workspace uses what its first waits for, has nobody else stand still.
+#[test]
+fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
+    let mut world = World::new(2).with(&[
+        ("lender", gpus(12, None, None)),
+        ("a", gpus(4, None, None)),
+        ("b", gpus(0, None, None)),
+    ]);
+    world.submit(&job("lender", "lends-later", 12)).unwrap();
+    world.submit(&job("a", "runs", 4)).unwrap();
+    let firm = Request { preemptible: false, ..job("a", "firm", 1) };
+    assert_eq!(
+        world.submit(&firm).unwrap().admission.answer,
+        Answer::Queue,
+        "its own is in use, and it may not borrow"
+    );
+    world.pass(HOUR / 60);
+    world.submit(&job("a", "behind-firm", 1)).unwrap();
+    for _ in 0..9 {
+        pass(&mut world, HOUR);
+    }
+    world.submit(&job("b", "woken", 1)).unwrap();
+
+    world.finish("lends-later").unwrap();
+
+    assert_eq!(world.workload("firm").state, WorkloadState::Waiting);
+    assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own line keeps its order");
+    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "eleven of its GPUs would idle");
+    assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, Answer::Admit);
+    world.finish("runs").unwrap();
+    assert_eq!(world.workload("firm").state, WorkloadState::Admitted);
+    assert_eq!(world.workload("behind-firm").state, WorkloadState::Admitted);
+}
+
 #[test]
 fn a_full_line_says_so_and_takes_nobody_else() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);

@@ -1,22 +1,19 @@
 //! From a workload to a decision that is written down, and from a consent to GPUs in use.
 
 use super::{
-    Rules, admit,
+    admit,
     desk::{Desk, differ},
     gpus::{Choice, kinds},
     loans::Cause,
-    place,
-    weigh::may_borrow_at_all,
 };
 use crate::{
     policy::sha256,
     tenancy::{
-        Admission, Ground, Grounds, InLine, Line, Resource, Room, Roster, Running, Workload, WorkloadState,
-        WorkspaceName, workspace_key,
+        Admission, Ground, Grounds, Resource, Room, Roster, Running, Workload, WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::Timestamp;
 
 /// A decision not yet written down, and where the workload would run.
@@ -84,7 +81,8 @@ impl Desk {
         for (resource, amount) in &workload.requests {
             let mut ground = self.ground(view, workload, resource, *amount, fits)?;
             if let Turn::Now { .. } = turn {
-                ground.ahead = self.ahead(view, workload, resource, &ground)?;
+                let ahead = self.ahead(view, workload, resource, &ground)?;
+                ground.ahead = ahead.map(|ahead| ahead.workload);
             }
             resources.insert(resource.clone(), ground);
         }
@@ -166,103 +164,6 @@ impl Desk {
         ground.free = sum(&|room| room.open());
         ground.fits = fits;
         Ok(ground)
-    }
-
-    /// Whether a workload must wait behind another for something, to be asked before all else is weighed.
-    pub(super) fn is_behind(
-        &mut self,
-        view: &mut View,
-        workload: &Workload,
-    ) -> Result<Option<Resource>, Undecided> {
-        for resource in workload.requests.keys() {
-            let balance = self.effective(&workload.workspace, resource)?;
-            let ground = Ground { allowance: balance.allowance, taken: balance.taken(), ..Ground::default() };
-            if self.ahead(view, workload, resource, &ground)?.is_some() {
-                return Ok(Some(resource.clone()));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A workload that has waited so long that this one must wait behind it: in its own line, or in any if this one borrows.
-    fn ahead(
-        &mut self,
-        view: &mut View,
-        workload: &Workload,
-        resource: &Resource,
-        ground: &Ground,
-    ) -> Result<Option<String>, Undecided> {
-        let asked = workload.requests.get(resource).copied().unwrap_or(0);
-        if resource.gpu().is_none() || asked == 0 {
-            return Ok(None);
-        }
-        let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
-        let now = self.now;
-        let overdue = |since: Timestamp, rules: &Rules| rules.raised(now.since(since)).1;
-        let old = self.cohort.accounts.iter().filter(|(name, account)| {
-            let counts = borrows || **name == workload.workspace;
-            counts && account.oldest.is_some_and(|since| overdue(since, &self.rules))
-        });
-        let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
-        view.want::<Line>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
-        for workspace in &old {
-            self.line(view, workspace)?;
-        }
-        let place = (workload.submitted_at, workload.name.as_str());
-        let before = |waits: &InLine| {
-            (waits.since, waits.workload.as_str()) < place
-                && overdue(waits.entered_at, &self.rules)
-                && waits.requests.get(resource).is_some_and(|amount| *amount > 0)
-        };
-        let lines = old.iter().flat_map(|name| self.kept_line(name).iter().map(move |waits| (name, waits)));
-        // What does not serve one of a workspace serves nobody there who asks for the same.
-        let like = |workspace, waits: &'_ InLine| {
-            (WorkspaceName::clone(workspace), waits.requests.clone(), waits.together, waits.preemptible)
-        };
-        let mut in_vain = BTreeSet::new();
-        loop {
-            let older = lines.clone().filter(|(name, waits)| {
-                before(waits) && (in_vain.is_empty() || !in_vain.contains(&like(name, waits)))
-            });
-            let oldest = older.min_by_key(|(_, waits)| (waits.since, waits.workload.as_str()));
-            let Some((workspace, waits)) = oldest else { return Ok(None) };
-            if self.serves(workspace, waits, *workspace == workload.workspace)? {
-                return Ok(Some(waits.workload.clone()));
-            }
-            in_vain.insert(like(workspace, waits));
-        }
-    }
-
-    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
-    /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
-    fn serves(&self, workspace: &WorkspaceName, waits: &InLine, own: bool) -> Result<bool, Undecided> {
-        let account = self.account(workspace)?;
-        if account.admitting != crate::tenancy::Admitting::Open {
-            return Ok(false);
-        }
-        let cools = waits.cooling_until.is_some_and(|until| self.now < until);
-        let may_borrow = waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules);
-        for (resource, amount) in &waits.requests {
-            let (balance, taken) = if own {
-                (account.balance(resource), 0)
-            } else {
-                let balance = self.effective(workspace, resource)?;
-                (balance, balance.taken())
-            };
-            let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
-            let barred = borrows && !own && (cools || !may_borrow || self.lendable(workspace, resource).1);
-            let potential = || self.cohort.potential(&balance.allowance, resource);
-            let most = if may_borrow { potential() } else { balance.allowance.nominal };
-            let there = resource.gpu().is_none_or(|kind| {
-                let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
-                let rooms = nodes.filter_map(|(id, kinds)| Some((id, kinds.get(kind)?.capacity)));
-                place::enough(rooms, *amount, waits.together)
-            });
-            if barred || !there || taken.saturating_add(*amount) > most {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Gives a workload its GPUs by a decision that admits it.

@@ -12,6 +12,7 @@ mod allow;
 mod arithmetic;
 mod aside;
 pub mod audit;
+mod behind;
 mod books;
 mod close;
 pub mod codes;

@@ -47,7 +47,7 @@ const OF_A_SHAPE: [&str; 10] = [
 struct Passed {
     workloads: BTreeSet<String>,
     shapes: BTreeSet<Shape>,
-    /// Who waits behind somebody overdue, by what they ask for: the first of those who borrow, or of one workspace.
+    /// Who waits behind somebody overdue, by what they ask for: the first of a workspace, or of all who borrow.
     behind: BTreeMap<(Option<WorkspaceName>, Resource), (Timestamp, String)>,
 }
 
@@ -55,9 +55,11 @@ impl Passed {
     fn over(&self, workspace: &WorkspaceName, waits: &InLine, account: &Account) -> bool {
         let place = (waits.since, waits.workload.as_str());
         let behind = |resource: &Resource| {
-            let whose = (!borrows_of(account, waits, resource)).then(|| workspace.clone());
-            let first = self.behind.get(&(whose, resource.clone()));
-            first.is_some_and(|(since, name)| (*since, name.as_str()) <= place)
+            let after = |whose: Option<WorkspaceName>| {
+                let first = self.behind.get(&(whose, resource.clone()));
+                first.is_some_and(|(since, name)| (*since, name.as_str()) <= place)
+            };
+            after(Some(workspace.clone())) || borrows_of(account, waits, resource) && after(None)
         };
         self.workloads.contains(&waits.workload)
             || !self.shapes.is_empty() && self.shapes.contains(&shape(workspace, waits))
@@ -72,9 +74,9 @@ impl Passed {
         self.workloads.insert(waits.workload);
     }
 
-    /// It must wait behind somebody, and so must everybody behind it.
-    fn behind(&mut self, workspace: &WorkspaceName, waits: InLine, account: &Account, resource: Resource) {
-        let whose = (!borrows_of(account, &waits, &resource)).then(|| workspace.clone());
+    /// It must wait behind somebody, and so must everybody behind it: who borrows, or is of its line.
+    fn behind(&mut self, workspace: &WorkspaceName, waits: InLine, resource: Resource, of_all: bool) {
+        let whose = (!of_all).then(|| workspace.clone());
         let place = (waits.since, waits.workload.clone());
         let first = self.behind.entry((whose, resource)).or_insert_with(|| place.clone());
         *first = place.min(first.clone());
@@ -176,8 +178,8 @@ impl Desk {
                 break;
             }
             let workload = self.need_workload(view, &waits.workload)?;
-            if let Some(resource) = self.is_behind(view, &workload)? {
-                passed.behind(&workspace, waits, self.account(&workspace)?, resource);
+            if let Some((resource, ahead)) = self.is_behind(view, &workload)? {
+                passed.behind(&workspace, waits, resource, ahead.of_all);
                 continue;
             }
             let decided =

@@ -1,9 +1,12 @@
 //! The thorough look: documents compared with each other and with what was seen to run, and promises with the clock.
 
 use super::replay::{Replay, ReplayError};
-use crate::tenancy::{
-    Cohort, InLine, Line, Loan, NodeUse, Resource, Usage, Workload, WorkloadState, WorkspaceName,
-    workspace_key,
+use crate::{
+    admission::Rules,
+    tenancy::{
+        Cohort, InLine, Line, Loan, NodeUse, Resource, Usage, Workload, WorkloadState, WorkspaceName,
+        workspace_key,
+    },
 };
 use engine::Entity;
 use std::collections::BTreeMap;
@@ -179,7 +182,10 @@ impl Replay<'_> {
             let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
             for waits in &line.waiting {
                 self.check_deadline(&workspace, waits).await?;
-                if idle.is_none() && self.could_borrow(&workspace, waits) {
+                if idle.is_none()
+                    && self.could_borrow(&workspace, waits)
+                    && !self.behind_its_own(&line, waits)
+                {
                     idle = Some(format!("{} of {workspace}", waits.workload));
                 }
             }
@@ -242,5 +248,15 @@ impl Replay<'_> {
                 let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
                 *amount <= self.cohort.available(workspace, resource) && *amount <= free
             })
+    }
+
+    /// Whether somebody older in its line has waited as long as waiting counts: its workspace is served in that order, and who
+    /// may not borrow waits until its own workspace has ended so much. Nobody of another workspace may wait for that.
+    fn behind_its_own(&self, line: &Line, waits: &InLine) -> bool {
+        let now = self.stage.now();
+        let rules = Rules::from(&self.stage.policy);
+        let place = |waits: &InLine| (waits.since, waits.workload.clone());
+        let older = |other: &&InLine| place(other) < place(waits);
+        line.waiting.iter().filter(older).any(|other| rules.raised(now.since(other.entered_at)).1)
     }
 }
