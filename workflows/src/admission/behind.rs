@@ -91,11 +91,15 @@ impl Desk {
         whose: Whose,
     ) -> Result<Option<Place<'_>>, Undecided> {
         let line = self.kept_line(workspace);
+        let asks = |waits: &InLine| gpus(waits).any(|asked| asked == resource);
+        // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
+        let chained = matches!(whose, Whose::All) && line.iter().any(|waits| gpus(waits).nth(1).is_some());
         let mut held: BTreeSet<&Resource> = BTreeSet::new();
         let (mut in_vain, mut seen): (Vec<&InLine>, Option<Place<'_>>) = (Vec::new(), None);
         loop {
             let counts = |waits: &&InLine| {
-                place_of(waits) < place
+                (chained || asks(waits))
+                    && place_of(waits) < place
                     && seen.is_none_or(|seen| seen < place_of(waits))
                     && overdue(&self.rules, self.now, waits.entered_at)
                     && !in_vain.iter().any(|other| alike(other, waits))
@@ -116,7 +120,7 @@ impl Desk {
                         && self.serves(workspace, waits, Whose::All)?
                 }
             };
-            if free && gpus(waits).any(|asked| asked == resource) {
+            if free && asks(waits) {
                 return Ok(seen);
             }
             if !free {
