@@ -368,7 +368,7 @@ fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
     let helped = NAMES.iter().any(|name| {
         let account = &cohort.accounts[&workspace(name)];
         let balance = account.balance(&h100());
-        let first = world.waiting(name).into_iter().filter(overdue).min_by_key(|waits| place(waits));
+        let first = world.waiting(name).into_iter().filter(overdue).min_by_key(place);
         account.admitting == Admitting::Open
             && first.is_some_and(|waits| {
                 let inside = balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal;
