@@ -81,6 +81,15 @@ impl Gateway {
     /// When the store cannot be read.
     #[must_use]
     pub fn stores(&self, secret: &str) -> bool {
+        !self.holding(secret).is_empty()
+    }
+
+    /// What of the store's own objects hold the text, each with its pool.
+    ///
+    /// # Panics
+    /// When the store cannot be read.
+    #[must_use]
+    pub fn holding(&self, secret: &str) -> Vec<String> {
         let conf = self.dir.path().join("ceph.conf");
         let read = r#"
             radosgw-admin -n client.admin gc process --include-all >/dev/null 2>&1
@@ -97,11 +106,8 @@ impl Gateway {
         let output = bash.arg("-c").arg(read).env("CEPH_CONF", conf).output().expect("bash runs");
         let (all, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && all.contains(".buckets.data"), "the store is read: {said}");
-        let found = output.stdout.windows(secret.len()).any(|bytes| bytes == secret.as_bytes());
-        for one in all.split("object ").filter(|one| one.contains(secret)) {
-            println!("the store holds it in {}", one.lines().next().unwrap_or_default());
-        }
-        found
+        let holds = all.split("object ").filter(|one| one.contains(secret));
+        holds.map(|one| one.lines().next().unwrap_or_default().to_owned()).collect()
     }
 
     /// A client with these credentials: `PLATFORM`, `VERIFIER` or `STRANGER`.

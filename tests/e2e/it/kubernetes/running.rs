@@ -41,9 +41,13 @@ impl Scene {
         stage.on.kubernetes.take_node(CLUSTER, NODE, &owner, &stage.stamp("take", 1)).await.unwrap();
         let space = &onboarding(tenant, 1)[0];
         stage.done(space.act.as_ref(), space.step, false).await;
-        // A pod wants the account that a controller makes in a new namespace.
+        // A pod wants the account that a controller makes in a new namespace, and its token comes later still.
         let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", namespace(tenant));
-        world.until(|| async { world.get(&account).await.is_some() }).await;
+        world
+            .until(|| async {
+                world.get(&account).await.is_some_and(|account| account["secrets"].is_array())
+            })
+            .await;
         Self { stage, tenant, kubelets }
     }
 
