@@ -250,13 +250,14 @@ impl Replay<'_> {
             })
     }
 
-    /// Whether somebody older in its line has waited as long as waiting counts: its workspace is served in that order, and who
-    /// may not borrow waits until its own workspace has ended so much. Nobody of another workspace may wait for that.
+    /// Whether somebody older in its line who asks for the same kind has waited as long as waiting counts: its workspace is served
+    /// in that order, and who may not borrow waits until its own workspace has ended so much. Nobody of another may wait for that.
     fn behind_its_own(&self, line: &Line, waits: &InLine) -> bool {
         let now = self.stage.now();
         let rules = Rules::from(&self.stage.policy);
         let place = |waits: &InLine| (waits.since, waits.workload.clone());
-        let older = |other: &&InLine| place(other) < place(waits);
+        let same = |other: &InLine| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
+        let older = |other: &&InLine| same(other) && place(other) < place(waits);
         line.waiting.iter().filter(older).any(|other| rules.raised(now.since(other.entered_at)).1)
     }
 }
