@@ -11,6 +11,7 @@ pub mod ledger;
 pub mod planner;
 mod planning;
 mod preview;
+mod together;
 
 pub use planning::{Planned, Terms, Verdict};
 pub use preview::preview;
@@ -235,9 +236,7 @@ impl Workflow for Reclaim {
                 format!("call back {amount} of {} from workspace {workspace}", self.resource)
             }
         };
-        Plan {
-            title,
-            decides: json!({
+        let mut decides = json!({
                 "kind": "reclaim",
                 "tenant": self.tenant,
                 "resource": self.resource,
@@ -245,7 +244,13 @@ impl Workflow for Reclaim {
                 "policy": self.terms().map(|terms| &terms.policy),
                 "breaches": self.planned.as_ref().map(|planned| &planned.breaches),
                 "evictions": victims,
-            }),
+        });
+        if let Some(others) = self.planned.as_ref().map(|planned| &planned.others).filter(|o| !o.is_empty()) {
+            decides["serves_besides"] = json!(others);
+        }
+        Plan {
+            title,
+            decides,
             placement: json!({ "explanation": self.planned.as_ref().map(|planned| &planned.explanation) }),
         }
     }
@@ -360,6 +365,7 @@ impl Reclaim {
             resource: self.resource.clone(),
             cause: self.cause.clone(),
             more: self.planned.as_ref().map_or(0, |planned| planned.more),
+            others: self.planned.as_ref().map(|planned| planned.others.clone()).unwrap_or_default(),
             victims: self.victims().iter().map(|victim| victim.workload.name.clone()).collect(),
             deadline: self.terms().map(|terms| terms.deadline).unwrap_or_default(),
         }

@@ -1,19 +1,20 @@
 //! Random histories of a tenant's account, with crashes: after every event every promise holds.
 
+use super::promises;
 use engine::{ActionError, Undecided, View};
 use proptest::{collection::vec, option, prelude::*};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::{ExecutionId, Timestamp};
+use store::ExecutionId;
 use tests::account::{World, gpus, h100, tenant, workspace};
 use workflows::{
     admission::{self, Demand, Fence, Fenced, Gone, Granted, News, Request},
     tenancy::*,
 };
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// What can happen, by number of workspace, workload or node.
 #[derive(Clone, Debug)]
@@ -218,17 +219,45 @@ impl History {
         let Some(demand) = demands.get(nth % demands.len().max(1)).cloned() else {
             return Ok(News::default());
         };
-        let victims = self.world.victims(&demand);
+        let mut victims = self.world.victims(&demand);
         if victims.is_empty() {
             return Ok(News::default());
         }
+        // Another that waits inside its own may be served besides; its victims can be the demand's as well, and too few.
+        let others = if nth % 2 == 0 { self.another(&demand) } else { None };
+        if let Some(other) = &others {
+            victims.extend(self.world.victims(other));
+        }
+        let others: Vec<Served> = others.into_iter().map(served).collect();
         self.reclaims = self.reclaims.wrapping_add(1);
-        let fence = fencing(&demand, by(self.reclaims), victims);
+        let fence = Fence { others, ..fencing(&demand, by(self.reclaims), victims) };
         let fenced = self.decide(crashes, |view| admission::fence(view, &fence))?;
+        if matches!(fenced, Fenced::Stale { .. }) && !fence.others.is_empty() {
+            return Ok(News::default());
+        }
         assert!(matches!(fenced, Fenced::Done { .. }), "{fenced:?} for {fence:?}");
         let again = self.world.decide(|view| admission::fence(view, &fence))?;
         assert_eq!(again, fenced, "fenced again");
         Ok(News::default())
+    }
+
+    /// The first of another workspace that waits inside its own quota.
+    fn another(&self, demand: &Demand) -> Option<Demand> {
+        let inside = |name: &'static str| {
+            let balance = self.world.balance(name);
+            let account = &self.world.cohort().accounts[&workspace(name)];
+            let room = balance.allowance.nominal.saturating_sub(balance.taken());
+            let first = self.world.waiting(name).into_iter().find(|waits| waits.requests[&h100()] <= room)?;
+            let open = account.admitting == Admitting::Open && demand.workspace != workspace(name);
+            let wanted = first.requests[&h100()];
+            open.then(|| Demand {
+                workspace: workspace(name),
+                workload: first.workload,
+                wanted,
+                ..demand.clone()
+            })
+        };
+        NAMES.into_iter().find_map(inside)
     }
 
     fn grant(&mut self, crashes: bool) -> Result<News, ActionError> {
@@ -285,9 +314,14 @@ impl History {
     }
 }
 
+fn served(demand: Demand) -> Served {
+    Served { workspace: demand.workspace, workload: demand.workload, wanted: demand.wanted }
+}
+
 fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {
     Fence {
         more: 0,
+        others: Vec::new(),
         tenant: tenant(),
         resource: demand.resource.clone(),
         execution,
@@ -296,144 +330,6 @@ fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -
         victims,
         deadline: demand.deadline,
     }
-}
-
-/// I-9: a loan that has ended never changes again. I-20: every decision follows again from its grounds.
-fn what_is_past_stays(before: &World, after: &World) -> Result<(), TestCaseError> {
-    let loans: BTreeMap<u64, Loan> =
-        after.books.all::<Loan>().into_iter().map(|loan| (loan.number, loan)).collect();
-    for loan in before.books.all::<Loan>().into_iter().filter(|loan| loan.state.ended()) {
-        prop_assert_eq!(Some(&loan), loans.get(&loan.number), "a loan ended twice");
-    }
-    let known: BTreeSet<u64> =
-        before.books.all::<Admission>().iter().map(|decision| decision.number).collect();
-    for decision in
-        after.books.all::<Admission>().into_iter().filter(|decision| !known.contains(&decision.number))
-    {
-        let rules = rules(after);
-        let (answer, weighed) = admission::admit(&decision.grounds, &rules);
-        prop_assert_eq!((answer, weighed), (decision.answer, decision.weighed));
-    }
-    Ok(())
-}
-
-fn rules(world: &World) -> admission::Rules {
-    world.books.weigh(admission::Rules::in_force).unwrap().0
-}
-
-/// I-7: nobody was admitted beyond its nominal and its borrowing limit; only a change of quota leads there.
-fn nobody_was_let_past_a_limit(before: &World, after: &World) -> Result<(), TestCaseError> {
-    for (name, account) in &after.cohort().accounts {
-        let (was, is) = (before.cohort().accounts[name].balance(&h100()), account.balance(&h100()));
-        if is.taken() > was.taken() && is.allowance == was.allowance {
-            let limit = is.allowance.borrowing_limit.unwrap_or(u64::MAX);
-            prop_assert!(is.beyond() <= limit, "{name} takes {} with {:?}", is.taken(), is.allowance);
-        }
-    }
-    Ok(())
-}
-
-/// A place in line.
-fn place(waits: &InLine) -> (Timestamp, String) {
-    (waits.since, waits.workload.clone())
-}
-
-/// Whether one that waits may borrow at the moment.
-fn borrower(world: &World, waits: &InLine) -> bool {
-    let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
-    waits.preemptible && world.workload(&waits.workload).class == WorkloadClass::Batch && !cooling
-}
-
-/// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
-fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
-    let cohort = world.cohort();
-    let rooms: Vec<u64> = world
-        .occupancy()
-        .nodes
-        .values()
-        .filter_map(|kinds| kinds.get(h100().gpu().unwrap()).map(|room| room.open()))
-        .collect();
-    // Kueue's root: what all lend while idle, less what is used of it.
-    let root: i64 = cohort
-        .balances(&h100())
-        .map(|(_, b)| {
-            let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
-            let own = b.allowance.nominal - lends;
-            lends.cast_signed() - b.taken().saturating_sub(own).cast_signed()
-        })
-        .sum();
-    let rules = rules(world);
-    let overdue = |waits: &InLine| rules.raised(world.books.now.since(waits.entered_at)).1;
-    // An overdue one that others can help, and that waits behind nobody of its own line, may have others who borrow wait.
-    let helped = NAMES.iter().any(|name| {
-        let account = &cohort.accounts[&workspace(name)];
-        let balance = account.balance(&h100());
-        let first = world.waiting(name).into_iter().filter(overdue).min_by_key(place);
-        account.admitting == Admitting::Open
-            && first.is_some_and(|waits| {
-                let inside = balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal;
-                inside || borrower(world, &waits)
-            })
-    });
-    for name in NAMES {
-        let account = &cohort.accounts[&workspace(name)];
-        if account.admitting != Admitting::Open {
-            continue;
-        }
-        let balance = account.balance(&h100());
-        let nominal = balance.allowance.nominal;
-        let lends = balance.allowance.lending_limit.unwrap_or(u64::MAX).min(nominal);
-        let kept = (nominal - lends).saturating_sub(balance.taken());
-        // What a reclaim serves waits for its grant, and for nothing that is idle.
-        let served =
-            |workload: &str| cohort.reclaims.values().any(|r| r.workload.as_deref() == Some(workload));
-        for waits in world.waiting(name).into_iter().filter(|waits| !served(&waits.workload)) {
-            let asks = waits.requests[&h100()];
-            let then = balance.taken() + asks;
-            let slowed = account.slowed_until.is_some_and(|until| world.books.now < until);
-            let own = then <= nominal;
-            let limit = balance.allowance.borrowing_limit.unwrap_or(u64::MAX - nominal);
-            let borrow = borrower(world, &waits) && !slowed && then <= nominal + limit;
-            let behind = |other: InLine| overdue(&other) && place(&other) < place(&waits);
-            if (!own && helped) || world.waiting(name).into_iter().any(behind) {
-                continue;
-            }
-            let there = kept.cast_signed() + root >= asks.cast_signed();
-            let groups = if waits.together > 1 { waits.together } else { 1 };
-            let (whole, rest) = (asks / groups, asks % groups);
-            let fits = rooms.iter().map(|room| room / groups).sum::<u64>() >= whole && rest == 0;
-            prop_assert!(
-                !((own || borrow) && there && fits),
-                "{} waits in {name} for {asks} of what is idle",
-                waits.workload
-            );
-        }
-    }
-    Ok(())
-}
-
-/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes.
-fn every_demand_is_raised(world: &World) -> Result<(), TestCaseError> {
-    let cohort = world.cohort();
-    if cohort.reclaims.contains_key(&h100()) {
-        return Ok(());
-    }
-    let beyond = |except: &str| {
-        cohort.balances(&h100()).any(|(name, balance)| name.as_str() != except && balance.beyond() > 0)
-    };
-    let demands = world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0;
-    for name in NAMES {
-        let account = &cohort.accounts[&workspace(name)];
-        let balance = account.balance(&h100());
-        let inside = world
-            .waiting(name)
-            .iter()
-            .any(|waits| balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal);
-        if inside && beyond(name) && account.admitting == Admitting::Open {
-            prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
-        }
-    }
-    Ok(())
 }
 
 /// S-19: what was used is charged once, and what was borrowed is credited once.
@@ -457,10 +353,10 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
 fn every_promise_holds(before: &World, history: &History) -> Result<(), TestCaseError> {
     let world = &history.world;
     prop_assert_eq!(world.violations(), Vec::<String>::new());
-    what_is_past_stays(before, world)?;
-    nobody_was_let_past_a_limit(before, world)?;
-    nobody_waits_for_what_is_idle(world)?;
-    every_demand_is_raised(world)?;
+    promises::what_is_past_stays(before, world)?;
+    promises::nobody_was_let_past_a_limit(before, world)?;
+    promises::nobody_waits_for_what_is_idle(world)?;
+    promises::every_demand_is_raised(world)?;
     every_gpu_second_is_charged_once(history)?;
     prop_assert!(world.books.longest() < 200 << 10);
     Ok(())

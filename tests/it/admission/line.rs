@@ -196,6 +196,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     let by = ExecutionId::from_bytes([9; 16]);
     let fence = Fence {
         more: 0,
+        others: Vec::new(),
         tenant: tenant(),
         resource: h100(),
         execution: by,
@@ -223,6 +224,7 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
         let by = ExecutionId::from_bytes([round + 1; 16]);
         let fence = Fence {
             more: 0,
+            others: Vec::new(),
             tenant: tenant(),
             resource: h100(),
             execution: by,

@@ -4,5 +4,7 @@ mod dimensions;
 mod histories;
 mod line;
 mod many;
+mod promises;
 mod reclaim;
 mod submit;
+mod together;

@@ -23,6 +23,7 @@ fn lent() -> (World, Demand) {
 fn fencing(demand: &Demand, victims: &[&str]) -> Fence {
     Fence {
         more: 0,
+        others: Vec::new(),
         tenant: tenant(),
         resource: h100(),
         execution: by(7),

@@ -176,6 +176,7 @@ impl Desk {
 
     /// Settles the loans of every kind.
     pub(super) fn settle_all(&mut self, view: &mut View) -> Result<(), Undecided> {
+        self.keep_to_own(view)?;
         let balances = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
         let kinds: BTreeSet<_> = balances.filter(|resource| resource.gpu().is_some()).cloned().collect();
         for kind in kinds {

@@ -299,13 +299,14 @@ impl Auditor<'_> {
         }
     }
 
-    /// I-10, I-15: what is in transit is set aside for the demand of the one reclaim of its kind.
+    /// I-10, I-15: what is in transit is set aside for whom the one reclaim of its kind serves.
     fn reclaims(&mut self) {
         for (name, account) in &self.books.cohort.accounts {
             for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {
-                let reclaim = self.books.cohort.reclaims.get(resource).filter(|r| r.workspace == *name);
-                let wanted = reclaim.map_or(0, crate::tenancy::Reclaiming::aside);
-                let demand = reclaim.and_then(|reclaim| reclaim.workload.clone()).unwrap_or_default();
+                let reclaim = self.books.cohort.reclaims.get(resource);
+                let mut served = reclaim.into_iter().flat_map(|reclaim| reclaim.served());
+                let served = served.find(|served| served.workspace == *name);
+                let (demand, wanted) = served.map(|s| (s.workload, s.wanted)).unwrap_or_default();
                 let aside =
                     resource.gpu().and_then(|kind| pieces(&self.books.nodes, &demand).get(kind).copied());
                 let (taken, aside) = (balance.in_transit, aside.unwrap_or(0));

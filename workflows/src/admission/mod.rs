@@ -24,6 +24,7 @@ mod gpus;
 mod loans;
 mod news;
 mod nodes;
+mod objection;
 mod place;
 mod reclaim;
 mod rules;

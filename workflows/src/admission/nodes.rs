@@ -318,13 +318,16 @@ impl Desk {
             .iter()
             .map(|(resource, reclaim)| (resource.clone(), reclaim.clone()))
             .collect();
-        for (resource, reclaim) in reclaims {
-            let (Some(kind), Some(demand)) = (resource.gpu(), &reclaim.workload) else { continue };
-            let placed = self.placed(view, demand, nodes.iter().cloned())?;
+        let served = reclaims.into_iter().flat_map(|(resource, reclaim)| {
+            reclaim.served().map(|served| (resource.clone(), served)).collect::<Vec<_>>()
+        });
+        for (resource, served) in served {
+            let Some(kind) = resource.gpu() else { continue };
+            let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
             let before = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
-            self.take(view, demand, Some(kind), &placed)?;
+            self.take(view, &served.workload, Some(kind), &placed)?;
             let after = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
-            let account = self.account_mut(&reclaim.workspace)?;
+            let account = self.account_mut(&served.workspace)?;
             let mut balance = account.balance(&resource);
             balance.in_transit = balance.in_transit.saturating_sub(after.saturating_sub(before));
             account.balances.insert(resource.clone(), balance);

@@ -7,7 +7,8 @@
 
 use super::{News, codes, decide::Turn, desk::Desk, loans::Cause};
 use crate::tenancy::{
-    Admission, Answer, LoanState, Reclaiming, Resource, TenantId, Workload, WorkloadState, WorkspaceName,
+    Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
+    WorkspaceName,
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub struct Fence {
     pub workload: Option<String>,
     /// What is freed for others of its line besides.
     pub more: u64,
+    /// Other workspaces that it frees for. Called again, those of the first time stay.
+    pub others: Vec<Served>,
     /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -286,51 +289,6 @@ impl Desk {
         reclaim.cloned().ok_or_else(problem)
     }
 
-    /// Why the planned victims may not be taken, or would not be enough (I-11, I-12).
-    fn objection(
-        &mut self,
-        view: &mut View,
-        fence: &Fence,
-        fresh: &[String],
-        wanted: u64,
-    ) -> Result<Option<String>, Undecided> {
-        let resource = &fence.resource;
-        let before = self.cohort.clone();
-        let already =
-            before.reclaims.get(resource).map(|reclaim| reclaim.victims.clone()).unwrap_or_default();
-        for name in already.iter().chain(fresh) {
-            let Some(victim) = self.workload(view, name)?.cloned() else {
-                return Ok(Some(format!("there is no workload {name}")));
-            };
-            let other = victim.workspace != fence.workspace;
-            let beyond = self.account(&victim.workspace)?.balance(resource).beyond();
-            let now = self.now;
-            let mut open = self.loans(view, resource)?.open.iter();
-            let protected = open.any(|loan| loan.workload == *name && now < loan.protected_until);
-            if !already.contains(name) {
-                if victim.state != WorkloadState::Admitted {
-                    return Ok(Some(format!("{name} does not run")));
-                }
-                if !victim.preemptible || !self.tenant.allow_preemption {
-                    return Ok(Some(format!("{name} may not be evicted")));
-                }
-                if other && beyond == 0 {
-                    return Ok(Some(format!("{} is within its own quota", victim.workspace)));
-                }
-                if protected {
-                    return Ok(Some(format!("the loan of {name} is protected still")));
-                }
-            }
-            let amount = victim.requests.get(resource).copied().unwrap_or(0);
-            self.use_less(&victim.workspace, resource, amount)?;
-        }
-        let taken = self.account(&fence.workspace)?.balance(resource);
-        let could = self.cohort.available(&fence.workspace, resource).saturating_add(taken.in_transit);
-        self.cohort = before;
-        let why = || format!("the victims make {could} of {wanted} {resource} available");
-        Ok((could < wanted).then(why))
-    }
-
     fn mark(
         &mut self,
         view: &mut View,
@@ -354,6 +312,7 @@ impl Desk {
             workload: fence.workload.clone(),
             wanted,
             more: 0,
+            others: fence.others.clone(),
             victims: BTreeSet::new(),
             nodes: BTreeSet::new(),
             deadline: fence.deadline,

@@ -224,8 +224,12 @@ impl Desk {
     /// Those that could be admitted by what is counted and have not been passed over, in their turn.
     fn in_turn(&self, hopes: &[Hope], passed: &Passed) -> Result<Vec<(WorkspaceName, InLine)>, Undecided> {
         // What a reclaim serves has GPUs set aside already, and is admitted by its grant alone: never to as many again.
-        let served: BTreeSet<&str> =
-            self.cohort.reclaims.values().filter_map(|reclaim| reclaim.workload.as_deref()).collect();
+        let served: BTreeSet<String> = self
+            .cohort
+            .reclaims
+            .values()
+            .flat_map(|reclaim| reclaim.served().map(|served| served.workload))
+            .collect();
         let mut candidates = Vec::new();
         for (workspace, there) in hopes {
             let account = self.account(workspace)?;
@@ -235,7 +239,7 @@ impl Desk {
                 let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
                 let barred = borrows && (cooling || !waits.preemptible || !at_all);
                 if !barred
-                    && !served.contains(waits.workload.as_str())
+                    && !served.contains(&waits.workload)
                     && !passed.over(workspace, waits, account)
                 {
                     candidates.push((self.turn(account, waits, borrows), workspace, waits));

@@ -22,7 +22,7 @@ use std::{
 use store::Timestamp;
 
 /// The code of books that contradict themselves.
-const BOOKS: &str = "ledger.books_differ";
+pub(super) const BOOKS: &str = "ledger.books_differ";
 
 fn differ(error: &Unknown) -> Undecided {
     ActionError::permanent(BOOKS, error.to_string()).into()

@@ -42,6 +42,7 @@ fn planned(cause: Cause) -> Option<Reclaim> {
     }];
     reclaim.planned = Some(Planned {
         more: 0,
+        others: Vec::new(),
         verdict: Verdict::Evict,
         terms: Terms {
             policy: PlatformPolicy::built_in().ok()?.reference,

@@ -7,7 +7,9 @@ use super::{
 use crate::{
     actuators::{GpuSet, StartWorkload, WorkloadRef},
     admission::{self, Fenced, Gone, Granted, News},
-    tenancy::{Cohort, Holding, Resource, TenantId, Workload, WorkloadClass, WorkloadState, WorkspaceName},
+    tenancy::{
+        Cohort, Holding, Resource, Served, TenantId, Workload, WorkloadClass, WorkloadState, WorkspaceName,
+    },
 };
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,9 @@ pub struct FenceVictims {
     /// What is freed for others of the demand's line besides.
     #[serde(default)]
     pub more: u64,
+    /// Other workspaces that it frees for.
+    #[serde(default)]
+    pub others: Vec<Served>,
     /// Who has to give way, by name.
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -94,6 +99,7 @@ impl LedgerAction for FenceVictims {
             workspace,
             workload,
             more: self.more,
+            others: self.others.clone(),
             victims: self.victims.clone(),
             deadline: self.deadline,
         };

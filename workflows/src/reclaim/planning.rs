@@ -3,13 +3,14 @@
 use super::{
     Cause, books,
     planner::{self, Answer, Breach, Explanation, Plan},
+    together::{self, Party},
 };
 use crate::{
     actuators::{GpuSet, ScrubLevel, WorkloadRef},
     eviction::{Care, Eviction},
     policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
     tenancy::{
-        Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Tenant, TenantId, Workload,
+        Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, TenantId, Workload,
         WorkloadState, WorkspaceName, workspace_key,
     },
 };
@@ -17,9 +18,6 @@ use engine::{Procedure, Seat, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
-
-/// The most GPUs or slices that one reclaim frees for others of the demand's line.
-const MOST_TOGETHER: u64 = 32;
 
 /// What holds for one reclaim, whatever policy says later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +59,9 @@ pub struct Planned {
     /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
     #[serde(default)]
     pub more: u64,
+    /// Other workspaces for which is freed besides, as they wait inside their own quota too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Served>,
     /// Who has to give way, in order.
     pub victims: Vec<Eviction>,
     /// What it breaks of the guard; not empty: people are asked.
@@ -101,9 +102,10 @@ pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, 
     };
     let tenant = view.need::<Tenant>(question.tenant.as_str())?;
     let cluster = view.get::<Holding>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
+    // Of a victim's GPUs that may go to several workspaces is not known to which: they are cleaned as for another.
     let to = match question.cause {
-        Cause::Demand { workspace, .. } => Some(workspace.clone()),
-        Cause::Overdue | Cause::Excess { .. } => None,
+        Cause::Demand { workspace, .. } if found.others.is_empty() => Some(workspace.clone()),
+        Cause::Demand { .. } | Cause::Overdue | Cause::Excess { .. } => None,
     };
     let keys = found.victims.iter().map(|name| Workload::key(question.tenant, name));
     view.want::<Workload>(keys)?;
@@ -114,14 +116,15 @@ pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, 
         let at = view.now().after(care.grace).0;
         victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
     }
-    let Found { verdict, more, breaches, why, explanation, .. } = found;
-    Ok(Planned { verdict, terms, more, victims, breaches, why, explanation })
+    let Found { verdict, more, others, breaches, why, explanation, .. } = found;
+    Ok(Planned { verdict, terms, more, others, victims, breaches, why, explanation })
 }
 
 /// Who has to give way, by name, and why.
 struct Found {
     verdict: Verdict,
     more: u64,
+    others: Vec<Served>,
     victims: Vec<String>,
     breaches: Vec<Breach>,
     why: Option<String>,
@@ -133,6 +136,7 @@ impl Found {
         Self {
             verdict,
             more: 0,
+            others: Vec::new(),
             victims: Vec::new(),
             breaches: Vec::new(),
             why: None,
@@ -159,47 +163,33 @@ fn for_demand(
         return Ok(Found::nothing(Verdict::Satisfied));
     }
     let snapshot = books::snapshot(view, cohort, &demand, policy)?;
-    let asked = books::demand(view, &demand, question.stuck);
+    let mut asked = books::demand(view, &demand, question.stuck);
     let settings = books::settings(view, cohort, policy, question.hard)?;
-    let more = others(view, question, cohort, &demand)?;
+    let mut more = together::of_its_line(view, question, cohort, &demand)?;
+    let mut plan = None;
     if let Some(kind) = books::kind(question.resource).filter(|_| more > 0) {
         let mut all = asked.clone();
         let amount = all.requests.entry(kind).or_default();
         *amount = amount.saturating_add(more);
         // Only where that is as little trouble: else the first is served alone, and the others after it.
-        let plan = planner::plan(&snapshot, &all, &settings);
-        if matches!(&plan, Ok(Answer::Reclaim(plan)) if plan.breaches.is_empty()) {
-            return Ok(Found { more, ..found(plan) });
+        let wider = planner::plan(&snapshot, &all, &settings);
+        if matches!(&wider, Ok(Answer::Reclaim(plan)) if plan.breaches.is_empty()) {
+            (asked, plan) = (all, Some(wider));
         }
     }
-    Ok(found(planner::plan(&snapshot, &asked, &settings)))
-}
-
-/// What the others ask for who wait behind the demand in its line, inside what the workspace owns: at most
-/// [`MOST_TOGETHER`], and none that asks for several GPUs on one node or for more than this kind.
-fn others(
-    view: &mut View,
-    question: &Question<'_>,
-    cohort: &Cohort,
-    demand: &Workload,
-) -> Result<u64, Undecided> {
-    let (resource, workspace) = (question.resource, &demand.workspace);
-    let Some(account) = cohort.accounts.get(workspace).filter(|_| demand.together <= 1) else { return Ok(0) };
-    let wanted = demand.requests.get(resource).copied().unwrap_or(0);
-    let balance = account.balance(resource);
-    // What is in transit is the demand's already, when it is planned for again.
-    let used = balance.taken().saturating_sub(balance.in_transit);
-    let mut room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted)).min(MOST_TOGETHER);
-    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
-    let mut more = 0;
-    for waits in line.iter().flat_map(|line| &line.waiting).filter(|waits| waits.workload != demand.name) {
-        let amount = waits.requests.get(resource).copied().unwrap_or(0);
-        if waits.together <= 1 && waits.requests.len() == 1 && amount > 0 && amount <= room {
-            more += amount;
-            room -= amount;
-        }
+    let mut plan = plan.unwrap_or_else(|| {
+        more = 0;
+        planner::plan(&snapshot, &asked, &settings)
+    });
+    let mut others = Vec::new();
+    if let Ok(Answer::Reclaim(plan)) = &mut plan
+        && plan.breaches.is_empty()
+        && demand.together <= 1
+    {
+        let party = Party { snapshot, settings: &settings, asked: &asked };
+        others = together::of_other_lines(view, question, cohort, party, plan)?;
     }
-    Ok(more)
+    Ok(Found { more, others, ..found(plan) })
 }
 
 /// What a plan comes to.

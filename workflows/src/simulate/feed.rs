@@ -61,7 +61,8 @@ impl Replay<'_> {
             };
             life.called = true;
             life.for_demand = reclaim.workload.is_some();
-            self.evicts(reclaim.execution, reclaim.aside() as f64 * super::measure::weight_of(&resource));
+            let wanted = reclaim.served().map(|served| served.wanted).fold(0, u64::saturating_add);
+            self.evicts(reclaim.execution, wanted as f64 * super::measure::weight_of(&resource));
             self.checks.victim(now, before, &reclaim, &resource, demand);
             let whom = reclaim.workload.clone().unwrap_or_else(|| "whoever waits".into());
             self.story.tell(now, || {

@@ -53,7 +53,10 @@ pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecid
     let Some(cohort) = view.shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
     let serving = |demand: &admission::Demand| {
         let reclaim = cohort.reclaims.get(&demand.resource);
-        reclaim.filter(|reclaim| reclaim.workspace == demand.workspace)
+        reclaim.filter(|reclaim| {
+            let served = || reclaim.served().any(|served| served.workspace == demand.workspace);
+            reclaim.workspace == demand.workspace || served()
+        })
     };
     let mut fresh = Vec::new();
     for demand in admission::late(view, tenant)? {

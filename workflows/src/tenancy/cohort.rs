@@ -165,6 +165,17 @@ impl Account {
     }
 }
 
+/// Whom a reclaim frees for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// The workspace.
+    pub workspace: WorkspaceName,
+    /// The first of those who wait in it: GPUs are set aside in this one's name.
+    pub workload: String,
+    /// What is freed for it, and for others of its line who wait inside the workspace's own quota as well.
+    pub wanted: u64,
+}
+
 /// The reclaim that is executing for one kind. At most one at a time (I-15).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reclaiming {
@@ -180,6 +191,10 @@ pub struct Reclaiming {
     /// demands is not served one by one. They are admitted from their line once the demand is.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
+    /// Other workspaces that it frees for, so that owners who come back together are not served one after the other. They are
+    /// admitted from their lines once the demand is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Served>,
     /// Workloads that are being evicted for it and hold their GPUs still.
     pub victims: BTreeSet<String>,
     /// Nodes on which GPUs are set aside for it.
@@ -189,10 +204,14 @@ pub struct Reclaiming {
 }
 
 impl Reclaiming {
-    /// What is set aside in all.
-    #[must_use]
-    pub fn aside(&self) -> u64 {
-        self.wanted.saturating_add(self.more)
+    /// Everybody it serves, the demand first, with all that is set aside for each.
+    pub fn served(&self) -> impl Iterator<Item = Served> {
+        let wanted = self.wanted.saturating_add(self.more);
+        let demand = self.workload.clone().map(|workload| {
+            let workspace = self.workspace.clone();
+            Served { workspace, workload, wanted }
+        });
+        demand.into_iter().chain(self.others.iter().cloned())
     }
 }
 

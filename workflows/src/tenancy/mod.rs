@@ -33,7 +33,7 @@ mod workspace;
 pub use admission::{Admission, Answer, Dimension, Ground, Grounds, Weighed};
 pub use cluster::{Cluster, ClusterKind, Tenancy};
 pub use cluster_key::{ClusterKey, Earlier, Scope, Standing};
-pub use cohort::{Account, Admitting, Balance, Cohort, Promise, Reclaiming};
+pub use cohort::{Account, Admitting, Balance, Cohort, Promise, Reclaiming, Served};
 pub use decision::Decision;
 pub use earmark::{Earmark, Earmarks};
 pub use entitlement::Entitlement;

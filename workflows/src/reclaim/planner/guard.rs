@@ -1,9 +1,10 @@
 //! What a plan may do without an approval.
 
 use super::{
-    Breach, Guard,
+    Breach, Guard, Kind, Snapshot,
     ask::Ask,
     snapshot::{Load, LoadIx},
+    tree::NodeIx,
 };
 use std::collections::BTreeMap;
 
@@ -11,7 +12,11 @@ use std::collections::BTreeMap;
 pub(super) fn breaches(ask: &Ask<'_>, guard: &Guard, loads: &[LoadIx]) -> Vec<Breach> {
     let loads: Vec<&Load> = loads.iter().filter_map(|load| ask.snapshot.load(*load)).collect();
     let mut found = ratios(ask, guard, &loads);
-    found.extend(shares(ask, guard, &loads));
+    let held = |kind: &Kind| {
+        let held = loads.iter().filter_map(|load| load.workload.usage.get(kind));
+        held.map(|amount| u128::from(*amount)).sum()
+    };
+    found.extend(shares(ask.snapshot, ask.node, guard, held));
     found.extend(large(guard, &loads));
     found.extend(loads.iter().filter_map(|load| long(ask, guard, load)));
     found
@@ -53,15 +58,17 @@ fn ratios(ask: &Ask<'_>, guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
     over.collect()
 }
 
-fn shares(ask: &Ask<'_>, guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
-    let root = ask.snapshot.tree.root(ask.node);
-    let over = ask.snapshot.kinds.iter().filter(|(kind, _)| kind.is_device()).filter_map(|(kind, at)| {
-        let victims: u128 = loads
-            .iter()
-            .filter_map(|load| load.workload.usage.get(kind))
-            .map(|amount| u128::from(*amount))
-            .sum();
-        let capacity = u128::try_from(ask.snapshot.tree.row(root, *at).subtree).unwrap_or_default();
+/// Whether so many victims together are too large a part of what there is.
+pub(super) fn shares(
+    snapshot: &Snapshot,
+    node: NodeIx,
+    guard: &Guard,
+    held: impl Fn(&Kind) -> u128,
+) -> Vec<Breach> {
+    let root = snapshot.tree.root(node);
+    let over = snapshot.kinds.iter().filter(|(kind, _)| kind.is_device()).filter_map(|(kind, at)| {
+        let victims = held(kind);
+        let capacity = u128::try_from(snapshot.tree.row(root, *at).subtree).unwrap_or_default();
         (victims.saturating_mul(100) > capacity.saturating_mul(u128::from(guard.share_percent))).then(|| {
             Breach::TenantShare {
                 kind: kind.clone(),

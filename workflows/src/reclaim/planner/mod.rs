@@ -106,6 +106,18 @@ pub fn plan(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Result
     finish(&ask, run, found, attempts)
 }
 
+/// What the victims of several plans for demands of one tenant break together of a guard that each plan alone keeps to: how much of
+/// a kind they hold of what there is. The rest of a guard holds for all of them once it holds for each.
+#[must_use]
+pub fn together(snapshot: &Snapshot, workspace: &str, guard: &Guard, victims: &[Victim]) -> Vec<Breach> {
+    let Some(node) = snapshot.workspaces.get(workspace) else { return Vec::new() };
+    let held = |kind: &Kind| {
+        let held = victims.iter().filter_map(|victim| victim.frees.get(kind));
+        held.map(|amount| u128::from(*amount)).sum()
+    };
+    guard::shares(snapshot, *node, guard, held)
+}
+
 /// What is being freed for the demand, if anything is.
 fn freeing(snapshot: &Snapshot, demand: &Demand) -> Option<BTreeSet<String>> {
     let loads = snapshot.freeing.get(&demand.id)?;

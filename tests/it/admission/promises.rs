@@ -1,0 +1,159 @@
+//! What holds of a tenant's account after every event of a history, counted from its rows.
+
+use super::histories::NAMES;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use store::Timestamp;
+use tests::account::{World, h100, tenant, workspace};
+use workflows::{admission, tenancy::*};
+
+/// I-9: a loan that has ended never changes again. I-20: every decision follows again from its grounds.
+pub fn what_is_past_stays(before: &World, after: &World) -> Result<(), TestCaseError> {
+    let loans: BTreeMap<u64, Loan> =
+        after.books.all::<Loan>().into_iter().map(|loan| (loan.number, loan)).collect();
+    for loan in before.books.all::<Loan>().into_iter().filter(|loan| loan.state.ended()) {
+        prop_assert_eq!(Some(&loan), loans.get(&loan.number), "a loan ended twice");
+    }
+    let known: BTreeSet<u64> =
+        before.books.all::<Admission>().iter().map(|decision| decision.number).collect();
+    for decision in
+        after.books.all::<Admission>().into_iter().filter(|decision| !known.contains(&decision.number))
+    {
+        let rules = rules(after);
+        let (answer, weighed) = admission::admit(&decision.grounds, &rules);
+        prop_assert_eq!((answer, weighed), (decision.answer, decision.weighed));
+    }
+    Ok(())
+}
+
+fn rules(world: &World) -> admission::Rules {
+    world.books.weigh(admission::Rules::in_force).unwrap().0
+}
+
+/// I-7: nobody was admitted beyond its nominal and its borrowing limit; only a change of quota leads there.
+pub fn nobody_was_let_past_a_limit(before: &World, after: &World) -> Result<(), TestCaseError> {
+    for (name, account) in &after.cohort().accounts {
+        let (was, is) = (before.cohort().accounts[name].balance(&h100()), account.balance(&h100()));
+        if is.taken() > was.taken() && is.allowance == was.allowance {
+            let limit = is.allowance.borrowing_limit.unwrap_or(u64::MAX);
+            prop_assert!(is.beyond() <= limit, "{name} takes {} with {:?}", is.taken(), is.allowance);
+        }
+    }
+    Ok(())
+}
+
+/// A place in line.
+fn place(waits: &InLine) -> (Timestamp, String) {
+    (waits.since, waits.workload.clone())
+}
+
+/// Whether one that waits may borrow at the moment.
+fn borrower(world: &World, waits: &InLine) -> bool {
+    let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
+    waits.preemptible && world.workload(&waits.workload).class == WorkloadClass::Batch && !cooling
+}
+
+/// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
+pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
+    let cohort = world.cohort();
+    let rooms: Vec<u64> = world
+        .occupancy()
+        .nodes
+        .values()
+        .filter_map(|kinds| kinds.get(h100().gpu().unwrap()).map(|room| room.open()))
+        .collect();
+    // Kueue's root: what all lend while idle, less what is used of it.
+    let root: i64 = cohort
+        .balances(&h100())
+        .map(|(_, b)| {
+            let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
+            let own = b.allowance.nominal - lends;
+            lends.cast_signed() - b.taken().saturating_sub(own).cast_signed()
+        })
+        .sum();
+    let rules = rules(world);
+    let overdue = |waits: &InLine| rules.raised(world.books.now.since(waits.entered_at)).1;
+    // Nobody waits behind one that could not be admitted if it were alone.
+    let ever = |account: &Account, waits: &InLine| {
+        let allowance = account.balance(&h100()).allowance;
+        let batch = world.workload(&waits.workload).class == WorkloadClass::Batch;
+        let all = cohort.potential(&allowance, &h100());
+        let most = if waits.preemptible && batch { all } else { allowance.nominal };
+        waits.requests[&h100()] <= most
+    };
+    let old = |name: &str, account: &Account| {
+        let waiting = world.waiting(name).into_iter();
+        waiting.filter(|waits| overdue(waits) && ever(account, waits)).collect::<Vec<_>>()
+    };
+    // An overdue one that others can help, and that waits behind nobody of its own line, may have others who borrow wait.
+    let helped = NAMES.iter().any(|name| {
+        let account = &cohort.accounts[&workspace(name)];
+        let balance = account.balance(&h100());
+        let first = old(name, account).into_iter().min_by_key(place);
+        account.admitting == Admitting::Open
+            && first.is_some_and(|waits| {
+                let inside = balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal;
+                inside || borrower(world, &waits)
+            })
+    });
+    for name in NAMES {
+        let account = &cohort.accounts[&workspace(name)];
+        if account.admitting != Admitting::Open {
+            continue;
+        }
+        let balance = account.balance(&h100());
+        let nominal = balance.allowance.nominal;
+        let lends = balance.allowance.lending_limit.unwrap_or(u64::MAX).min(nominal);
+        let kept = (nominal - lends).saturating_sub(balance.taken());
+        // What a reclaim serves waits for its grant, and for nothing that is idle.
+        let served = |workload: &str| {
+            cohort.reclaims.values().any(|r| r.served().any(|served| served.workload == workload))
+        };
+        for waits in world.waiting(name).into_iter().filter(|waits| !served(&waits.workload)) {
+            let asks = waits.requests[&h100()];
+            let then = balance.taken() + asks;
+            let slowed = account.slowed_until.is_some_and(|until| world.books.now < until);
+            let own = then <= nominal;
+            let limit = balance.allowance.borrowing_limit.unwrap_or(u64::MAX - nominal);
+            let borrow = borrower(world, &waits) && !slowed && then <= nominal + limit;
+            let behind = |other: InLine| place(&other) < place(&waits);
+            if (!own && helped) || old(name, account).into_iter().any(behind) {
+                continue;
+            }
+            let there = kept.cast_signed() + root >= asks.cast_signed();
+            let groups = if waits.together > 1 { waits.together } else { 1 };
+            let (whole, rest) = (asks / groups, asks % groups);
+            let fits = rooms.iter().map(|room| room / groups).sum::<u64>() >= whole && rest == 0;
+            prop_assert!(
+                !((own || borrow) && there && fits),
+                "{} waits in {name} for {asks} of what is idle",
+                waits.workload
+            );
+        }
+    }
+    Ok(())
+}
+
+/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes.
+pub fn every_demand_is_raised(world: &World) -> Result<(), TestCaseError> {
+    let cohort = world.cohort();
+    if cohort.reclaims.contains_key(&h100()) {
+        return Ok(());
+    }
+    let beyond = |except: &str| {
+        cohort.balances(&h100()).any(|(name, balance)| name.as_str() != except && balance.beyond() > 0)
+    };
+    let demands = world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0;
+    for name in NAMES {
+        let account = &cohort.accounts[&workspace(name)];
+        let balance = account.balance(&h100());
+        let inside = world
+            .waiting(name)
+            .iter()
+            .any(|waits| balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal);
+        if inside && beyond(name) && account.admitting == Admitting::Open {
+            prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
+        }
+    }
+    Ok(())
+}

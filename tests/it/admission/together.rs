@@ -1,0 +1,232 @@
+//! Owners who come back together are served by one reclaim: planned, fenced, freed and admitted.
+
+use std::time::Duration;
+use store::ExecutionId;
+use tests::account::{World, gpus, h100, job, tenant, workspace};
+use workflows::{
+    admission::*,
+    reclaim::{Cause, Planned, Reclaim, Verdict, preview},
+    tenancy::*,
+};
+
+const OWNERS: [&str; 3] = ["a", "b", "c"];
+
+fn by() -> ExecutionId {
+    ExecutionId::from_bytes([7; 16])
+}
+
+/// Three owners of four GPUs each, all lent in single ones, and `rest` GPUs more that somebody else uses. Then all owners come
+/// back at once: one with a job of four, one with two of two, one with four again.
+fn back_together(rest: u64) -> World {
+    let nodes = u32::try_from((rest + 12).div_ceil(8)).unwrap();
+    let mut world =
+        World::new(nodes).with(&[("rest", gpus(rest, None, None)), ("borrower", gpus(0, None, None))]);
+    world = world.with(&OWNERS.map(|name| (name, gpus(4, None, None))));
+    world.submit(&job("rest", "rest", rest)).unwrap();
+    for n in 0..12 {
+        world.submit(&job("borrower", &format!("lent-{n:02}"), 1)).unwrap();
+    }
+    for (name, workload, gpus) in [("a", "a-0", 4), ("b", "b-0", 2), ("b", "b-1", 2), ("c", "c-0", 4)] {
+        let asked = world.submit(&job(name, workload, gpus)).unwrap();
+        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+    }
+    world
+}
+
+fn planned(world: &World) -> Planned {
+    let cause = Cause::Demand { workspace: workspace("a"), workload: "a-0".to_owned() };
+    let reclaim = Reclaim::new(tenant(), h100(), cause);
+    world.books.weigh(|view| preview(view, &reclaim)).unwrap().0.planned.unwrap()
+}
+
+fn fencing(planned: &Planned) -> Fence {
+    Fence {
+        tenant: tenant(),
+        resource: h100(),
+        execution: by(),
+        workspace: workspace("a"),
+        workload: Some("a-0".to_owned()),
+        more: planned.more,
+        others: planned.others.clone(),
+        victims: planned.victims.iter().map(|victim| victim.workload.name.clone()).collect(),
+        deadline: planned.terms.deadline,
+    }
+}
+
+fn fenced(world: &mut World) -> Planned {
+    let planned = planned(world);
+    let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
+    assert_eq!(answer, Fenced::Done { aside: 0, wanted: 4 });
+    planned
+}
+
+fn free(world: &mut World, victims: &[String]) {
+    for victim in victims {
+        world.decide(|view| release_victim(view, &tenant(), by(), victim, Gone::Evicted)).unwrap();
+        assert_eq!(world.violations(), Vec::<String>::new());
+    }
+}
+
+fn names(planned: &Planned) -> Vec<String> {
+    planned.victims.iter().map(|victim| victim.workload.name.clone()).collect()
+}
+
+fn aside(world: &World) -> [u64; 3] {
+    OWNERS.map(|name| world.balance(name).in_transit)
+}
+
+/// S-32: nobody waits for the reclaim of another, with its grace, to end first.
+#[test]
+fn one_reclaim_serves_owners_of_several_workspaces() {
+    let mut world = back_together(52);
+
+    let planned = fenced(&mut world);
+
+    assert_eq!((planned.verdict, planned.victims.len(), &planned.breaches), (Verdict::Evict, 12, &vec![]));
+    let others: Vec<_> = planned.others.iter().map(|o| (o.workspace.as_str(), o.wanted)).collect();
+    assert_eq!(others, [("b", 4), ("c", 4)]);
+    let taken = planned.explanation.candidates.iter();
+    let taken = taken.filter(|one| names(&planned).contains(&one.workload)).count();
+    assert_eq!(taken, 12, "each victim is explained once");
+    let victims = names(&planned);
+    let (first, last) = victims.split_at(5);
+    free(&mut world, first);
+    assert_eq!(aside(&world), [4, 1, 0], "the demand comes first");
+    free(&mut world, last);
+    assert_eq!(aside(&world), [4, 4, 4]);
+
+    let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
+
+    let Granted::Done { news, .. } = granted else { panic!("{granted:?}") };
+    assert_eq!(news.admitted.len(), 3);
+    for name in ["a-0", "b-0", "b-1", "c-0"] {
+        assert_eq!(world.workload(name).state, WorkloadState::Admitted, "{name}");
+    }
+    assert_eq!(aside(&world), [0, 0, 0]);
+    assert!(world.books.all::<Loan>().iter().all(|loan| loan.state == LoanState::Returned));
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// Of 40 GPUs ten may be called back without people: enough for two owners.
+#[test]
+fn no_more_owners_are_served_than_nobody_has_to_approve() {
+    let planned = planned(&back_together(28));
+
+    let others: Vec<_> = planned.others.iter().map(|o| (o.workspace.as_str(), o.wanted)).collect();
+    assert_eq!((others, planned.victims.len(), planned.breaches), (vec![("b", 4)], 8, vec![]));
+}
+
+/// Where even the demand alone needs people, they decide on that alone.
+#[test]
+fn what_people_approve_is_not_widened() {
+    let planned = planned(&back_together(1));
+
+    assert_eq!((planned.others.len(), planned.victims.len()), (0, 4));
+    assert!(!planned.breaches.is_empty());
+}
+
+#[test]
+fn one_that_is_withdrawn_gives_back_what_was_set_aside_for_it() {
+    let mut world = back_together(52);
+    let planned = fenced(&mut world);
+    free(&mut world, &names(&planned));
+
+    world.finish("c-0").unwrap();
+
+    assert_eq!(aside(&world), [4, 4, 0]);
+    assert_eq!(world.violations(), Vec::<String>::new());
+    world.finish("a-0").unwrap();
+    assert_eq!(aside(&world), [0, 4, 0], "the other is still served");
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// It would be borrowed, and by nobody who runs: a quota could not be lowered then.
+#[test]
+fn what_is_set_aside_is_free_again_where_the_quota_is_lowered() {
+    let mut world = back_together(52);
+    let planned = fenced(&mut world);
+    free(&mut world, &names(&planned)[..8]);
+    assert_eq!(aside(&world), [4, 4, 0]);
+
+    world.allow("b", WorkspaceClass::Batch, gpus(2, None, None));
+
+    assert_eq!(world.violations(), Vec::<String>::new());
+    assert_eq!(aside(&world), [4, 2, 0], "two are still its own");
+    world.allow("a", WorkspaceClass::Batch, gpus(0, None, None));
+    assert_eq!(world.violations(), Vec::<String>::new());
+    assert_eq!(aside(&world), [0, 2, 0]);
+    free(&mut world, &names(&planned)[8..]);
+    assert_eq!(aside(&world), [0, 2, 4], "nothing is set aside that would be borrowed");
+}
+
+/// A victim does not end and another is fenced (P-8): whom it served it serves still.
+#[test]
+fn a_second_fence_changes_nothing_for_the_others() {
+    let mut world = back_together(52);
+    let planned = fenced(&mut world);
+    free(&mut world, &names(&planned)[..8]);
+
+    let left = names(&planned)[8..].iter().cloned().collect();
+    let again = Fence { others: Vec::new(), victims: left, ..fencing(&planned) };
+    let answer = world.decide(|view| fence(view, &again)).unwrap();
+
+    assert_eq!(answer, Fenced::Done { aside: 4, wanted: 4 });
+    free(&mut world, &names(&planned)[8..]);
+    assert_eq!(aside(&world), [4, 4, 4]);
+}
+
+#[test]
+fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
+    let mut world = back_together(52);
+    let planned = fenced(&mut world);
+    free(&mut world, &names(&planned)[..10]);
+
+    let ended = world.decide(|view| unfence(view, &tenant(), &h100(), by())).unwrap();
+
+    assert_eq!((ended.spared.len(), aside(&world)), (2, [0, 0, 0]));
+    assert_eq!(world.violations(), Vec::<String>::new());
+    let admitted: Vec<_> = ended.news.admitted.iter().map(|one| one.workload.as_str()).collect();
+    assert_eq!(admitted, ["a-0", "b-0", "b-1"], "and it goes to the owners whom it is enough for");
+}
+
+/// The books have moved on: who is gone is not freed for.
+#[test]
+fn a_plan_for_one_that_waits_no_more_is_stale() {
+    let mut world = back_together(52);
+    let planned = planned(&world);
+    world.finish("c-0").unwrap();
+
+    let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
+
+    assert_eq!(answer, Fenced::Stale { why: "c-0 does not wait in c".to_owned() });
+    assert!(world.cohort().reclaims.is_empty());
+}
+
+/// A plan takes one victim after the other from a workspace above its own; in the order of their names the second would come from
+/// one within it.
+#[test]
+fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
+    let mut world = World::new(4).with(&[
+        ("rest", gpus(16, None, None)),
+        ("a", gpus(4, None, None)),
+        ("b", gpus(4, None, None)),
+        ("borrower", gpus(8, None, None)),
+    ]);
+    world.submit(&job("rest", "rest", 16)).unwrap();
+    world.submit(&Request { preemptible: false, ..job("borrower", "own", 6) }).unwrap();
+    world.submit(&job("borrower", "large", 4)).unwrap();
+    world.pass(Duration::from_secs(1));
+    world.submit(&job("borrower", "small", 1)).unwrap();
+    world.submit(&job("a", "a-runs", 3)).unwrap();
+    world.submit(&job("b", "b-runs", 2)).unwrap();
+    for (name, workload, gpus) in [("a", "a-0", 1), ("b", "b-0", 2)] {
+        let asked = world.submit(&job(name, workload, gpus)).unwrap();
+        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+    }
+
+    let planned = planned(&world);
+    let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
+
+    assert_eq!(names(&planned), ["small", "large"]);
+    assert_eq!(answer, Fenced::Done { aside: 0, wanted: 1 });
+}
