@@ -143,6 +143,7 @@ fn a_full_line_says_so_and_takes_nobody_else() {
             .into(),
         together: 1 << 40,
         preemptible: false,
+        class: Some(WorkloadClass::Interactive),
         demanded_at: Some(Timestamp(u64::MAX)),
         cooling_until: Some(Timestamp(u64::MAX)),
     };

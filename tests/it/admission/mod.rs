@@ -4,6 +4,7 @@ mod dimensions;
 mod histories;
 mod line;
 mod many;
+mod overdue;
 mod promises;
 mod reclaim;
 mod submit;

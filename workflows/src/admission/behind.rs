@@ -1,25 +1,52 @@
 //! Who has waited so long that others wait behind it.
 
 use super::{Rules, desk::Desk, place, weigh::may_borrow_at_all};
-use crate::tenancy::{Admitting, Ground, InLine, Line, Resource, Workload, WorkspaceName, workspace_key};
+use crate::tenancy::{
+    Account, Admitting, Amounts, Ground, InLine, Line, Resource, Workload, WorkspaceName, workspace_key,
+};
 use engine::{Undecided, View};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A place in line: the older comes first, then by name.
-type Place<'a> = (Timestamp, &'a str);
+pub(super) type Place = (Timestamp, String);
+type PlaceOf<'a> = (Timestamp, &'a str);
 
-/// Somebody who must be served first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who asks, of which workspace, for how much.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    workspace: &'a WorkspaceName,
+    place: PlaceOf<'a>,
+    asked: u64,
+}
+
+impl<'a> Asker<'a> {
+    /// A workload that asks for `resource`.
+    pub(super) fn new(workload: &'a Workload, resource: &Resource) -> Self {
+        let asked = workload.requests.get(resource).copied().unwrap_or(0);
+        let place = (workload.submitted_at, workload.name.as_str());
+        Self { workspace: &workload.workspace, place, asked }
+    }
+}
+
+/// Who must be served first, of those who ask for the same kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ahead {
-    /// Who.
-    pub(super) workload: String,
-    /// Whether every younger one that borrows waits behind somebody as old, wherever it is; else only its own line does.
-    pub(super) of_all: bool,
+    /// Whoever is younger in the line of the one who asks waits behind this one.
+    pub(super) of_line: Option<Place>,
+    /// Whoever is younger and borrows waits behind this one, wherever it is.
+    pub(super) of_all: Option<Place>,
+}
+
+impl Ahead {
+    /// The oldest of them.
+    pub(super) fn first(&self) -> Option<&Place> {
+        [&self.of_line, &self.of_all].into_iter().flatten().min()
+    }
 }
 
 /// Who waits behind somebody overdue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     /// Those of the same line.
     Line,
@@ -28,56 +55,55 @@ enum Whose {
 }
 
 impl Desk {
-    /// Whether a workload must wait behind another for something, to be asked before all else is weighed.
+    /// Whether one that waits must wait behind another for something, to be asked before all else is weighed.
     pub(super) fn is_behind(
         &mut self,
         view: &mut View,
-        workload: &Workload,
+        workspace: &WorkspaceName,
+        waits: &InLine,
     ) -> Result<Option<(Resource, Ahead)>, Undecided> {
-        for resource in workload.requests.keys() {
-            let balance = self.effective(&workload.workspace, resource)?;
+        for (resource, asked) in &waits.requests {
+            let balance = self.effective(workspace, resource)?;
             let ground = Ground { allowance: balance.allowance, taken: balance.taken(), ..Ground::default() };
-            if let Some(ahead) = self.ahead(view, workload, resource, &ground)? {
+            let asker = Asker { workspace, place: place_of(waits), asked: *asked };
+            let ahead = self.ahead(view, asker, resource, &ground)?;
+            if ahead.first().is_some() {
                 return Ok(Some((resource.clone(), ahead)));
             }
         }
         Ok(None)
     }
 
-    /// A workload that has waited so long that this one must wait behind it: in its own line, or in any if this one borrows.
+    /// Who has waited so long that the one who asks must wait behind it: in its own line, or in any if it borrows.
     pub(super) fn ahead(
         &mut self,
         view: &mut View,
-        workload: &Workload,
+        asker: Asker<'_>,
         resource: &Resource,
         ground: &Ground,
-    ) -> Result<Option<Ahead>, Undecided> {
-        let asked = workload.requests.get(resource).copied().unwrap_or(0);
-        if resource.gpu().is_none() || asked == 0 {
-            return Ok(None);
+    ) -> Result<Ahead, Undecided> {
+        let mut ahead = Ahead::default();
+        if resource.gpu().is_none() || asker.asked == 0 {
+            return Ok(ahead);
         }
-        let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
+        let borrows = ground.taken.saturating_add(asker.asked) > ground.allowance.nominal;
         let old = self.cohort.accounts.iter().filter(|(name, account)| {
-            let counts = borrows || **name == workload.workspace;
+            let counts = borrows || *name == asker.workspace;
             counts && account.oldest.is_some_and(|since| overdue(&self.rules, self.now, since))
         });
         let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
         view.want::<Line>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
         for workspace in &old {
             self.line(view, workspace)?;
-        }
-        let place = (workload.submitted_at, workload.name.as_str());
-        let (mut first, mut of_all): (Option<Place<'_>>, bool) = (None, false);
-        for workspace in &old {
-            let all = if borrows { self.first(workspace, resource, place, Whose::All)? } else { None };
-            let mut of_line = None;
-            if *workspace == workload.workspace {
-                of_line = self.first(workspace, resource, place, Whose::Line)?;
+            let first = self.first(workspace, resource, asker.place)?;
+            if borrows {
+                ahead.of_all = [ahead.of_all, first.of_all].into_iter().flatten().min();
             }
-            of_all |= all.is_some();
-            first = [first, all, of_line].into_iter().flatten().min();
+            if workspace == asker.workspace {
+                ahead.of_line = first.of_line;
+            }
         }
-        Ok(first.map(|(_, name)| Ahead { workload: name.to_owned(), of_all }))
+        Ok(ahead)
     }
 
     /// The first of a line who is overdue, waits for `resource`, comes before `place`, and whom it serves that others wait. Those of
@@ -87,71 +113,82 @@ impl Desk {
         &self,
         workspace: &WorkspaceName,
         resource: &Resource,
-        place: Place<'_>,
-        whose: Whose,
-    ) -> Result<Option<Place<'_>>, Undecided> {
+        place: PlaceOf<'_>,
+    ) -> Result<Ahead, Undecided> {
+        let mut ahead = Ahead::default();
+        let account = self.account(workspace)?;
+        if account.admitting != Admitting::Open {
+            return Ok(ahead);
+        }
         let line = self.kept_line(workspace);
         let asks = |waits: &InLine| gpus(waits).any(|asked| asked == resource);
         // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
-        let chained = matches!(whose, Whose::All) && line.iter().any(|waits| gpus(waits).nth(1).is_some());
+        let chained = line.iter().any(|waits| gpus(waits).nth(1).is_some());
+        let counts = |waits: &&InLine| {
+            (chained || asks(waits))
+                && place_of(waits) < place
+                && overdue(&self.rules, self.now, waits.entered_at)
+        };
+        let mut old: Vec<&InLine> = line.iter().filter(counts).collect();
+        old.sort_by_key(|waits| place_of(waits));
+        let mut known = BTreeMap::new();
+        let mut serves = |waits, whose| -> Result<bool, Undecided> {
+            let case = (whose, self.case(account, waits));
+            if let Some(serves) = known.get(&case) {
+                return Ok(*serves);
+            }
+            let serves = self.serves(workspace, account, waits, whose)?;
+            known.insert(case, serves);
+            Ok(serves)
+        };
         let mut held: BTreeSet<&Resource> = BTreeSet::new();
-        let (mut in_vain, mut seen): (Vec<&InLine>, Option<Place<'_>>) = (Vec::new(), None);
-        loop {
-            let counts = |waits: &&InLine| {
-                (chained || asks(waits))
-                    && place_of(waits) < place
-                    && seen.is_none_or(|seen| seen < place_of(waits))
-                    && overdue(&self.rules, self.now, waits.entered_at)
-                    && !in_vain.iter().any(|other| alike(other, waits))
-            };
-            let Some(waits) = line.iter().filter(counts).min_by_key(|waits| place_of(waits)) else {
-                return Ok(None);
-            };
-            seen = Some(place_of(waits));
-            if !self.serves(workspace, waits, Whose::Line)? {
-                // What does not serve one of a workspace serves nobody there who asks for the same.
-                in_vain.push(waits);
+        for waits in old {
+            if !serves(waits, Whose::Line)? {
                 continue;
             }
-            let free = match whose {
-                Whose::Line => true,
-                Whose::All => {
-                    !gpus(waits).any(|asked| held.contains(asked))
-                        && self.serves(workspace, waits, Whose::All)?
+            let free = !gpus(waits).any(|asked| held.contains(asked));
+            if asks(waits) {
+                let owned = || (waits.since, waits.workload.clone());
+                ahead.of_line.get_or_insert_with(owned);
+                if free && serves(waits, Whose::All)? {
+                    ahead.of_all = Some(owned());
+                    break;
                 }
-            };
-            if free && asks(waits) {
-                return Ok(seen);
             }
-            if !free {
-                held.extend(gpus(waits));
-            }
+            held.extend(gpus(waits));
             if held.contains(resource) {
-                return Ok(None);
+                break;
             }
         }
+        Ok(ahead)
+    }
+
+    /// What [`serves`](Self::serves) looks at of one that waits.
+    fn case<'a>(&self, account: &Account, waits: &'a InLine) -> (&'a Amounts, u64, bool, bool) {
+        (&waits.requests, waits.together, self.may_borrow(account, waits), self.cools(waits))
     }
 
     /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
     /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
-    fn serves(&self, workspace: &WorkspaceName, waits: &InLine, whose: Whose) -> Result<bool, Undecided> {
-        let account = self.account(workspace)?;
-        if account.admitting != Admitting::Open {
-            return Ok(false);
-        }
-        let cools = waits.cooling_until.is_some_and(|until| self.now < until);
-        let may_borrow = waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules);
+    fn serves(
+        &self,
+        workspace: &WorkspaceName,
+        account: &Account,
+        waits: &InLine,
+        whose: Whose,
+    ) -> Result<bool, Undecided> {
+        let may_borrow = self.may_borrow(account, waits);
         for (resource, amount) in &waits.requests {
             let (balance, taken, barred) = match whose {
                 Whose::Line => (account.balance(resource), 0, false),
                 Whose::All => {
                     let balance = self.effective(workspace, resource)?;
                     let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
-                    let barred = borrows && (cools || !may_borrow || self.lendable(workspace, resource).1);
-                    (balance, balance.taken(), barred)
+                    let may = may_borrow && !self.cools(waits) && !self.lendable(workspace, resource).1;
+                    (balance, balance.taken(), borrows && !may)
                 }
             };
-            let potential = || self.cohort.potential(&balance.allowance, resource);
+            let potential = || self.potential(workspace, &balance.allowance, resource);
             let most = if may_borrow { potential() } else { balance.allowance.nominal };
             let there = resource.gpu().is_none_or(|kind| {
                 let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
@@ -164,20 +201,26 @@ impl Desk {
         }
         Ok(true)
     }
+
+    /// Whether one that waits may use what is others', once it has cooled down.
+    pub(super) fn may_borrow(&self, account: &Account, waits: &InLine) -> bool {
+        let class = waits.class.is_none_or(|class| self.rules.borrowing.contains(&class));
+        class && waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules)
+    }
+
+    /// Whether one that waits was called back so lately that it borrows nothing.
+    pub(super) fn cools(&self, waits: &InLine) -> bool {
+        waits.cooling_until.is_some_and(|until| self.now < until)
+    }
 }
 
-fn place_of(waits: &InLine) -> Place<'_> {
+fn place_of(waits: &InLine) -> PlaceOf<'_> {
     (waits.since, waits.workload.as_str())
 }
 
 /// The GPUs that it asks for.
 fn gpus(waits: &InLine) -> impl Iterator<Item = &Resource> {
     waits.requests.iter().filter(|(name, amount)| name.gpu().is_some() && **amount > 0).map(|(name, _)| name)
-}
-
-/// Whether two of a line ask for the same.
-fn alike(one: &InLine, other: &InLine) -> bool {
-    one.requests == other.requests && one.together == other.together && one.preemptible == other.preemptible
 }
 
 /// Whether it has waited since `since` as long as waiting counts.

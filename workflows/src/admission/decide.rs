@@ -2,6 +2,7 @@
 
 use super::{
     admit,
+    behind::Asker,
     desk::{Desk, differ},
     gpus::{Choice, kinds},
     loans::Cause,
@@ -81,8 +82,8 @@ impl Desk {
         for (resource, amount) in &workload.requests {
             let mut ground = self.ground(view, workload, resource, *amount, fits)?;
             if let Turn::Now { .. } = turn {
-                let ahead = self.ahead(view, workload, resource, &ground)?;
-                ground.ahead = ahead.map(|ahead| ahead.workload);
+                let ahead = self.ahead(view, Asker::new(workload, resource), resource, &ground)?;
+                ground.ahead = ahead.first().map(|(_, name)| name.clone());
             }
             resources.insert(resource.clone(), ground);
         }
@@ -147,7 +148,7 @@ impl Desk {
             ceiling: lasting.borrowing_limit.map(|limit| lasting.nominal.saturating_add(limit)),
             taken: balance.taken(),
             available: self.cohort.available_within(&balance, resource),
-            potential: self.cohort.potential(&lasting, resource),
+            potential: self.potential(workspace, &lasting, resource),
             ..Ground::default()
         };
         let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };

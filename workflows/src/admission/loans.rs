@@ -7,7 +7,7 @@ use super::{
     settle::{Opening, Settlement, settle},
 };
 use crate::tenancy::{
-    Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
+    Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
 };
 use engine::{Undecided, View};
 use std::collections::BTreeMap;
@@ -54,6 +54,25 @@ impl Desk {
             others().filter(|(_, balance)| super::arithmetic::lends(&balance.allowance) > 0).peekable();
         let kept_apart = lenders.peek().is_some() && !lenders.any(|lender| may(&lender));
         (idle.fold(0, u64::saturating_add), kept_apart)
+    }
+
+    /// The most that `workspace` could ever use with such an allowance, if nobody else used anything. Policy that keeps classes
+    /// apart can make it less than Kueue's arithmetic says.
+    pub(super) fn potential(
+        &self,
+        workspace: &WorkspaceName,
+        allowance: &Allowance,
+        resource: &Resource,
+    ) -> u64 {
+        let potential = self.cohort.potential(allowance, resource);
+        if self.rules.apart.is_empty() {
+            return potential;
+        }
+        let forbid = self.forbids();
+        let lenders = self.cohort.balances(resource);
+        let lenders = lenders.filter(|(name, _)| *name != workspace && !forbid(name, workspace));
+        let lent = lenders.map(|(_, balance)| super::arithmetic::lends(&balance.allowance));
+        potential.min(lent.fold(allowance.nominal, u64::saturating_add))
     }
 
     /// Whether anything of `resource` is lent, or should be.

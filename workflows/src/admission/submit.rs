@@ -290,6 +290,7 @@ impl Desk {
             requests: workload.requests.clone(),
             together: workload.together,
             preemptible: workload.preemptible,
+            class: Some(workload.class),
             demanded_at: None,
             cooling_until,
         };

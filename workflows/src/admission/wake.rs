@@ -3,7 +3,12 @@
 //! Who stays within its own quota comes first, oldest first. Then those who borrow: the workspace that has borrowed least so
 //! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
 
-use super::{Demand, News, decide, desk::Desk, weigh::may_borrow_at_all};
+use super::{
+    Demand, News,
+    behind::{Ahead, Place},
+    decide,
+    desk::Desk,
+};
 use crate::tenancy::{
     Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
     workspace_key,
@@ -47,8 +52,8 @@ const OF_A_SHAPE: [&str; 10] = [
 struct Passed {
     workloads: BTreeSet<String>,
     shapes: BTreeSet<Shape>,
-    /// Who waits behind somebody overdue, by what they ask for: the first of a workspace, or of all who borrow.
-    behind: BTreeMap<(Option<WorkspaceName>, Resource), (Timestamp, String)>,
+    /// Behind whom all younger ones wait, by what they ask for: those of a workspace, or all who borrow.
+    behind: BTreeMap<(Option<WorkspaceName>, Resource), Place>,
 }
 
 impl Passed {
@@ -57,7 +62,7 @@ impl Passed {
         let behind = |resource: &Resource| {
             let after = |whose: Option<WorkspaceName>| {
                 let first = self.behind.get(&(whose, resource.clone()));
-                first.is_some_and(|(since, name)| (*since, name.as_str()) <= place)
+                first.is_some_and(|(since, name)| (*since, name.as_str()) < place)
             };
             after(Some(workspace.clone())) || borrows_of(account, waits, resource) && after(None)
         };
@@ -74,13 +79,13 @@ impl Passed {
         self.workloads.insert(waits.workload);
     }
 
-    /// It must wait behind somebody, and so must everybody behind it: who borrows, or is of its line.
-    fn behind(&mut self, workspace: &WorkspaceName, waits: InLine, resource: Resource, of_all: bool) {
-        let whose = (!of_all).then(|| workspace.clone());
-        let place = (waits.since, waits.workload.clone());
-        let first = self.behind.entry((whose, resource)).or_insert_with(|| place.clone());
-        *first = place.min(first.clone());
-        self.workloads.insert(waits.workload);
+    /// Who waits behind somebody is passed over with all who do as well, until somebody is admitted.
+    fn behind(&mut self, workspace: &WorkspaceName, resource: &Resource, ahead: Ahead) {
+        for (whose, place) in [(Some(workspace.clone()), ahead.of_line), (None, ahead.of_all)] {
+            let Some(place) = place else { continue };
+            let first = self.behind.entry((whose, resource.clone())).or_insert_with(|| place.clone());
+            *first = place.min(first.clone());
+        }
     }
 
     /// Others may have been refused because of one that was admitted since.
@@ -177,11 +182,11 @@ impl Desk {
                 self.news.more = true;
                 break;
             }
-            let workload = self.need_workload(view, &waits.workload)?;
-            if let Some((resource, ahead)) = self.is_behind(view, &workload)? {
-                passed.behind(&workspace, waits, resource, ahead.of_all);
+            if let Some((resource, ahead)) = self.is_behind(view, &workspace, &waits)? {
+                passed.behind(&workspace, &resource, ahead);
                 continue;
             }
+            let workload = self.need_workload(view, &waits.workload)?;
             let decided =
                 self.decide(view, &workload, decide::Turn::Now { cooling_until: waits.cooling_until })?;
             if decided.admission.answer == Answer::Admit {
@@ -233,15 +238,10 @@ impl Desk {
         let mut candidates = Vec::new();
         for (workspace, there) in hopes {
             let account = self.account(workspace)?;
-            let at_all = may_borrow_at_all(&self.tenant, account, &self.rules);
             for waits in self.kept_line(workspace).iter().filter(|waits| enough(there, &waits.requests)) {
                 let borrows = borrows(account, waits);
-                let cooling = waits.cooling_until.is_some_and(|until| self.now < until);
-                let barred = borrows && (cooling || !waits.preemptible || !at_all);
-                if !barred
-                    && !served.contains(&waits.workload)
-                    && !passed.over(workspace, waits, account)
-                {
+                let barred = borrows && (self.cools(waits) || !self.may_borrow(account, waits));
+                if !barred && !served.contains(&waits.workload) && !passed.over(workspace, waits, account) {
                     candidates.push((self.turn(account, waits, borrows), workspace, waits));
                 }
             }

@@ -161,10 +161,10 @@ impl Scale<'_> {
         let short = ground.uncovered > 0 || borrow > ground.lendable;
         let (answer, why) = if !self.may_borrow || self.inside() {
             ((Answer::Admit, "ok"), format!("no {resource} has to be borrowed"))
-        } else if self.asked > ground.potential {
+        } else if self.asked > ground.potential && !ground.kept_apart {
             let potential = ground.potential;
             let why = format!(
-                "all workspaces together lend so little {resource} that no more than {potential} can be used"
+                "all who may lend to it lend so little {resource} that no more than {potential} can be used"
             );
             ((Answer::Reject, "borrow.never"), why)
         } else if full {

@@ -177,6 +177,7 @@ impl Replay<'_> {
             .map(|(name, _)| name.clone())
             .collect();
         let mut idle = None;
+        let rules = Rules::from(&self.stage.policy);
         for workspace in waiting {
             let key = workspace_key(&self.scene.tenant, &workspace);
             let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
@@ -184,7 +185,7 @@ impl Replay<'_> {
                 self.check_deadline(&workspace, waits).await?;
                 if idle.is_none()
                     && self.could_borrow(&workspace, waits)
-                    && !self.behind_its_own(&line, waits)
+                    && !self.behind_its_own(&rules, &line, waits)
                 {
                     idle = Some(format!("{} of {workspace}", waits.workload));
                 }
@@ -239,7 +240,8 @@ impl Replay<'_> {
         let cools = waits.cooling_until.is_some_and(|until| now < until);
         let slowed = account.slowed_until.is_some_and(|until| now < until);
         let single = self.single && waits.requests.values().all(|amount| *amount == 1);
-        let allowed = waits.preemptible && lending.classes.contains(&account.class);
+        let of_its_class = waits.class.is_none_or(|class| lending.workloads.contains(&class));
+        let allowed = waits.preemptible && of_its_class && lending.classes.contains(&account.class);
         single
             && allowed
             && !cools
@@ -252,9 +254,8 @@ impl Replay<'_> {
 
     /// Whether somebody older in its line who asks for the same kind has waited as long as waiting counts: its workspace is served
     /// in that order, and who may not borrow waits until its own workspace has ended so much. Nobody of another may wait for that.
-    fn behind_its_own(&self, line: &Line, waits: &InLine) -> bool {
+    fn behind_its_own(&self, rules: &Rules, line: &Line, waits: &InLine) -> bool {
         let now = self.stage.now();
-        let rules = Rules::from(&self.stage.policy);
         let place = |waits: &InLine| (waits.since, waits.workload.clone());
         let same = |other: &InLine| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
         let older = |other: &&InLine| same(other) && place(other) < place(waits);

@@ -1,6 +1,6 @@
 //! Who waits in a workspace: its line, most important first, then oldest.
 
-use super::{Amounts, TenantId, WorkspaceName, workspace_key};
+use super::{Amounts, TenantId, WorkloadClass, WorkspaceName, workspace_key};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -22,6 +22,9 @@ pub struct InLine {
     pub together: u64,
     /// Whether it may be evicted for others; one that may not never borrows.
     pub preemptible: bool,
+    /// What kind of work it is: policy says which may borrow. `None` if it took its place before this was kept.
+    #[serde(default)]
+    pub class: Option<WorkloadClass>,
     /// Since when it waits inside its workspace's own quota, so that its GPUs are called back.
     pub demanded_at: Option<Timestamp>,
     /// Until then it is not admitted as a borrower.

@@ -1,0 +1,135 @@
+//! Whom those wait behind who are younger, and whom not: nobody waits where that serves nobody (S-33).
+
+use std::time::Duration;
+use tests::account::{World, gpus, h100, job, tenant};
+use workflows::{
+    admission::{self, Request},
+    policy::{PlatformPolicy, publish},
+    tenancy::*,
+};
+
+/// Lets so much time pass that whoever waits is overdue.
+fn wait_long(world: &mut World) {
+    for _ in 0..9 {
+        world.pass(Duration::from_secs(3_600));
+        let mut news = world.see().news;
+        while news.more {
+            news = world.decide(|view| admission::wake(view, &tenant())).unwrap();
+        }
+    }
+}
+
+fn state(world: &World, workload: &str) -> WorkloadState {
+    world.workload(workload).state
+}
+
+fn asks(world: &mut World, request: &Request) -> Answer {
+    world.submit(request).unwrap().admission.answer
+}
+
+/// Its elder is admitted in the commit that wakes both: nothing stands before it any more.
+#[test]
+fn one_tried_before_its_elder_is_admitted_with_it() {
+    let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("a", gpus(4, None, None))]);
+    world.submit(&job("a", "runs", 2)).unwrap();
+    world.submit(&job("lender", "lends-later", 8)).unwrap();
+    assert_eq!(asks(&mut world, &job("a", "elder", 8)), Answer::Queue);
+    wait_long(&mut world);
+    assert_eq!(asks(&mut world, &job("a", "own", 2)), Answer::Queue, "though inside its own");
+
+    world.finish("lends-later").unwrap();
+
+    assert_eq!(state(&world, "elder"), WorkloadState::Admitted);
+    assert_eq!(state(&world, "own"), WorkloadState::Admitted);
+}
+
+/// A service may be evicted and yet borrows nothing: while its own workspace uses its own, no other can help it.
+#[test]
+fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
+    let mut world = World::new(1).with(&[
+        ("lender", gpus(4, None, None)),
+        ("a", gpus(4, None, None)),
+        ("b", gpus(0, None, None)),
+    ]);
+    world.submit(&job("a", "runs", 4)).unwrap();
+    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 1) };
+    assert_eq!(asks(&mut world, &service), Answer::Queue);
+    wait_long(&mut world);
+
+    assert_eq!(asks(&mut world, &job("b", "borrows", 1)), Answer::Admit);
+}
+
+/// One that can never be admitted, as its workspace's own was made smaller, does not stand before its line for ever.
+#[test]
+fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
+    let mut world = World::new(1).with(&[("lender", gpus(4, None, None)), ("a", gpus(4, None, None))]);
+    world.submit(&job("a", "runs", 4)).unwrap();
+    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 2) };
+    assert_eq!(asks(&mut world, &service), Answer::Queue);
+    wait_long(&mut world);
+    world.finish("runs").unwrap();
+    assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own is enough");
+    world.submit(&job("a", "again", 4)).unwrap();
+    let second = Request { name: "second".to_owned(), ..service };
+    assert_eq!(asks(&mut world, &second), Answer::Queue);
+    wait_long(&mut world);
+
+    world.allow("a", WorkspaceClass::Batch, gpus(1, None, None));
+
+    assert_eq!(state(&world, "second"), WorkloadState::Waiting);
+    assert_eq!(asks(&mut world, &job("a", "younger", 1)), Answer::Queue, "what is lent is used");
+    world.finish("again").unwrap();
+    assert_eq!(state(&world, "second"), WorkloadState::Waiting);
+    assert_eq!(state(&world, "younger"), WorkloadState::Admitted);
+}
+
+/// Production lends research nothing, and what batch lends is too little for the one that has waited longest.
+#[test]
+fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
+    let mut world = World::new(2).with(&[("batch", gpus(2, None, None))]);
+    world.allow("prod", WorkspaceClass::Production, gpus(6, None, None));
+    world.allow("lab", WorkspaceClass::Research, gpus(0, None, None));
+    world.submit(&job("prod", "lends-later", 6)).unwrap();
+    assert_eq!(asks(&mut world, &job("lab", "large", 4)), Answer::Queue);
+    let rule = "anti_colocate: [{region: eu-west, class_a: production, class_b: research}]";
+    let text = PlatformPolicy::amended(&[("anti_colocate: []", rule)]).unwrap();
+    world.decide(|view| publish(view, &text, "test")).unwrap();
+    wait_long(&mut world);
+
+    assert_eq!(asks(&mut world, &job("lab", "small", 2)), Answer::Admit);
+
+    let never = world.submit(&job("lab", "as-large", 4)).unwrap().admission;
+    assert_eq!(never.answer, Answer::Reject, "who asks now is told at once");
+    assert!(never.weighed.iter().any(|finding| finding.code == "borrow.never"), "{:#?}", never.weighed);
+}
+
+/// Two of a line wait for whole GPUs, the younger for slices as well: until the elder is served, slices held for the younger
+/// idle.
+#[test]
+fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
+    let mut world = World::new(2);
+    let node: NodeId = "n-0001".parse().unwrap();
+    let profile = "1g.10gb".parse().unwrap();
+    world
+        .decide(|view| admission::cut_gpus(view, &tenant(), &node, &(0..8).collect(), Some((&profile, 7))))
+        .unwrap();
+    world.see();
+    let slice: Resource = "gpu/H100/1g.10gb".parse().unwrap();
+    let both = |whole, slices| {
+        let limit = |nominal| Allowance { nominal, borrowing_limit: None, lending_limit: None };
+        [(h100(), limit(whole)), (slice.clone(), limit(slices))].into()
+    };
+    for (name, whole, slices) in [("lender", 8, 56), ("a", 0, 0), ("b", 0, 0)] {
+        world.allow(name, WorkspaceClass::Batch, both(whole, slices));
+    }
+    world.submit(&job("lender", "lends-later", 6)).unwrap();
+    assert_eq!(asks(&mut world, &job("a", "elder", 8)), Answer::Queue);
+    let younger = Request { requests: [(h100(), 4), (slice.clone(), 1)].into(), ..job("a", "younger", 4) };
+    assert_eq!(asks(&mut world, &younger), Answer::Queue);
+    wait_long(&mut world);
+
+    let slices = Request { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
+
+    assert_eq!(asks(&mut world, &slices), Answer::Admit);
+    assert_eq!(asks(&mut world, &job("b", "whole", 1)), Answer::Queue, "the elder is held a place");
+}
