@@ -245,8 +245,9 @@ impl Workflow for Reclaim {
                 "breaches": self.planned.as_ref().map(|planned| &planned.breaches),
                 "evictions": victims,
         });
-        if let Some(others) = self.planned.as_ref().map(|planned| &planned.others).filter(|o| !o.is_empty()) {
-            decides["serves_besides"] = json!(others);
+        let others = self.planned.as_ref().map(|planned| &planned.others).filter(|others| !others.is_empty());
+        if let (Some(others), Some(decides)) = (others, decides.as_object_mut()) {
+            decides.insert("serves_besides".to_owned(), json!(others));
         }
         Plan {
             title,

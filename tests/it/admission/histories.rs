@@ -224,7 +224,7 @@ impl History {
             return Ok(News::default());
         }
         // Another that waits inside its own may be served besides; its victims can be the demand's as well, and too few.
-        let others = if nth % 2 == 0 { self.another(&demand) } else { None };
+        let others = if nth.is_multiple_of(2) { self.another(&demand) } else { None };
         if let Some(other) = &others {
             victims.extend(self.world.victims(other));
         }

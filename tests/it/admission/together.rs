@@ -116,12 +116,28 @@ fn no_more_owners_are_served_than_nobody_has_to_approve() {
     assert_eq!((others, planned.victims.len(), planned.breaches), (vec![("b", 4)], 8, vec![]));
 }
 
-/// Where even the demand alone needs people, they decide on that alone.
+/// The only victim for the demand is larger than may go unasked: people decide on that, and on nothing besides.
 #[test]
 fn what_people_approve_is_not_widened() {
-    let planned = planned(&back_together(1));
+    let mut world = World::new(9).with(&[
+        ("rest", gpus(52, None, None)),
+        ("a", gpus(9, None, None)),
+        ("b", gpus(4, None, None)),
+        ("borrower", gpus(0, None, None)),
+    ]);
+    world.submit(&job("rest", "rest", 52)).unwrap();
+    world.submit(&Request { priority: -1, ..job("borrower", "large", 9) }).unwrap();
+    for n in 0..4 {
+        world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
+    }
+    for (name, workload, gpus) in [("a", "a-0", 9), ("b", "b-0", 4)] {
+        let asked = world.submit(&job(name, workload, gpus)).unwrap();
+        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+    }
 
-    assert_eq!((planned.others.len(), planned.victims.len()), (0, 4));
+    let planned = planned(&world);
+
+    assert_eq!((names(&planned), planned.others), (vec!["large".to_owned()], vec![]));
     assert!(!planned.breaches.is_empty());
 }
 
