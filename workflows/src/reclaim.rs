@@ -35,6 +35,9 @@ use store::Timestamp;
 /// The signal that a workload which held GPUs back has let go of them.
 pub const VICTIM_FREED: &str = "reclaim.victim_freed";
 
+/// How many victims are evicted at the same time.
+const AT_ONCE: usize = 64;
+
 /// How often what is missing is looked at, an hour apart, before the reclaim gives its demand back to the line.
 const MOST_LOOKS: u32 = 48;
 
@@ -175,7 +178,7 @@ impl Workflow for Reclaim {
                 .answer(|eviction: &Eviction| (eviction.workload.name.clone(), eviction.scrubbed.clone()))
                 .any_end()
                 .cancelled()
-                .at_once(64)
+                .at_once(AT_ONCE)
                 .within(30 * DAY)
                 .record(Self::gone)
                 .then(Assessing),

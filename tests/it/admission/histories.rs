@@ -315,7 +315,7 @@ impl History {
 }
 
 fn served(demand: Demand) -> Served {
-    Served { workspace: demand.workspace, workload: demand.workload, wanted: demand.wanted }
+    Served { workspace: demand.workspace, workload: demand.workload, wanted: demand.wanted, aside: 0 }
 }
 
 fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {

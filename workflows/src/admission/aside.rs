@@ -1,29 +1,61 @@
-//! What is set aside for the demand of a reclaim: what is free at its fence, what its victims let go, and what is free again when it
+//! What is set aside for whom a reclaim serves: what is free at its fence, what its victims let go, and what is free again when it
 //! ends or nobody wants it any more.
 
-use super::{desk::Desk, gpus::Choice, loans::Cause, place};
-use crate::tenancy::{NodeId, Reclaiming, Resource, Served, Workload, WorkspaceName};
+use super::{decide::Turn, desk::Desk, gpus::Choice, loans::Cause, place};
+use crate::tenancy::{
+    Admitting, Answer, NodeId, Reclaiming, Resource, Roster, Served, Workload, WorkloadState, WorkspaceName,
+};
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ExecutionId;
 
 impl Desk {
+    /// Whom a reclaim serves, the demand first, with what is set aside for each.
+    fn serving(&self, resource: &Resource, reclaim: &Reclaiming) -> Result<Vec<Served>, Undecided> {
+        let mut serving: Vec<Served> = reclaim.served().collect();
+        if let (Some(demand), Some(_)) = (serving.first_mut(), &reclaim.workload) {
+            demand.aside = self.account(&demand.workspace)?.balance(resource).in_transit;
+        }
+        Ok(serving)
+    }
+
+    /// The same of every kind that is being reclaimed.
+    fn all_serving(&self) -> Result<Vec<(Resource, BTreeSet<NodeId>, Served)>, Undecided> {
+        let mut all = Vec::new();
+        for (resource, reclaim) in &self.cohort.reclaims {
+            let serving = self.serving(resource, reclaim)?.into_iter();
+            all.extend(serving.map(|served| (resource.clone(), reclaim.nodes.clone(), served)));
+        }
+        Ok(all)
+    }
+
     /// Sets aside for everybody whom a reclaim serves what is free and they lack still.
     pub(super) fn top_up(&mut self, view: &mut View) -> Result<(), Undecided> {
-        let reclaims: Vec<_> =
-            self.cohort.reclaims.iter().map(|(r, reclaim)| (r.clone(), reclaim.clone())).collect();
-        for (resource, reclaim) in reclaims {
-            for served in reclaim.served() {
-                self.set_aside(view, &resource, &served, u64::MAX, None)?;
-            }
+        for (resource, _, served) in self.all_serving()? {
+            self.set_aside(view, &resource, &served, u64::MAX, None)?;
         }
         Ok(())
     }
 
-    /// What a workspace could use more of its own. Nothing is set aside beyond that: it would be lent to nobody who runs.
-    pub(super) fn own(&self, workspace: &WorkspaceName, resource: &Resource) -> Result<u64, Undecided> {
+    /// What may be set aside more of what a workspace owns. Those of its workloads that may be evicted can run on what is lent to
+    /// them in place of it, the others not; and what is in transit would be lent to nobody who runs.
+    pub(super) fn own(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+    ) -> Result<u64, Undecided> {
         let balance = self.account(workspace)?.balance(resource);
-        let room = balance.allowance.nominal.saturating_sub(balance.taken());
+        let mut room = balance.allowance.nominal.saturating_sub(balance.in_transit);
+        if balance.used > 0 && room > 0 {
+            view.want::<Roster>(Roster::keys(&self.tenant.id, workspace))?;
+            for part in 0..Roster::PARTS {
+                let running = self.roster(view, workspace, part)?.running.values();
+                let firm = running.filter(|running| !running.preemptible);
+                let firm = firm.filter_map(|running| running.requests.get(resource));
+                room = firm.fold(room, |room, amount| room.saturating_sub(*amount));
+            }
+        }
         Ok(room.min(self.cohort.available(workspace, resource)))
     }
 
@@ -37,9 +69,11 @@ impl Desk {
         nodes: Option<&Workload>,
     ) -> Result<u64, Undecided> {
         let Some(kind) = resource.gpu() else { return Ok(0) };
-        let aside = self.account(&served.workspace)?.balance(resource).in_transit;
-        let missing = served.wanted.saturating_sub(aside).min(most);
-        let all = missing.min(self.own(&served.workspace, resource)?);
+        let missing = served.wanted.saturating_sub(served.aside).min(most);
+        if missing == 0 {
+            return Ok(0);
+        }
+        let all = missing.min(self.own(view, &served.workspace, resource)?);
         let mut rest = all;
         if rest == 0 {
             return Ok(0);
@@ -55,15 +89,30 @@ impl Desk {
             if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
                 reclaim.nodes.extend(chosen.keys().cloned());
             }
-            let account = self.account_mut(&served.workspace)?;
-            let mut balance = account.balance(resource);
-            balance.in_transit = balance.in_transit.saturating_add(some);
-            account.balances.insert(resource.clone(), balance);
+            self.count_aside(resource, served, |aside| aside.saturating_add(some))?;
             let choice = Choice::from([(kind.clone(), chosen)]);
             self.give(view, &served.workload, &served.workspace, &choice, true)?;
         }
         self.settle(view, resource, Cause::Allowance)?;
         Ok(all - rest)
+    }
+
+    /// Counts what is set aside for one, in its account and in the reclaim.
+    pub(super) fn count_aside(
+        &mut self,
+        resource: &Resource,
+        served: &Served,
+        change: impl Fn(u64) -> u64,
+    ) -> Result<(), Undecided> {
+        let account = self.account_mut(&served.workspace)?;
+        let mut balance = account.balance(resource);
+        balance.in_transit = change(balance.in_transit);
+        account.balances.insert(resource.clone(), balance);
+        let others = self.cohort.reclaims.get_mut(resource).map(|reclaim| &mut reclaim.others);
+        for other in others.into_iter().flatten().filter(|other| other.workload == served.workload) {
+            other.aside = change(other.aside);
+        }
+        Ok(())
     }
 
     /// What was set aside for one is free.
@@ -76,10 +125,58 @@ impl Desk {
     ) -> Result<(), Undecided> {
         let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
         self.take(view, &served.workload, resource.gpu(), &placed)?;
-        let account = self.account_mut(&served.workspace)?;
-        let mut balance = account.balance(resource);
-        balance.in_transit = 0;
-        account.balances.insert(resource.clone(), balance);
+        self.count_aside(resource, served, |aside| aside.saturating_sub(served.aside))
+    }
+
+    /// One is served no longer besides a demand: what was set aside for it is free.
+    fn leave(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        served: &Served,
+        nodes: &BTreeSet<NodeId>,
+    ) -> Result<(), Undecided> {
+        self.let_go(view, resource, served, nodes)?;
+        if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
+            reclaim.others.retain(|other| other.workload != served.workload);
+        }
+        self.settle(view, resource, Cause::Allowance)
+    }
+
+    /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
+    /// victim is left that could free what others lack, they wait like everybody.
+    pub(super) fn serve_others(&mut self, view: &mut View) -> Result<(), Undecided> {
+        let seen = self.seen_at.map(|at| self.now.since(at));
+        let fresh = seen.is_some_and(|seen| seen <= self.rules.max_staleness);
+        for (resource, reclaim) in self.cohort.reclaims.clone() {
+            for served in &reclaim.others {
+                let complete = served.aside >= served.wanted;
+                let open = self.account(&served.workspace)?.admitting == Admitting::Open;
+                if complete && fresh && open {
+                    self.leave(view, &resource, served, &reclaim.nodes)?;
+                    self.admit_served(view, served)?;
+                } else if !complete && reclaim.victims.is_empty() {
+                    self.leave(view, &resource, served, &reclaim.nodes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Admits one for whom GPUs were freed, if nothing else stands against it; else it waits on in its place.
+    fn admit_served(&mut self, view: &mut View, served: &Served) -> Result<(), Undecided> {
+        let workload = self.need_workload(view, &served.workload)?;
+        if workload.state != WorkloadState::Waiting {
+            return Ok(());
+        }
+        let decided = self.decide(view, &workload, Turn::Granted)?;
+        if decided.admission.answer == Answer::Admit {
+            self.change_line(view, &served.workspace, |line| {
+                line.waiting.retain(|waits| waits.workload != served.workload);
+            })?;
+            let admission = self.admit(view, workload, decided)?;
+            self.news.admitted.push(admission);
+        }
         Ok(())
     }
 
@@ -96,9 +193,9 @@ impl Desk {
             return Ok(());
         };
         reclaim.victims.remove(&workload.name);
-        let served: Vec<Served> = reclaim.served().collect();
+        let reclaim = reclaim.clone();
         let mut left = amount;
-        for served in served {
+        for served in self.serving(resource, &reclaim)? {
             left -= self.set_aside(view, resource, &served, left, Some(workload))?;
         }
         Ok(())
@@ -114,7 +211,7 @@ impl Desk {
         for victim in &reclaim.victims {
             self.spare(view, resource, reclaim.execution, victim)?;
         }
-        for served in reclaim.served() {
+        for served in self.serving(resource, &reclaim)? {
             self.let_go(view, resource, &served, &reclaim.nodes)?;
         }
         self.cohort.reclaims.remove(resource);
@@ -122,16 +219,14 @@ impl Desk {
         Ok(reclaim.victims)
     }
 
-    /// What was set aside beyond what a workspace owns since its quota was lowered is free: it would be borrowed, and nobody runs on it
-    /// whose loan that could be.
+    /// What was set aside of more than a workspace owns since its quota was lowered is free: it would be borrowed, and nobody runs on
+    /// it whose loan that could be.
     pub(super) fn keep_to_own(&mut self, view: &mut View) -> Result<(), Undecided> {
-        let reclaims = self.cohort.reclaims.clone();
-        for (resource, reclaim) in &reclaims {
-            for served in reclaim.served() {
-                let balance = self.account(&served.workspace)?.balance(resource);
-                if balance.in_transit > 0 && balance.beyond() > 0 {
-                    self.let_go(view, resource, &served, &reclaim.nodes)?;
-                }
+        for (resource, nodes, served) in self.all_serving()? {
+            let balance = self.account(&served.workspace)?.balance(&resource);
+            let own = balance.used.saturating_sub(balance.borrowed);
+            if served.aside > 0 && own.saturating_add(balance.in_transit) > balance.allowance.nominal {
+                self.let_go(view, &resource, &served, &nodes)?;
             }
         }
         Ok(())
@@ -139,20 +234,28 @@ impl Desk {
 
     /// A waiting workload is no longer wanted: what was set aside for it is free.
     pub(super) fn withdraw(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
-        let serves = |reclaim: &Reclaiming| reclaim.served().find(|served| served.workload == name);
-        let serving: Vec<_> = self
-            .cohort
-            .reclaims
-            .iter()
-            .filter_map(|(resource, reclaim)| Some((resource.clone(), reclaim.clone(), serves(reclaim)?)))
-            .collect();
-        for (resource, mut reclaim, served) in serving {
-            self.let_go(view, &resource, &served, &reclaim.nodes)?;
+        for (resource, nodes, served) in self.all_serving()? {
+            if served.workload == name {
+                self.leave(view, &resource, &served, &nodes)?;
+            }
+        }
+        for reclaim in self.cohort.reclaims.values_mut() {
             if reclaim.workload.as_deref() == Some(name) {
                 (reclaim.workload, reclaim.wanted, reclaim.more) = (None, 0, 0);
             }
-            reclaim.others.retain(|other| other.workload != name);
-            self.cohort.reclaims.insert(resource.clone(), reclaim);
+        }
+        Ok(())
+    }
+
+    /// What was set aside on nodes is not any more, and is called back anew where else it can be.
+    pub(super) fn lose_aside(&mut self, view: &mut View, nodes: &[NodeId]) -> Result<(), Undecided> {
+        for (resource, _, served) in self.all_serving()? {
+            let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
+            let there = |desk: &Self| desk.cohort.stock.get(&resource).map_or(0, |it| it.free + it.resting);
+            let before = there(self);
+            self.take(view, &served.workload, resource.gpu(), &placed)?;
+            let lost = there(self).saturating_sub(before);
+            self.count_aside(&resource, &served, |aside| aside.saturating_sub(lost))?;
             self.settle(view, &resource, Cause::Allowance)?;
         }
         Ok(())

@@ -304,13 +304,18 @@ impl Auditor<'_> {
         for (name, account) in &self.books.cohort.accounts {
             for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {
                 let reclaim = self.books.cohort.reclaims.get(resource);
-                let mut served = reclaim.into_iter().flat_map(|reclaim| reclaim.served());
-                let served = served.find(|served| served.workspace == *name);
-                let (demand, wanted) = served.map(|s| (s.workload, s.wanted)).unwrap_or_default();
-                let aside =
-                    resource.gpu().and_then(|kind| pieces(&self.books.nodes, &demand).get(kind).copied());
-                let (taken, aside) = (balance.in_transit, aside.unwrap_or(0));
-                self.hold("I-10", taken <= wanted && taken == aside, || {
+                let served: Vec<_> = reclaim.into_iter().flat_map(|reclaim| reclaim.served()).collect();
+                let served = || served.iter().filter(|served| served.workspace == *name);
+                let has = |workload: &str| {
+                    let kinds = pieces(&self.books.nodes, workload);
+                    resource.gpu().and_then(|kind| kinds.get(kind).copied()).unwrap_or(0)
+                };
+                let wanted = served().map(|served| served.wanted).fold(0, u64::saturating_add);
+                let aside = served().map(|served| has(&served.workload)).fold(0, u64::saturating_add);
+                let others = reclaim.into_iter().flat_map(|reclaim| &reclaim.others);
+                let counted = others.clone().all(|other| other.aside == has(&other.workload));
+                let taken = balance.in_transit;
+                self.hold("I-10", taken <= wanted && taken == aside && counted, || {
                     format!(
                         "{taken} of {resource} are in transit to {name}, {aside} set aside, {wanted} wanted"
                     )

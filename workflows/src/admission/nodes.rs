@@ -309,30 +309,4 @@ impl Desk {
         self.list(&use_);
         self.keep_node(&node.id, Some(use_));
     }
-
-    /// What was set aside on nodes is not any more, and is called back anew where else it can be.
-    fn lose_aside(&mut self, view: &mut View, nodes: &[NodeId]) -> Result<(), Undecided> {
-        let reclaims: Vec<_> = self
-            .cohort
-            .reclaims
-            .iter()
-            .map(|(resource, reclaim)| (resource.clone(), reclaim.clone()))
-            .collect();
-        let served = reclaims.into_iter().flat_map(|(resource, reclaim)| {
-            reclaim.served().map(|served| (resource.clone(), served)).collect::<Vec<_>>()
-        });
-        for (resource, served) in served {
-            let Some(kind) = resource.gpu() else { continue };
-            let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
-            let before = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
-            self.take(view, &served.workload, Some(kind), &placed)?;
-            let after = self.cohort.stock.get(&resource).map_or(0, |stock| stock.free + stock.resting);
-            let account = self.account_mut(&served.workspace)?;
-            let mut balance = account.balance(&resource);
-            balance.in_transit = balance.in_transit.saturating_sub(after.saturating_sub(before));
-            account.balances.insert(resource.clone(), balance);
-            self.settle(view, &resource, Cause::Allowance)?;
-        }
-        Ok(())
-    }
 }

@@ -3,6 +3,7 @@
 use super::{Fence, desk::Desk};
 use crate::tenancy::{Admitting, Line, Resource, Served, WorkloadState, workspace_key};
 use engine::{Undecided, View};
+use std::collections::BTreeMap;
 
 impl Desk {
     /// Why the planned victims may not be taken, or would not be enough (I-11, I-12), or one whom they are for waits no more.
@@ -19,7 +20,7 @@ impl Desk {
         let before = self.cohort.clone();
         let objection = match self.may_not_go(view, fence, fresh)? {
             Some(why) => Some(why),
-            None => self.not_enough(fence, wanted)?,
+            None => self.not_enough(view, fence, wanted)?,
         };
         self.cohort = before;
         Ok(objection)
@@ -97,17 +98,25 @@ impl Desk {
     }
 
     /// Whom the victims, who are gone, free too little for.
-    fn not_enough(&mut self, fence: &Fence, wanted: u64) -> Result<Option<String>, Undecided> {
+    fn not_enough(
+        &mut self,
+        view: &mut View,
+        fence: &Fence,
+        wanted: u64,
+    ) -> Result<Option<String>, Undecided> {
         let resource = &fence.resource;
         let first = !self.cohort.reclaims.contains_key(resource);
-        let demand = std::iter::once((&fence.workspace, wanted));
-        let others = fence.others.iter().map(|other| (&other.workspace, other.wanted)).filter(|_| first);
-        for (workspace, wanted) in demand.chain(others) {
+        let mut all = BTreeMap::from([(&fence.workspace, wanted)]);
+        for other in fence.others.iter().filter(|_| first) {
+            let sum = all.entry(&other.workspace).or_default();
+            *sum = sum.saturating_add(other.wanted);
+        }
+        for (workspace, wanted) in all {
             let aside = self.account(workspace)?.balance(resource).in_transit;
-            let could = self.own(workspace, resource)?.saturating_add(aside);
+            let could = self.own(view, workspace, resource)?.saturating_add(aside);
             if could < wanted {
                 let why = format!(
-                    "the victims make {could} of {wanted} {resource} available to {workspace}, inside its own quota"
+                    "the victims make {could} of {wanted} {resource} available to {workspace}, of its own"
                 );
                 return Ok(Some(why));
             }

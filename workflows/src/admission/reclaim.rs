@@ -30,7 +30,7 @@ pub struct Fence {
     pub workload: Option<String>,
     /// What is freed for others of its line besides.
     pub more: u64,
-    /// Other workspaces that it frees for. Called again, those of the first time stay.
+    /// Workloads of other workspaces that it frees for. Called again, those of the first time stay.
     pub others: Vec<Served>,
     /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
     pub victims: BTreeSet<String>,
@@ -222,6 +222,7 @@ pub fn grant(
         desk.save(view)?;
         return Ok(Granted::NotYet { missing, codes: Vec::new() });
     }
+    desk.serve_others(view)?;
     let spared = desk.unfence(view, resource)?;
     let decided = desk.decide(view, &demand, Turn::Granted)?;
     if decided.admission.answer != Answer::Admit {

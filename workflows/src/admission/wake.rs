@@ -160,6 +160,7 @@ impl Desk {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
         self.top_up(view)?;
+        self.serve_others(view)?;
         let mut passed = Passed::default();
         let mut hopes = self.hopes(view)?;
         let mut turns = self.in_turn(&hopes, &passed)?;

@@ -74,7 +74,7 @@ pub struct FenceVictims {
     /// What is freed for others of the demand's line besides.
     #[serde(default)]
     pub more: u64,
-    /// Other workspaces that it frees for.
+    /// Workloads of other workspaces that it frees for.
     #[serde(default)]
     pub others: Vec<Served>,
     /// Who has to give way, by name.

@@ -59,7 +59,7 @@ pub struct Planned {
     /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
     #[serde(default)]
     pub more: u64,
-    /// Other workspaces for which is freed besides, as they wait inside their own quota too.
+    /// Workloads of other workspaces for which is freed besides, as they wait inside their own quota too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Served>,
     /// Who has to give way, in order.
@@ -103,8 +103,10 @@ pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, 
     let tenant = view.need::<Tenant>(question.tenant.as_str())?;
     let cluster = view.get::<Holding>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
     // Of a victim's GPUs that may go to several workspaces is not known to which: they are cleaned as for another.
+    let begun = cohort.reclaims.get(question.resource);
+    let alone = found.others.is_empty() && begun.is_none_or(|reclaim| reclaim.others.is_empty());
     let to = match question.cause {
-        Cause::Demand { workspace, .. } if found.others.is_empty() => Some(workspace.clone()),
+        Cause::Demand { workspace, .. } if alone => Some(workspace.clone()),
         Cause::Demand { .. } | Cause::Overdue | Cause::Excess { .. } => None,
     };
     let keys = found.victims.iter().map(|name| Workload::key(question.tenant, name));

@@ -19,8 +19,10 @@ use store::Timestamp;
 const MOST_OF_A_LINE: u64 = 32;
 /// The most other workspaces that one reclaim frees for.
 const MOST_WORKSPACES: usize = 16;
-/// The most victims of a reclaim that frees for other workspaces: with the longest names so many fit into a record.
-const MOST_VICTIMS: usize = 128;
+/// The most of their workloads: so many can be admitted in one commit.
+const MOST_OTHERS: usize = crate::admission::MOST_WOKEN;
+/// The most victims of a reclaim that frees for other workspaces: as many are evicted at the same time, so that one grace is enough.
+const MOST_VICTIMS: usize = super::AT_ONCE;
 
 /// What the others of the demand's line ask for, inside what the workspace owns: at most [`MOST_OF_A_LINE`], and none that asks
 /// for several GPUs on one node or for more than this kind.
@@ -94,10 +96,12 @@ pub(super) fn of_other_lines(
     let mut served = Vec::new();
     for (workspace, room) in owners {
         let line = view.get::<Line>(&workspace_key(question.tenant, &workspace))?;
-        let within = those_within(room, question.resource, line.iter().flat_map(|line| &line.waiting));
-        let Some((first, least)) = within.first() else { continue };
-        let all = within.iter().map(|(_, amount)| amount).sum();
-        for wanted in [all, *least] {
+        let mut within = those_within(room, question.resource, line.iter().flat_map(|line| &line.waiting));
+        within.truncate(MOST_OTHERS.saturating_sub(served.len()));
+        // All of a line, or else the first of it.
+        for some in [within.len(), 1] {
+            let Some((some, (first, _))) = within.get(..some).zip(within.first()) else { continue };
+            let wanted = some.iter().map(|(_, amount)| amount).sum();
             let demand = Demand {
                 priority: i64::from(first.priority),
                 queued_at: i64::try_from(first.since.0).unwrap_or(i64::MAX),
@@ -107,8 +111,12 @@ pub(super) fn of_other_lines(
             let Some(wider) = wider(&snapshot, settings, plan, &demand) else { continue };
             give_way(&mut snapshot, &wider, &demand)?;
             join(plan, wider);
-            let workload = first.workload.clone();
-            served.push(Served { workspace: workspace.clone(), workload, wanted });
+            served.extend(some.iter().map(|(waits, wanted)| Served {
+                workspace: workspace.clone(),
+                workload: waits.workload.clone(),
+                wanted: *wanted,
+                aside: 0,
+            }));
             break;
         }
     }

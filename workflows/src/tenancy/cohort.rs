@@ -165,15 +165,19 @@ impl Account {
     }
 }
 
-/// Whom a reclaim frees for.
+/// A workload that a reclaim frees for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
     /// The workspace.
     pub workspace: WorkspaceName,
-    /// The first of those who wait in it: GPUs are set aside in this one's name.
+    /// The workload; GPUs are set aside in its name.
     pub workload: String,
-    /// What is freed for it, and for others of its line who wait inside the workspace's own quota as well.
+    /// What is freed for it. With the demand of a reclaim, for others of its line besides.
     pub wanted: u64,
+    /// What has been set aside for it so far, a part of its workspace's [`Balance::in_transit`]; for the demand of a reclaim that is
+    /// all of it.
+    #[serde(default)]
+    pub aside: u64,
 }
 
 /// The reclaim that is executing for one kind. At most one at a time (I-15).
@@ -191,8 +195,8 @@ pub struct Reclaiming {
     /// demands is not served one by one. They are admitted from their line once the demand is.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// Other workspaces that it frees for, so that owners who come back together are not served one after the other. They are
-    /// admitted from their lines once the demand is.
+    /// Workloads of other workspaces that it frees for, so that owners who come back together are not served one after the other.
+    /// Each is admitted as soon as it has all that it wants, and is no longer here then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Served>,
     /// Workloads that are being evicted for it and hold their GPUs still.
@@ -204,12 +208,12 @@ pub struct Reclaiming {
 }
 
 impl Reclaiming {
-    /// Everybody it serves, the demand first, with all that is set aside for each.
+    /// Everybody it serves, the demand first.
     pub fn served(&self) -> impl Iterator<Item = Served> {
         let wanted = self.wanted.saturating_add(self.more);
         let demand = self.workload.clone().map(|workload| {
             let workspace = self.workspace.clone();
-            Served { workspace, workload, wanted }
+            Served { workspace, workload, wanted, aside: 0 }
         });
         demand.into_iter().chain(self.others.iter().cloned())
     }
