@@ -294,3 +294,83 @@ fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     assert_eq!(names(&planned), ["small", "large"]);
     assert_eq!(answer, Fenced::Done { aside: 0, wanted: 1 });
 }
+
+/// One owner, another whose work ends later, and a borrower of all that the owner leaves idle.
+fn one_owner(nominal: u64, rest: &[u64], own: &[Request]) -> World {
+    let mut world = World::new(2).with(&[
+        ("a", gpus(nominal, None, None)),
+        ("rest", gpus(rest.iter().sum(), None, None)),
+        ("borrower", gpus(0, None, None)),
+    ]);
+    for (n, gpus) in rest.iter().enumerate() {
+        world.submit(&job("rest", &format!("rest-{n}"), *gpus)).unwrap();
+    }
+    for request in own {
+        world.submit(request).unwrap();
+    }
+    for n in 0..4 {
+        let lent = world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
+        assert_eq!(lent.admission.answer, Answer::Admit);
+    }
+    world
+}
+
+/// I-11, S-59: the loan is of whoever may borrow.
+#[test]
+fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_workspace_borrows() {
+    let mut world = one_owner(4, &[8], &[]);
+    world.submit(&Request { preemptible: false, ..job("a", "a-0", 4) }).unwrap();
+    let planned = fenced(&mut world);
+    free(&mut world, &names(&planned));
+    assert_eq!(world.balance("a").in_transit, 4);
+    world.finish("rest-0").unwrap();
+    let borrows = world.submit(&job("a", "a-borrows", 4)).unwrap();
+    assert_eq!(borrows.admission.answer, Answer::Admit);
+
+    let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
+
+    assert!(matches!(granted, Granted::Done { admission: Some(_), .. }), "{granted:?}");
+    assert_eq!(world.violations(), Vec::<String>::new());
+    let open = world.books.all::<Loan>().into_iter().filter(|loan| !loan.state.ended());
+    let open: Vec<_> = open.map(|loan| (loan.workload, loan.amount)).collect();
+    assert_eq!(open, [("a-borrows".to_owned(), 4)]);
+}
+
+/// Nobody is evicted so that another can borrow in its place.
+#[test]
+fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for() {
+    let mut world = one_owner(8, &[4], &[job("a", "a-runs", 4)]);
+    world.allow("rest", WorkspaceClass::Batch, gpus(8, None, None));
+    for n in 4..8 {
+        world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
+    }
+    world.submit(&job("a", "a-0", 4)).unwrap();
+    let planned = planned(&world);
+    assert_eq!(planned.victims.len(), 4);
+    world.submit(&Request { priority: 10, ..job("a", "a-first", 4) }).unwrap();
+    world.finish("rest-0").unwrap();
+    assert_eq!(world.workload("a-first").state, WorkloadState::Admitted);
+
+    let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
+
+    assert!(matches!(answer, Fenced::Stale { .. }), "{answer:?}");
+}
+
+/// S-59: a service does not come to borrow because something is set aside beside it.
+#[test]
+fn nothing_is_set_aside_for_which_work_that_may_not_borrow_would_have_to() {
+    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 4) };
+    let mut world = one_owner(8, &[4, 4], &[service]);
+    world.submit(&job("a", "a-0", 4)).unwrap();
+    fenced(&mut world);
+    world.finish("rest-0").unwrap();
+    world.finish("rest-1").unwrap();
+    assert_eq!(world.balance("a").in_transit, 4);
+
+    world.allow("a", WorkspaceClass::Batch, gpus(4, None, None));
+
+    assert_eq!(world.balance("a").in_transit, 0);
+    assert_eq!(world.violations(), Vec::<String>::new());
+    let loans = world.books.all::<Loan>();
+    assert!(loans.iter().all(|loan| loan.workload != "service"), "{loans:?}");
+}

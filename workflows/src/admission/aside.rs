@@ -37,8 +37,8 @@ impl Desk {
         Ok(())
     }
 
-    /// What may be set aside more of what a workspace owns. Those of its workloads that may be evicted can run on what is lent to
-    /// them in place of it, the others not; and what is in transit would be lent to nobody who runs.
+    /// What may be set aside more of what a workspace owns. What of its work may borrow can run on loans in place of it, the rest
+    /// cannot; and what is in transit would be lent to nobody who runs.
     pub(super) fn own(
         &mut self,
         view: &mut View,
@@ -46,17 +46,21 @@ impl Desk {
         resource: &Resource,
     ) -> Result<u64, Undecided> {
         let balance = self.account(workspace)?.balance(resource);
-        let mut room = balance.allowance.nominal.saturating_sub(balance.in_transit);
-        if balance.used > 0 && room > 0 {
-            view.want::<Roster>(Roster::keys(&self.tenant.id, workspace))?;
-            for part in 0..Roster::PARTS {
-                let running = self.roster(view, workspace, part)?.running.values();
-                let firm = running.filter(|running| !running.preemptible);
-                let firm = firm.filter_map(|running| running.requests.get(resource));
-                room = firm.fold(room, |room, amount| room.saturating_sub(*amount));
-            }
+        let available = self.cohort.available(workspace, resource);
+        let nominal = balance.allowance.nominal;
+        if available <= nominal.saturating_sub(balance.taken()) {
+            return Ok(available);
         }
-        Ok(room.min(self.cohort.available(workspace, resource)))
+        let mut room = nominal.saturating_sub(balance.in_transit);
+        view.want::<Roster>(Roster::keys(&self.tenant.id, workspace))?;
+        for part in 0..Roster::PARTS {
+            let running: Vec<_> = self.roster(view, workspace, part)?.running.values().cloned().collect();
+            let account = self.account(workspace)?;
+            let firm = running.iter().filter(|one| !self.borrows(account, one.preemptible, one.class));
+            let firm = firm.filter_map(|one| one.requests.get(resource));
+            room = firm.fold(room, |room, amount| room.saturating_sub(*amount));
+        }
+        Ok(room.min(available))
     }
 
     /// Sets aside up to `most`, on `nodes` first if given; answers how much.
@@ -69,7 +73,8 @@ impl Desk {
         nodes: Option<&Workload>,
     ) -> Result<u64, Undecided> {
         let Some(kind) = resource.gpu() else { return Ok(0) };
-        let missing = served.wanted.saturating_sub(served.aside).min(most);
+        let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+        let missing = served.wanted.saturating_sub(served.aside).min(most).min(free);
         if missing == 0 {
             return Ok(0);
         }
@@ -144,8 +149,9 @@ impl Desk {
     }
 
     /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
-    /// victim is left that could free what others lack, they wait like everybody.
+    /// victim is left that could free what others lack, they wait like everybody, and what they had goes to whom is served still.
     pub(super) fn serve_others(&mut self, view: &mut View) -> Result<(), Undecided> {
+        let mut left = false;
         let seen = self.seen_at.map(|at| self.now.since(at));
         let fresh = seen.is_some_and(|seen| seen <= self.rules.max_staleness);
         for (resource, reclaim) in self.cohort.reclaims.clone() {
@@ -157,10 +163,11 @@ impl Desk {
                     self.admit_served(view, served)?;
                 } else if !complete && reclaim.victims.is_empty() {
                     self.leave(view, &resource, served, &reclaim.nodes)?;
+                    left = true;
                 }
             }
         }
-        Ok(())
+        if left { self.top_up(view) } else { Ok(()) }
     }
 
     /// Admits one for whom GPUs were freed, if nothing else stands against it; else it waits on in its place.

@@ -2,7 +2,8 @@
 
 use super::{Rules, desk::Desk, place, weigh::may_borrow_at_all};
 use crate::tenancy::{
-    Account, Admitting, Amounts, Ground, InLine, Line, Resource, Workload, WorkspaceName, workspace_key,
+    Account, Admitting, Amounts, Ground, InLine, Line, Resource, Workload, WorkloadClass, WorkspaceName,
+    workspace_key,
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,8 +205,17 @@ impl Desk {
 
     /// Whether one that waits may use what is others', once it has cooled down.
     pub(super) fn may_borrow(&self, account: &Account, waits: &InLine) -> bool {
-        let class = waits.class.is_none_or(|class| self.rules.borrowing.contains(&class));
-        class && waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules)
+        match waits.class {
+            Some(class) => self.borrows(account, waits.preemptible, class),
+            None => waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules),
+        }
+    }
+
+    /// Whether such work of a workspace may use what is others'.
+    pub(super) fn borrows(&self, account: &Account, preemptible: bool, class: WorkloadClass) -> bool {
+        preemptible
+            && self.rules.borrowing.contains(&class)
+            && may_borrow_at_all(&self.tenant, account, &self.rules)
     }
 
     /// Whether one that waits was called back so lately that it borrows nothing.

@@ -81,9 +81,19 @@ impl Desk {
         let mut resources = BTreeMap::new();
         for (resource, amount) in &workload.requests {
             let mut ground = self.ground(view, workload, resource, *amount, fits)?;
-            if let Turn::Now { .. } = turn {
-                let ahead = self.ahead(view, Asker::new(workload, resource), resource, &ground)?;
-                ground.ahead = ahead.first().map(|(_, name)| name.clone());
+            match turn {
+                Turn::Now { .. } => {
+                    let ahead = self.ahead(view, Asker::new(workload, resource), resource, &ground)?;
+                    ground.ahead = ahead.first().map(|(_, name)| name.clone());
+                }
+                // What was set aside is of its workspace's own; others of that have their loans from now on.
+                Turn::Granted if resource.gpu().is_some() => {
+                    if *amount <= self.own(view, &workload.workspace, resource)? {
+                        let rest = ground.allowance.nominal.saturating_sub(*amount);
+                        ground.taken = ground.taken.min(rest);
+                    }
+                }
+                Turn::Granted => {}
             }
             resources.insert(resource.clone(), ground);
         }

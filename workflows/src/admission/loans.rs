@@ -259,8 +259,10 @@ impl Desk {
         let could = |name: &str, uses: Option<&u64>| {
             uses.copied().unwrap_or(0).saturating_sub(on_loan.get(name).copied().unwrap_or(0))
         };
+        let account = self.account(borrower)?.clone();
         if let Cause::Admitted(workload) = cause
             && workload.workspace == *borrower
+            && self.borrows(&account, workload.preemptible, workload.class)
         {
             let could = could(&workload.name, workload.requests.get(&loans.resource));
             if could >= opening.amount {
@@ -270,11 +272,11 @@ impl Desk {
         view.want::<Roster>(Roster::keys(&self.tenant.id, borrower))?;
         let mut newest = Vec::new();
         for part in 0..Roster::PARTS {
-            for (name, running) in &self.roster(view, borrower, part)?.running {
-                let could = could(name, running.requests.get(&loans.resource));
-                // What may not be evicted bears a loan only where nothing else is left (I-11).
-                let last = !running.preemptible;
-                newest.push(((last, std::cmp::Reverse(running.admitted_at)), name.clone(), could));
+            for (name, running) in self.roster(view, borrower, part)?.running.clone() {
+                let could = could(&name, running.requests.get(&loans.resource));
+                // What may not borrow bears a loan only where nothing else is left (I-11, S-59).
+                let last = !self.borrows(&account, running.preemptible, running.class);
+                newest.push(((last, std::cmp::Reverse(running.admitted_at)), name, could));
             }
         }
         newest.retain(|(_, _, could)| *could > 0);

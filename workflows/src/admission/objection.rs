@@ -113,7 +113,14 @@ impl Desk {
         }
         for (workspace, wanted) in all {
             let aside = self.account(workspace)?.balance(resource).in_transit;
-            let could = self.own(view, workspace, resource)?.saturating_add(aside);
+            let mut could = self.own(view, workspace, resource)?;
+            if first {
+                // Nobody is evicted for one that has its own in use since: it would borrow.
+                let balance = self.account(workspace)?.balance(resource);
+                let uses = balance.used.saturating_sub(balance.borrowed).saturating_add(aside);
+                could = could.min(balance.allowance.nominal.saturating_sub(uses));
+            }
+            could = could.saturating_add(aside);
             if could < wanted {
                 let why = format!(
                     "the victims make {could} of {wanted} {resource} available to {workspace}, of its own"
