@@ -188,7 +188,7 @@ fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [0, 0, 0]));
 }
 
-/// The first reclaim is not given up for a job of the same workspace that runs on what is lent.
+/// Work of the same workspace that runs on loans takes nothing of it, nor does any change of a quota then.
 #[test]
 fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     let mut world = back_together(52);

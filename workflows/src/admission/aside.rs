@@ -20,18 +20,18 @@ impl Desk {
     }
 
     /// The same of every kind that is being reclaimed.
-    fn all_serving(&self) -> Result<Vec<(Resource, BTreeSet<NodeId>, Served)>, Undecided> {
+    fn all_serving(&self) -> Result<Vec<(Resource, Served)>, Undecided> {
         let mut all = Vec::new();
         for (resource, reclaim) in &self.cohort.reclaims {
             let serving = self.serving(resource, reclaim)?.into_iter();
-            all.extend(serving.map(|served| (resource.clone(), reclaim.nodes.clone(), served)));
+            all.extend(serving.map(|served| (resource.clone(), served)));
         }
         Ok(all)
     }
 
     /// Sets aside for everybody whom a reclaim serves what is free and they lack still.
     pub(super) fn top_up(&mut self, view: &mut View) -> Result<(), Undecided> {
-        for (resource, _, served) in self.all_serving()? {
+        for (resource, served) in self.all_serving()? {
             self.set_aside(view, &resource, &served, u64::MAX, None)?;
         }
         Ok(())
@@ -121,27 +121,16 @@ impl Desk {
     }
 
     /// What was set aside for one is free.
-    fn let_go(
-        &mut self,
-        view: &mut View,
-        resource: &Resource,
-        served: &Served,
-        nodes: &BTreeSet<NodeId>,
-    ) -> Result<(), Undecided> {
-        let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
+    fn let_go(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+        let nodes = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.nodes.clone());
+        let placed = self.placed(view, &served.workload, nodes.into_iter().flatten())?;
         self.take(view, &served.workload, resource.gpu(), &placed)?;
         self.count_aside(resource, served, |aside| aside.saturating_sub(served.aside))
     }
 
     /// One is served no longer besides a demand: what was set aside for it is free.
-    fn leave(
-        &mut self,
-        view: &mut View,
-        resource: &Resource,
-        served: &Served,
-        nodes: &BTreeSet<NodeId>,
-    ) -> Result<(), Undecided> {
-        self.let_go(view, resource, served, nodes)?;
+    fn leave(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+        self.let_go(view, resource, served)?;
         if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
             reclaim.others.retain(|other| other.workload != served.workload);
         }
@@ -159,10 +148,10 @@ impl Desk {
                 let complete = served.aside >= served.wanted;
                 let open = self.account(&served.workspace)?.admitting == Admitting::Open;
                 if complete && fresh && open {
-                    self.leave(view, &resource, served, &reclaim.nodes)?;
+                    self.leave(view, &resource, served)?;
                     self.admit_served(view, served)?;
                 } else if !complete && reclaim.victims.is_empty() {
-                    self.leave(view, &resource, served, &reclaim.nodes)?;
+                    self.leave(view, &resource, served)?;
                     left = true;
                 }
             }
@@ -219,7 +208,7 @@ impl Desk {
             self.spare(view, resource, reclaim.execution, victim)?;
         }
         for served in self.serving(resource, &reclaim)? {
-            self.let_go(view, resource, &served, &reclaim.nodes)?;
+            self.let_go(view, resource, &served)?;
         }
         self.cohort.reclaims.remove(resource);
         self.settle(view, resource, Cause::Allowance)?;
@@ -229,11 +218,11 @@ impl Desk {
     /// What was set aside of more than a workspace owns since its quota was lowered is free: it would be borrowed, and nobody runs on
     /// it whose loan that could be.
     pub(super) fn keep_to_own(&mut self, view: &mut View) -> Result<(), Undecided> {
-        for (resource, nodes, served) in self.all_serving()? {
+        for (resource, served) in self.all_serving()? {
             let balance = self.account(&served.workspace)?.balance(&resource);
             let own = balance.used.saturating_sub(balance.borrowed);
             if served.aside > 0 && own.saturating_add(balance.in_transit) > balance.allowance.nominal {
-                self.let_go(view, &resource, &served, &nodes)?;
+                self.let_go(view, &resource, &served)?;
             }
         }
         Ok(())
@@ -241,9 +230,9 @@ impl Desk {
 
     /// A waiting workload is no longer wanted: what was set aside for it is free.
     pub(super) fn withdraw(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
-        for (resource, nodes, served) in self.all_serving()? {
+        for (resource, served) in self.all_serving()? {
             if served.workload == name {
-                self.leave(view, &resource, &served, &nodes)?;
+                self.leave(view, &resource, &served)?;
             }
         }
         for reclaim in self.cohort.reclaims.values_mut() {
@@ -256,7 +245,7 @@ impl Desk {
 
     /// What was set aside on nodes is not any more, and is called back anew where else it can be.
     pub(super) fn lose_aside(&mut self, view: &mut View, nodes: &[NodeId]) -> Result<(), Undecided> {
-        for (resource, _, served) in self.all_serving()? {
+        for (resource, served) in self.all_serving()? {
             let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
             let there = |desk: &Self| desk.cohort.stock.get(&resource).map_or(0, |it| it.free + it.resting);
             let before = there(self);

@@ -229,7 +229,7 @@ impl Desk {
 
     /// Those that could be admitted by what is counted and have not been passed over, in their turn.
     fn in_turn(&self, hopes: &[Hope], passed: &Passed) -> Result<Vec<(WorkspaceName, InLine)>, Undecided> {
-        // What a reclaim serves has GPUs set aside already, and is admitted by its grant alone: never to as many again.
+        // What a reclaim serves has GPUs set aside already, and is admitted to these alone: never to as many again.
         let served: BTreeSet<String> = self
             .cohort
             .reclaims

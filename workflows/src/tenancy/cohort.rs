@@ -174,8 +174,7 @@ pub struct Served {
     pub workload: String,
     /// What is freed for it. With the demand of a reclaim, for others of its line besides.
     pub wanted: u64,
-    /// What has been set aside for it so far, a part of its workspace's [`Balance::in_transit`]; for the demand of a reclaim that is
-    /// all of it.
+    /// What has been set aside for it so far, a part of its workspace's [`Balance::in_transit`].
     #[serde(default)]
     pub aside: u64,
 }
@@ -208,7 +207,7 @@ pub struct Reclaiming {
 }
 
 impl Reclaiming {
-    /// Everybody it serves, the demand first.
+    /// Everybody it serves, the demand first; what is set aside for that stands in its account only, and is 0 here.
     pub fn served(&self) -> impl Iterator<Item = Served> {
         let wanted = self.wanted.saturating_add(self.more);
         let demand = self.workload.clone().map(|workload| {
