@@ -37,6 +37,7 @@ mod examples;
 mod fleet;
 mod following;
 mod foreseen;
+mod given_back;
 mod held;
 mod hello;
 mod hooks;

@@ -75,6 +75,9 @@ pub struct Eviction {
     pub open: Vec<String>,
     /// What was done to their memory.
     pub scrubbed: Vec<Scrubbed>,
+    /// Why it need not go after all.
+    #[serde(default)]
+    pub spared: Option<String>,
 }
 
 /// Where an eviction stands. Persisted by name.
@@ -89,7 +92,9 @@ pub enum State {
     DrainingService,
     SavingWork,
     AwaitingExit,
+    Leaving,
     Draining,
+    Weighing,
     Evicting,
     Terminating,
     Forcing,
@@ -102,6 +107,7 @@ pub enum State {
     Cleared,
     Barred,
     Stuck,
+    Spared,
 }
 
 impl Workflow for Eviction {
@@ -137,13 +143,16 @@ impl Workflow for Eviction {
                 .or_else(Draining)
                 .then(Draining),
             // That it has ended is somebody's word: it is asked to end all the same, which one that has ended does not feel.
-            AwaitingExit => await_signal(EXITED).within(care.grace).then(Draining).expired(Draining),
-            Draining => {
-                act(BeginEviction { tenant: self.tenant.clone(), workload: self.workload.name.clone() })
-                    .nothing_to_undo()
-                    .or_else(Evicting)
-                    .then(Evicting)
-            }
+            AwaitingExit => await_signal(EXITED).within(care.grace).then(Leaving).expired(Draining),
+            Leaving => act(self.begins(true)).nothing_to_undo().or_else(Evicting).then(Evicting),
+            Draining => act(self.begins(false))
+                .nothing_to_undo()
+                .record(|me: &mut Self, spared| me.spared = spared)
+                .or_else(Evicting)
+                .then(Weighing),
+            // Whoever it was called back for may be gone, or have been given others by now.
+            Weighing => when(self.spared.is_some(), "nobody needs it any more", Spared)
+                .otherwise("it has to go", Evicting),
 
             // The point of no return. What is asked is not what has happened: it is looked at until nothing is left.
             Evicting => act(EvictWorkload { workload: workload() })
@@ -191,6 +200,7 @@ impl Workflow for Eviction {
                 .then(Barred),
 
             Cleared | Barred | Stuck => end(Outcome::Completed),
+            Spared => end(Outcome::RolledBack),
         }
     }
 
@@ -225,6 +235,10 @@ impl Eviction {
             "scrub": self.care.level,
             "grace_seconds": self.care.grace.as_secs(),
         })
+    }
+
+    fn begins(&self, exited: bool) -> BeginEviction {
+        BeginEviction { tenant: self.tenant.clone(), workload: self.workload.name.clone(), exited }
     }
 
     fn looked(&mut self, open: Vec<String>) {

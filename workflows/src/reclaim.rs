@@ -95,7 +95,7 @@ pub struct Reclaim {
 pub struct Gone {
     /// The workload.
     pub workload: String,
-    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`.
+    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, or `Spared`, as nobody needed it any more.
     pub state: String,
     /// What was done to the memory of its GPUs.
     pub scrubbed: Vec<Scrubbed>,
@@ -247,6 +247,7 @@ impl Workflow for Reclaim {
                 "policy": self.terms().map(|terms| &terms.policy),
                 "breaches": self.planned.as_ref().map(|planned| &planned.breaches),
                 "evictions": victims,
+                "simulated": self.planned.as_ref().map(|planned| planned.simulated),
         });
         let others = self.planned.as_ref().map(|planned| &planned.others).filter(|others| !others.is_empty());
         if let (Some(others), Some(decides)) = (others, decides.as_object_mut()) {

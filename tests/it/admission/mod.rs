@@ -1,5 +1,6 @@
 //! Admission: decisions, loans, the waiting line, and what a reclaim does to the account.
 
+mod again;
 mod dimensions;
 mod histories;
 mod line;
@@ -7,5 +8,6 @@ mod many;
 mod overdue;
 mod promises;
 mod reclaim;
+mod spared;
 mod submit;
 mod together;

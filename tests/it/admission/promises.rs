@@ -4,7 +4,7 @@ use super::histories::NAMES;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
-use tests::account::{World, h100, tenant, workspace};
+use tests::account::{World, tenant, workspace};
 use workflows::{admission, tenancy::*};
 
 /// I-9: a loan that has ended never changes again. I-20: every decision follows again from its grounds.
@@ -31,9 +31,13 @@ fn rules(world: &World) -> admission::Rules {
 }
 
 /// I-7: nobody was admitted beyond its nominal and its borrowing limit; only a change of quota leads there.
-pub fn nobody_was_let_past_a_limit(before: &World, after: &World) -> Result<(), TestCaseError> {
+pub fn nobody_was_let_past_a_limit(
+    before: &World,
+    after: &World,
+    kind: &Resource,
+) -> Result<(), TestCaseError> {
     for (name, account) in &after.cohort().accounts {
-        let (was, is) = (before.cohort().accounts[name].balance(&h100()), account.balance(&h100()));
+        let (was, is) = (before.cohort().accounts[name].balance(kind), account.balance(kind));
         if is.taken() > was.taken() && is.allowance == was.allowance {
             let limit = is.allowance.borrowing_limit.unwrap_or(u64::MAX);
             prop_assert!(is.beyond() <= limit, "{name} takes {} with {:?}", is.taken(), is.allowance);
@@ -54,17 +58,17 @@ fn borrower(world: &World, waits: &InLine) -> bool {
 }
 
 /// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
-pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError> {
+pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     let rooms: Vec<u64> = world
         .occupancy()
         .nodes
         .values()
-        .filter_map(|kinds| kinds.get(h100().gpu().unwrap()).map(|room| room.open()))
+        .filter_map(|kinds| kinds.get(kind.gpu().unwrap()).map(|room| room.open()))
         .collect();
     // Kueue's root: what all lend while idle, less what is used of it.
     let root: i64 = cohort
-        .balances(&h100())
+        .balances(kind)
         .map(|(_, b)| {
             let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
             let own = b.allowance.nominal - lends;
@@ -75,11 +79,11 @@ pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError>
     let overdue = |waits: &InLine| rules.raised(world.books.now.since(waits.entered_at)).1;
     // Nobody waits behind one that could not be admitted if it were alone.
     let ever = |account: &Account, waits: &InLine| {
-        let allowance = account.balance(&h100()).allowance;
+        let allowance = account.balance(kind).allowance;
         let batch = world.workload(&waits.workload).class == WorkloadClass::Batch;
-        let all = cohort.potential(&allowance, &h100());
+        let all = cohort.potential(&allowance, kind);
         let most = if waits.preemptible && batch { all } else { allowance.nominal };
-        waits.requests[&h100()] <= most
+        waits.requests[kind] <= most
     };
     let old = |name: &str, account: &Account| {
         let waiting = world.waiting(name).into_iter();
@@ -88,11 +92,11 @@ pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError>
     // An overdue one that others can help, and that waits behind nobody of its own line, may have others who borrow wait.
     let helped = NAMES.iter().any(|name| {
         let account = &cohort.accounts[&workspace(name)];
-        let balance = account.balance(&h100());
+        let balance = account.balance(kind);
         let first = old(name, account).into_iter().min_by_key(place);
         account.admitting == Admitting::Open
             && first.is_some_and(|waits| {
-                let inside = balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal;
+                let inside = balance.taken() + waits.requests[kind] <= balance.allowance.nominal;
                 inside || borrower(world, &waits)
             })
     });
@@ -101,7 +105,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError>
         if account.admitting != Admitting::Open {
             continue;
         }
-        let balance = account.balance(&h100());
+        let balance = account.balance(kind);
         let nominal = balance.allowance.nominal;
         let lends = balance.allowance.lending_limit.unwrap_or(u64::MAX).min(nominal);
         let kept = (nominal - lends).saturating_sub(balance.taken());
@@ -110,7 +114,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError>
             cohort.reclaims.values().any(|r| r.served().any(|served| served.workload == workload))
         };
         for waits in world.waiting(name).into_iter().filter(|waits| !served(&waits.workload)) {
-            let asks = waits.requests[&h100()];
+            let asks = waits.requests[kind];
             let then = balance.taken() + asks;
             let slowed = account.slowed_until.is_some_and(|until| world.books.now < until);
             let own = then <= nominal;
@@ -135,22 +139,22 @@ pub fn nobody_waits_for_what_is_idle(world: &World) -> Result<(), TestCaseError>
 }
 
 /// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes.
-pub fn every_demand_is_raised(world: &World) -> Result<(), TestCaseError> {
+pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
-    if cohort.reclaims.contains_key(&h100()) {
+    if cohort.reclaims.contains_key(kind) {
         return Ok(());
     }
     let beyond = |except: &str| {
-        cohort.balances(&h100()).any(|(name, balance)| name.as_str() != except && balance.beyond() > 0)
+        cohort.balances(kind).any(|(name, balance)| name.as_str() != except && balance.beyond() > 0)
     };
     let demands = world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0;
     for name in NAMES {
         let account = &cohort.accounts[&workspace(name)];
-        let balance = account.balance(&h100());
+        let balance = account.balance(kind);
         let inside = world
             .waiting(name)
             .iter()
-            .any(|waits| balance.taken() + waits.requests[&h100()] <= balance.allowance.nominal);
+            .any(|waits| balance.taken() + waits.requests[kind] <= balance.allowance.nominal);
         if inside && beyond(name) && account.admitting == Admitting::Open {
             prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
         }

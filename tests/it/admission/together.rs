@@ -206,7 +206,7 @@ fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     assert_eq!(world.balance("a").borrowed, 4);
 }
 
-/// A victim is let go, and another does not end: what was set aside for one that can have no more is not kept.
+/// The last victim's GPU cannot be used: what was set aside for one that can have no more is not kept.
 #[test]
 fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
     let mut world = back_together(52);
@@ -215,8 +215,10 @@ fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
     free(&mut world, &victims[..11]);
     assert_eq!(aside(&world), [4, 0, 3]);
 
-    world.decide(|view| spare_victim(view, &tenant(), &h100(), by(), &victims[11])).unwrap();
-    world.see();
+    let placed = world.workload(&victims[11]).placed.remove(0);
+    let gpu = *placed.gpus.keys().next().unwrap();
+    world.decide(|view| bar_gpu(view, &tenant(), &placed.node, gpu, Some("not cleaned"))).unwrap();
+    free(&mut world, &victims[11..]);
 
     assert_eq!(aside(&world), [4, 0, 0]);
     assert_eq!(world.workload("c-0").state, WorkloadState::Waiting);

@@ -19,6 +19,7 @@ use workflows::{
     quota_decrease::QuotaDecrease,
     quota_increase::QuotaIncrease,
     quotas::QuotaRequest,
+    reclaim::Reclaim,
     sla_change::SlaChange,
     tenancy::*,
 };
@@ -57,6 +58,7 @@ impl Stage {
         let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
         let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
         let engine = engine.with::<Offboarding>().unwrap().with::<IncidentResponse>().unwrap();
+        let engine = engine.with::<Reclaim>().unwrap();
         let stage = Self { engine, store, clock };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
@@ -125,19 +127,25 @@ impl Stage {
 
     /// Admits a workload of so many H100s, on nodes that were seen a moment ago.
     pub(crate) async fn runs(&self, workspace: &str, name: &str, gpus: u64) {
+        self.sees().await;
         let job = job(workspace, name, gpus);
-        let submit = |view: &mut View| {
+        let submitted = self.engine.ledger(true, |view| admission::submit(view, &job)).await.unwrap();
+        assert_eq!(submitted.admission.answer, Answer::Admit, "{:?}", submitted.admission.weighed);
+    }
+
+    /// The platform says that everything is as the ledger has it.
+    pub(crate) async fn sees(&self) {
+        let tenant = "acme".parse().unwrap();
+        let observe = |view: &mut View| {
             let occupancy = view.need::<Occupancy>("acme")?;
             let seen = |room: &Room| Seen { usable: room.capacity, busy: room.capacity - room.free };
             let kinds = |kinds: &std::collections::BTreeMap<GpuKind, Room>| {
                 kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
             };
             let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
-            admission::observe(view, &job.tenant, &Observation { at: view.now(), nodes })?;
-            admission::submit(view, &job)
+            admission::observe(view, &tenant, &Observation { at: view.now(), nodes })
         };
-        let submitted = self.engine.ledger(true, submit).await.unwrap();
-        assert_eq!(submitted.admission.answer, Answer::Admit, "{:?}", submitted.admission.weighed);
+        self.engine.ledger(true, observe).await.unwrap();
     }
 
     /// Ends a workload.

@@ -238,6 +238,7 @@ impl Desk {
         for reclaim in self.cohort.reclaims.values_mut() {
             if reclaim.workload.as_deref() == Some(name) {
                 (reclaim.workload, reclaim.wanted, reclaim.more) = (None, 0, 0);
+                reclaim.withdrawn = true;
             }
         }
         Ok(())

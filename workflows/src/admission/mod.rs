@@ -22,6 +22,7 @@ mod expire;
 mod foresee;
 mod gpus;
 mod loans;
+mod needless;
 mod news;
 mod nodes;
 mod objection;
@@ -38,14 +39,13 @@ pub use allow::{Allowances, clear_allowances, freeze, freeze_all, set_allowances
 pub use arithmetic::{lends, spare};
 pub use close::{Ended, MOST_ENDED, close_account, end_work};
 pub use expire::{Overdue, expire_loans};
+pub use needless::drain_victim;
 pub use news::{Crossing, Demand, News};
 pub use nodes::{
     Drift, Observation, Observed, Seen, bar_gpu, cut_gpus, forget_nodes, lose_nodes, observe, rest_nodes,
     serve_nodes,
 };
-pub use reclaim::{
-    Fence, Fenced, Gone, Granted, Unfenced, drain_victim, fence, grant, release_victim, spare_victim, unfence,
-};
+pub use reclaim::{Fence, Fenced, Gone, Granted, Unfenced, fence, grant, release_victim, unfence};
 pub use rules::{Ageing, Rules, Soft, Thrash};
 pub use spend::usage_so_far;
 pub(crate) use submit::LONGEST_NAME;

@@ -5,7 +5,12 @@
 //! transit to the demand, on the very GPUs, until [`grant`]. What is free at the fence is set aside as well, so nobody else gets
 //! ahead of the demand.
 
-use super::{News, codes, decide::Turn, desk::Desk, loans::Cause};
+use super::{
+    News, codes,
+    decide::{Decided, Turn},
+    desk::Desk,
+    loans::Cause,
+};
 use crate::tenancy::{
     Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
     WorkspaceName,
@@ -173,27 +178,6 @@ pub fn release_victim(
     desk.save(view)
 }
 
-/// Says that a victim's eviction has begun: its loans drain.
-///
-/// # Errors
-/// What the view lacks.
-pub fn drain_victim(
-    view: &mut View,
-    tenant: &TenantId,
-    execution: ExecutionId,
-    victim: &str,
-) -> Result<(), Undecided> {
-    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
-    let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(()) };
-    if workload.state == (WorkloadState::Reclaimed { by: execution }) {
-        for resource in workload.requests.keys().filter(|resource| resource.gpu().is_some()) {
-            desk.mark_loans(view, resource, victim, LoanState::Draining)?;
-        }
-        desk.save(view)?;
-    }
-    Ok(())
-}
-
 /// Admits the demand to what was set aside for it and ends the reclaim, in one commit.
 ///
 /// # Errors
@@ -206,25 +190,18 @@ pub fn grant(
 ) -> Result<Granted, Undecided> {
     let mut desk = Desk::open(view, tenant, [])?;
     let reclaim = desk.ours(resource, execution)?;
-    desk.top_up(view)?;
-    let demand = match &reclaim.workload {
-        Some(name) => desk.workload(view, name)?.filter(|w| w.state == WorkloadState::Waiting).cloned(),
-        None => None,
+    let (demand, decided, spared) = match desk.try_grant(view, resource, &reclaim)? {
+        Tried::Gone => {
+            let spared = desk.unfence(view, resource)?;
+            desk.wake(view)?;
+            return Ok(Granted::Done { admission: None, spared, news: desk.save(view)? });
+        }
+        Tried::Missing(missing) => {
+            desk.save(view)?;
+            return Ok(Granted::NotYet { missing, codes: Vec::new() });
+        }
+        Tried::Decided { demand, decided, spared } => (*demand, *decided, spared),
     };
-    let Some(demand) = demand else {
-        let spared = desk.unfence(view, resource)?;
-        desk.wake(view)?;
-        return Ok(Granted::Done { admission: None, spared, news: desk.save(view)? });
-    };
-    let aside = desk.account(&reclaim.workspace)?.balance(resource).in_transit;
-    let missing = reclaim.wanted.saturating_sub(aside);
-    if missing > 0 {
-        desk.save(view)?;
-        return Ok(Granted::NotYet { missing, codes: Vec::new() });
-    }
-    desk.serve_others(view)?;
-    let spared = desk.unfence(view, resource)?;
-    let decided = desk.decide(view, &demand, Turn::Granted)?;
     if decided.admission.answer != Answer::Admit {
         let against = decided.admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
         return Ok(Granted::NotYet {
@@ -238,6 +215,23 @@ pub fn grant(
     let admission = desk.admit(view, demand, decided)?;
     desk.wake(view)?;
     Ok(Granted::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
+}
+
+/// How far a grant comes.
+pub(super) enum Tried {
+    /// Nobody demands any more; nothing was changed.
+    Gone,
+    /// So much of the kind is missing; what could be set aside is.
+    Missing(u64),
+    /// The reclaim is over on this desk, and the demand was decided on.
+    Decided {
+        /// It.
+        demand: Box<Workload>,
+        /// The decision, which need not admit it.
+        decided: Box<Decided>,
+        /// Victims that still ran.
+        spared: BTreeSet<String>,
+    },
 }
 
 /// Ends a reclaim without a grant: victims that still run are theirs again, and what was set aside is free. Tolerates that it
@@ -260,24 +254,6 @@ pub fn unfence(
     Ok(Unfenced { spared, news: desk.save(view)? })
 }
 
-/// Lets one victim go that is not needed any more, such as when the plan shrank. Its eviction must not have begun.
-///
-/// # Errors
-/// What the view lacks; a permanent `reclaim.not_ours`.
-pub fn spare_victim(
-    view: &mut View,
-    tenant: &TenantId,
-    resource: &Resource,
-    execution: ExecutionId,
-    victim: &str,
-) -> Result<(), Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
-    desk.ours(resource, execution)?;
-    desk.spare(view, resource, execution, victim)?;
-    desk.save(view)?;
-    Ok(())
-}
-
 fn not_ours(problem: String) -> Undecided {
     ActionError::permanent(codes::RECLAIM_NOT_OURS, problem).into()
 }
@@ -288,6 +264,30 @@ impl Desk {
         let problem =
             || not_ours(format!("{execution} does not reclaim {resource} of tenant {}", self.tenant.id));
         reclaim.cloned().ok_or_else(problem)
+    }
+
+    /// Grants on this desk, short of writing the decision down.
+    pub(super) fn try_grant(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        reclaim: &Reclaiming,
+    ) -> Result<Tried, Undecided> {
+        self.top_up(view)?;
+        let demand = match &reclaim.workload {
+            Some(name) => self.workload(view, name)?.filter(|w| w.state == WorkloadState::Waiting).cloned(),
+            None => None,
+        };
+        let Some(demand) = demand else { return Ok(Tried::Gone) };
+        let aside = self.account(&reclaim.workspace)?.balance(resource).in_transit;
+        let missing = reclaim.wanted.saturating_sub(aside);
+        if missing > 0 {
+            return Ok(Tried::Missing(missing));
+        }
+        self.serve_others(view)?;
+        let spared = self.unfence(view, resource)?;
+        let decided = self.decide(view, &demand, Turn::Granted)?;
+        Ok(Tried::Decided { demand: Box::new(demand), decided: Box::new(decided), spared })
     }
 
     fn mark(
@@ -314,6 +314,7 @@ impl Desk {
             wanted,
             more: 0,
             others: fence.others.clone(),
+            withdrawn: false,
             victims: BTreeSet::new(),
             nodes: BTreeSet::new(),
             deadline: fence.deadline,
@@ -349,30 +350,6 @@ impl Desk {
                 account.slowed_until = Some(now.after(thrash.hold));
             }
         }
-        Ok(())
-    }
-
-    /// Lets a victim go.
-    pub(super) fn spare(
-        &mut self,
-        view: &mut View,
-        resource: &Resource,
-        execution: ExecutionId,
-        name: &str,
-    ) -> Result<(), Undecided> {
-        if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
-            reclaim.victims.remove(name);
-        }
-        let victim = self.need_workload(view, name)?;
-        if victim.state != (WorkloadState::Reclaimed { by: execution }) {
-            return Ok(());
-        }
-        for resource in victim.requests.keys().filter(|resource| resource.gpu().is_some()) {
-            self.mark_loans(view, resource, name, LoanState::Active)?;
-        }
-        let victim = Workload { state: WorkloadState::Admitted, ..victim };
-        self.enrol(view, &victim)?;
-        self.keep(victim);
         Ok(())
     }
 

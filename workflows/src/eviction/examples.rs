@@ -45,5 +45,6 @@ pub(crate) fn example(class: WorkloadClass, checkpoint: Checkpoint) -> Option<Ev
         looks: 0,
         open: Vec::new(),
         scrubbed: Vec::new(),
+        spared: None,
     })
 }

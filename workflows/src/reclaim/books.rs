@@ -10,8 +10,8 @@ use super::planner::{
 use crate::{
     policy::{self, PlatformPolicy, ReclaimWithin, WithinQueue},
     tenancy::{
-        Account, Checkpoint, Cohort, Holding, NodeUse, Occupancy, OpenLoans, Resource, Roster, Running,
-        TenantId, Workload, WorkspaceName,
+        Account, Checkpoint, Cohort, Holding, NodeUse, Occupancy, OpenLoans, Reclaiming, Resource, Roster,
+        Running, TenantId, User, Workload, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -72,6 +72,11 @@ pub(super) fn snapshot(
     let min_runtime = millis(policy.lending.min_runtime);
     let sharing = Sharing { min_runtime: (min_runtime > 0).then_some(min_runtime), ..Sharing::default() };
     snapshot.add_cohort(root, None, Sharing::default()).map_err(|e| differ(&e))?;
+    for (resource, stock) in &cohort.stock {
+        if let Some(kind) = kind(resource) {
+            snapshot.set_owned(kind, stock.pieces);
+        }
+    }
     let own = preemption(policy);
     let chosen_from = |name: &WorkspaceName, account: &Account| {
         let within = *name == demand.workspace && own.within_workspace != Preempt::Never;
@@ -99,10 +104,11 @@ pub(super) fn snapshot(
         if listed.contains(&name) {
             list(view, &mut snapshot, cohort, name, demand)?;
         }
-        remainder(&mut snapshot, name, account)?;
+        remainder(&mut snapshot, cohort, demand, (name, account))?;
     }
+    out_of_service(&mut snapshot, cohort, demand)?;
     if demand.together > 0 {
-        nodes(view, &mut snapshot, cohort)?;
+        nodes(view, &mut snapshot, cohort, demand)?;
     }
     Ok(snapshot)
 }
@@ -142,11 +148,24 @@ fn list(
     Ok(())
 }
 
-/// What a workspace uses beside those listed, as one that never gives way: the sum is all that quota needs to know.
-fn remainder(snapshot: &mut Snapshot, name: &WorkspaceName, account: &Account) -> Result<(), Undecided> {
+/// The reclaim of a kind that serves a demand, when it is planned for again: what is set aside is the demand's own then.
+fn begun<'a>(cohort: &'a Cohort, resource: &Resource, demand: &Workload) -> Option<&'a Reclaiming> {
+    cohort.reclaims.get(resource).filter(|reclaim| reclaim.workload.as_ref() == Some(&demand.name))
+}
+
+/// What a workspace uses beside those listed, as one that never gives way: the sum is all that quota needs to know. What is set aside for
+/// the demand is not used: it is asked for.
+fn remainder(
+    snapshot: &mut Snapshot,
+    cohort: &Cohort,
+    demand: &Workload,
+    (name, account): (&WorkspaceName, &Account),
+) -> Result<(), Undecided> {
     let rest = |(resource, balance): (&Resource, &crate::tenancy::Balance)| {
         let kind = kind(resource)?;
-        let rest = balance.taken().saturating_sub(snapshot.usage(name.as_str(), &kind));
+        let ours = *name == demand.workspace && begun(cohort, resource, demand).is_some();
+        let taken = if ours { balance.used } else { balance.taken() };
+        let rest = taken.saturating_sub(snapshot.usage(name.as_str(), &kind));
         (rest > 0).then_some((kind, rest))
     };
     let usage: Amounts = account.balances.iter().filter_map(rest).collect();
@@ -155,6 +174,31 @@ fn remainder(snapshot: &mut Snapshot, name: &WorkspaceName, account: &Account) -
     }
     let id = format!("the rest of {name}");
     let rest = planner::Workload { preemptible: false, ..planner::Workload::new(&id, name.as_str(), usage) };
+    snapshot.admit(rest).map_err(|e| differ(&e))
+}
+
+/// What quotas promise and no GPU is there for, as GPUs are barred or their nodes rest: nobody can use it, and whoever borrows gives way for
+/// it first.
+fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -> Result<(), Undecided> {
+    const NOBODY: &str = "what is out of service";
+    let mut usage = Amounts::new();
+    for resource in demand.requests.keys().filter(|resource| resource.gpu().is_some()) {
+        let (Some(kind), Some(stock)) = (kind(resource), cohort.stock.get(resource)) else { continue };
+        let unused = cohort
+            .balances(resource)
+            .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.taken()));
+        let short = unused.sum::<i128>() - i128::from(stock.free);
+        if stock.resting > 0 && short > 0 {
+            usage.insert(kind, u64::try_from(short).unwrap_or(u64::MAX).min(stock.resting));
+        }
+    }
+    if usage.is_empty() {
+        return Ok(());
+    }
+    let root = cohort.tenant.as_str();
+    let never = Preemption::default();
+    snapshot.add_workspace(NOBODY, Some(root), never, Sharing::default()).map_err(|e| differ(&e))?;
+    let rest = planner::Workload { preemptible: false, ..planner::Workload::new(NOBODY, NOBODY, usage) };
     snapshot.admit(rest).map_err(|e| differ(&e))
 }
 
@@ -206,29 +250,47 @@ fn parts(
     Ok(all)
 }
 
-/// The room on the tenant's nodes.
-fn nodes(view: &mut View, snapshot: &mut Snapshot, cohort: &Cohort) -> Result<(), Undecided> {
+/// The room on the tenant's nodes, with what is set aside there for the demand.
+fn nodes(
+    view: &mut View,
+    snapshot: &mut Snapshot,
+    cohort: &Cohort,
+    demand: &Workload,
+) -> Result<(), Undecided> {
     let Some(occupancy) = view.get::<Occupancy>(cohort.tenant.as_str())? else { return Ok(()) };
     let sliced = |rooms: &BTreeMap<crate::tenancy::GpuKind, crate::tenancy::Room>| {
         rooms.keys().any(|kind| kind.profile.is_some())
     };
     let cut: Vec<String> =
         occupancy.nodes.iter().filter(|(_, rooms)| sliced(rooms)).map(|(node, _)| node.to_string()).collect();
-    view.want::<NodeUse>(cut.iter().cloned())?;
+    let begun: BTreeSet<String> = demand
+        .requests
+        .keys()
+        .filter_map(|resource| begun(cohort, resource, demand))
+        .flat_map(|reclaim| reclaim.nodes.iter().map(ToString::to_string))
+        .collect();
+    view.want::<NodeUse>(cut.iter().chain(&begun).cloned())?;
+    let others = |user: &&User| !(user.in_transit && user.workload == demand.name);
     for (node, rooms) in &occupancy.nodes {
+        let uses = match cut.contains(&node.to_string()) || begun.contains(node.as_str()) {
+            true => view.get::<NodeUse>(node.as_str())?,
+            false => None,
+        };
+        let aside = uses.iter().flat_map(|uses| &uses.gpus).filter(|gpu| gpu.profile.is_none());
+        let aside = aside.flat_map(|gpu| &gpu.users).filter(|user| !others(user)).count();
+        let aside = u64::try_from(aside).unwrap_or(0);
         let whole = rooms.iter().filter(|(kind, _)| kind.profile.is_none());
-        let free =
-            whole.filter_map(|(gpu, room)| Some((kind(&Resource::Gpu(gpu.clone()))?, room.free))).collect();
+        let free = whole
+            .filter_map(|(gpu, room)| Some((kind(&Resource::Gpu(gpu.clone()))?, room.free + aside)))
+            .collect();
         let mut slices = BTreeMap::new();
-        if cut.contains(&node.to_string())
-            && let Some(uses) = view.get::<NodeUse>(node.as_str())?
-        {
+        if let Some(uses) = uses {
             let model = rooms.keys().next().map(|kind| kind.model.clone());
             for (number, gpu) in (0_u32..).zip(&uses.gpus) {
                 let (Some(profile), Some(model), None) = (&gpu.profile, &model, &gpu.barred) else {
                     continue;
                 };
-                let taken: u64 = gpu.users.iter().map(|user| u64::from(user.slices)).sum();
+                let taken: u64 = gpu.users.iter().filter(others).map(|user| u64::from(user.slices)).sum();
                 let left = u64::from(gpu.slices).saturating_sub(taken);
                 slices.insert(number, Amounts::from([(Kind::slice(model.as_str(), profile.as_str()), left)]));
             }

@@ -43,6 +43,7 @@ fn planned(cause: Cause) -> Option<Reclaim> {
     reclaim.planned = Some(Planned {
         more: 0,
         others: Vec::new(),
+        simulated: true,
         verdict: Verdict::Evict,
         terms: Terms {
             policy: PlatformPolicy::built_in().ok()?.reference,

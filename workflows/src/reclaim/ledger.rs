@@ -168,23 +168,25 @@ impl Unfence {
     }
 }
 
-/// Says that a victim's eviction begins: its loans drain. Safe to decide again.
+/// Says that a victim's eviction begins: its loans drain. Answers why it is spared instead, if nobody needs it any more. Safe to decide
+/// again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginEviction {
     /// Whose.
     pub tenant: TenantId,
     /// Which workload.
     pub workload: String,
+    /// Whether somebody says that it has ended: it is not spared then.
+    #[serde(default)]
+    pub exited: bool,
 }
 
 impl LedgerAction for BeginEviction {
-    type Output = ();
+    type Output = Option<String>;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        match reclaimed_by(view, &self.tenant, &self.workload)? {
-            Some((by, _)) => admission::drain_victim(view, &self.tenant, by, &self.workload),
-            None => Ok(()),
-        }
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Option<String>, Undecided> {
+        let by = reclaimed_by(view, &self.tenant, &self.workload)?.map_or(call.execution, |(by, _)| by);
+        admission::drain_victim(view, &self.tenant, by, &self.workload, self.exited)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
     eviction::{Care, Eviction},
     policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
     tenancy::{
-        Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, TenantId, Workload,
-        WorkloadState, WorkspaceName, workspace_key,
+        Cluster, Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, TenantId,
+        Workload, WorkloadState, WorkspaceName, workspace_key,
     },
 };
 use engine::{Procedure, Seat, Undecided, View};
@@ -70,6 +70,9 @@ pub struct Planned {
     pub why: Option<String>,
     /// How every candidate was judged.
     pub explanation: Explanation,
+    /// Whether the cluster of all this is a simulated one.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 /// What is asked of the planner.
@@ -118,8 +121,10 @@ pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, 
         let at = view.now().after(care.grace).0;
         victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
     }
+    let known = cluster.as_deref().map(|id| view.get::<Cluster>(id)).transpose()?.flatten();
+    let simulated = known.is_some_and(|cluster| cluster.simulated());
     let Found { verdict, more, others, breaches, why, explanation, .. } = found;
-    Ok(Planned { verdict, terms, more, others, victims, breaches, why, explanation })
+    Ok(Planned { verdict, terms, more, others, victims, breaches, why, explanation, simulated })
 }
 
 /// Who has to give way, by name, and why.
@@ -377,5 +382,6 @@ fn eviction(workload: Workload, cluster: String, care: Care, at: u64) -> Evictio
         looks: 0,
         open: Vec::new(),
         scrubbed: Vec::new(),
+        spared: None,
     }
 }

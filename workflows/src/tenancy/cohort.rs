@@ -198,6 +198,9 @@ pub struct Reclaiming {
     /// Each is admitted as soon as it has all that it wants, and is no longer here then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Served>,
+    /// Whether the workload that demanded is no longer wanted; `workload` is `None` since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
     /// Workloads that are being evicted for it and hold their GPUs still.
     pub victims: BTreeSet<String>,
     /// Nodes on which GPUs are set aside for it.

@@ -68,7 +68,8 @@ pub(super) fn shares(
     let root = snapshot.tree.root(node);
     let over = snapshot.kinds.iter().filter(|(kind, _)| kind.is_device()).filter_map(|(kind, at)| {
         let victims = held(kind);
-        let capacity = u128::try_from(snapshot.tree.row(root, *at).subtree).unwrap_or_default();
+        let lent = || u128::try_from(snapshot.tree.row(root, *at).subtree).unwrap_or_default();
+        let capacity = snapshot.owned.get(kind).map_or_else(lent, |owned| u128::from(*owned));
         (victims.saturating_mul(100) > capacity.saturating_mul(u128::from(guard.share_percent))).then(|| {
             Breach::TenantShare {
                 kind: kind.clone(),

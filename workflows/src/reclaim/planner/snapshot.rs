@@ -73,6 +73,8 @@ pub struct Snapshot {
     pub(super) entries: Vec<Entry>,
     pub(super) cohorts: BTreeMap<String, NodeIx>,
     pub(super) workspaces: BTreeMap<String, NodeIx>,
+    /// What there is of a kind, where that was said.
+    pub(super) owned: BTreeMap<Kind, u64>,
     pub(super) kinds: BTreeMap<Kind, KindIx>,
     pub(super) names: Vec<Kind>,
     /// The resource of each kind, as a number.
@@ -151,6 +153,11 @@ impl Snapshot {
         }
         self.entries.push(Entry { name: name.to_owned(), sharing, role });
         Ok(node)
+    }
+
+    /// Says how much there is of a kind in all. Of one of which that was not said there is what its quotas make available to all.
+    pub fn set_owned(&mut self, kind: Kind, amount: u64) {
+        self.owned.insert(kind, amount);
     }
 
     /// Sets what a workspace owns of a kind, and its limits.

@@ -1,0 +1,115 @@
+//! What is lent is given back: from the demand to the end, on the whole engine and in a world that can be looked at.
+
+use crate::quota::stage::{BEGIN, Stage};
+use engine::{MINUTE, SECOND, View};
+use serde_json::Value;
+use std::time::Duration;
+use store::{Filter, Record};
+use tests::account::job;
+use workflows::{
+    admission::{self, Request},
+    reclaim::ledger::{announce, start},
+    tenancy::*,
+};
+
+/// The grace of the policy that every store begins with.
+const GRACE: Duration = Duration::from_secs(120);
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// Workspace research runs on its own two GPUs and on one that production lends; then production asks for both of its own.
+async fn called_back() -> Stage {
+    let stage = Stage::with_tenant("H100").await;
+    for (name, gpus) in [("own", 2), ("lent", 1)] {
+        stage.runs("research", name, gpus).await;
+        let tenant = "acme".parse().unwrap();
+        let begun = stage.engine.ledger(false, |view| start(view, &tenant, name)).await.unwrap();
+        stage.world().run_workload(&begun.unwrap());
+    }
+    let serve = Request { preemptible: false, ..job("production", "serve", 2) };
+    let asked = |view: &mut View| {
+        let submitted = admission::submit(view, &serve)?;
+        announce(view, &submitted.news)?;
+        Ok(submitted.admission.answer)
+    };
+    assert_eq!(stage.engine.ledger(true, asked).await.unwrap(), Answer::Queue);
+    stage.engine.run_until_idle().await.unwrap();
+    stage
+}
+
+async fn only(stage: &Stage, workflow: &str) -> Record {
+    let filter = Filter { workflow: Some(workflow.into()), ..Filter::default() };
+    let mut found = stage.engine.list(&filter, None, 10).await.unwrap().items;
+    assert_eq!(found.len(), 1, "{workflow}");
+    found.remove(0)
+}
+
+async fn states(stage: &Stage) -> [String; 2] {
+    [only(stage, "reclaim").await.state, only(stage, "eviction").await.state]
+}
+
+/// What the cluster has of a workload, if it runs there.
+fn seen(stage: &Stage, name: &str) -> Option<Value> {
+    let all = stage.world().snapshot();
+    let mut found = all.into_iter().filter(|(key, _)| key.contains("/Workload/") && key.ends_with(name));
+    found.next().map(|(_, object)| object["spec"].clone()).filter(|spec| spec["active"] == true)
+}
+
+/// S-29: nobody waits for a sweep.
+#[tokio::test]
+async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_passed() {
+    let stage = called_back().await;
+
+    assert_eq!(states(&stage).await, ["EvictingVictims", "AwaitingExit"]);
+    assert_eq!(stage.engine.clock().now(), BEGIN);
+    let told = &seen(&stage, "lent").unwrap()["reclaim_at"];
+    assert_eq!(told.as_u64(), Some(BEGIN.after(GRACE).0));
+    assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "nobody else is");
+}
+
+/// S-30: killed at the end of its grace, neither sooner nor later.
+#[tokio::test]
+async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
+    let stage = called_back().await;
+
+    stage.pass(GRACE - INSTANT).await;
+    assert!(seen(&stage, "lent").is_some());
+    stage.pass(INSTANT).await;
+    assert!(seen(&stage, "lent").is_none());
+
+    for _ in 0..12 {
+        stage.pass(5 * SECOND).await;
+        stage.sees().await;
+    }
+    assert_eq!(states(&stage).await, ["Restored", "Cleared"]);
+    assert!(seen(&stage, "serve").is_some());
+}
+
+/// Domain 3.5: who was told is told that it goes on.
+#[tokio::test]
+async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
+    let stage = called_back().await;
+
+    stage.ends("serve").await;
+    stage.pass(GRACE).await;
+
+    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"]);
+    assert_eq!(seen(&stage, "lent").unwrap()["reclaim_at"], Value::Null);
+    let loans: Vec<_> = stage.all::<Loan>().await.iter().map(|loan| (loan.amount, loan.state)).collect();
+    assert_eq!(loans, [(1, LoanState::Active)]);
+    let lent: Workload = stage.find("acme/lent").await.unwrap();
+    assert_eq!((lent.state, lent.evictions), (WorkloadState::Admitted, 0));
+    stage.pass(10 * MINUTE).await;
+    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of it");
+}
+
+#[tokio::test]
+async fn one_is_not_evicted_for_a_demand_that_has_its_gpus_from_elsewhere() {
+    let stage = called_back().await;
+
+    stage.ends("own").await;
+    stage.pass(GRACE).await;
+
+    assert_eq!(states(&stage).await, ["Restored", "Spared"]);
+    assert!(seen(&stage, "lent").is_some());
+    assert!(seen(&stage, "serve").is_some());
+}
