@@ -3,7 +3,7 @@
 import { h, show } from './dom.js';
 import { get, getOr, keys, may, me, post } from './api.js';
 import { field, quoted, typed, change, WHY } from './ask.js';
-import { span, time, words } from './format.js';
+import { exact, span, time, words } from './format.js';
 import { hurry, watch } from './live.js';
 import {
   command,
@@ -266,9 +266,7 @@ function deadline(item) {
       ? h(
           'p',
           h('b', rest > 0 ? `${span(rest)} left` : 'It has passed'),
-          ', until ',
-          time(item.deadline),
-          '. Without enough votes by then it lapses; that never counts as consent.',
+          ` (${exact(item.deadline)}). Without enough votes by then it lapses; that never counts as consent.',
         )
       : h('p', 'It has none.'),
     (procedure.escalate ?? []).map((step) =>

@@ -61,7 +61,9 @@ async function waiting(signal) {
     list('/v1/reclaims-missed', { limit: 100 }),
     list('/v1/proposals', { limit: 50 }),
   ]);
-  return { approvals, stuck, open, missed, proposals };
+  // What was proposed on what has changed since waits for nobody.
+  const standing = { ...proposals, items: proposals.items.filter((proposal) => !proposal.void) };
+  return { approvals, stuck, open, missed, proposals: standing };
 }
 
 async function platform(signal) {
@@ -191,7 +193,7 @@ function running(open) {
             },
             { label: 'open', kind: 'number', cell: (row) => number(row.all) },
             {
-              label: 'share',
+              label: 'how they stand',
               kind: 'wide',
               cell: (row) =>
                 bar(

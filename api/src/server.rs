@@ -77,17 +77,31 @@ pub(crate) async fn serve(config: Config, more: Also) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Takes the address that is asked for.
+async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
+    let unbound = |e: io::Error| {
+        let remedy = match e.kind() {
+            io::ErrorKind::AddrInUse => {
+                "; another program has it: stop that one, or choose another by --listen"
+            }
+            _ => "",
+        };
+        Failure::other(format!("cannot listen on {}: {e}{remedy}", config.listen))
+    };
+    let listener = TcpListener::bind(config.listen).await.map_err(unbound)?;
+    let address = listener.local_addr().map_err(unbound)?;
+    Ok((listener, address))
+}
+
 async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
     let world = world(&config)?;
     let kept = Kept::of(&config, storage.store()).await?;
     let platform = targets::platform(&config, world).await?;
     let app = assemble(config, (storage, kept), platform, more)?;
     targets::agree(&app).await?;
+    let (listener, address) = listen(&app.config).await?;
+    // Shown once: not by a start that comes to nothing.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
-    let listening = TcpListener::bind(app.config.listen).await;
-    let unbound = |e: io::Error| Failure::other(format!("cannot listen on {}: {e}", app.config.listen));
-    let listener = listening.map_err(unbound)?;
-    let address = listener.local_addr().map_err(unbound)?;
 
     let (tell_stop, stop) = watch::channel(false);
     let tell_stop = Arc::new(tell_stop);

@@ -53,6 +53,39 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
     assert_eq!(served.run(&["tenants", "show", "acme", "-o", "json"]).json()["state"], "active");
 }
 
+/// Nothing listens there: whatever were asked for would end with 9.
+#[test]
+fn a_wrong_span_is_refused_before_anything_is_asked_for_and_nobody_waits_for_a_server_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let nowhere = ["--server", "http://127.0.0.1:1", "--token", "none"];
+        let ran = tenure(dir.path()).args(nowhere).args(args).output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+
+    let offboard = ["tenant", "offboard", "acme", "--confirm", "acme", "--reason", "it ends", "--wait"];
+    let (exit, said) = run(&[offboard.as_slice(), &["--timeout", "5"]].concat());
+    assert_eq!(exit, Some(2), "{said}");
+    assert!(said.contains("write it like `30s`"), "{said}");
+
+    let (exit, said) = run(&["executions", "wait", "01a214c6", "--timeout", "10m"]);
+    assert_eq!(exit, Some(9), "{said}");
+}
+
+/// It is shown once, by a start that comes to something.
+#[test]
+fn a_start_on_a_port_that_another_has_draws_no_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+
+    let ran = tenure(dir.path()).args(["serve", "--listen", &address]).output().unwrap();
+
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(!ran.status.success() && said.contains("another program has it"), "{said}");
+    assert!(!dir.path().join("tenure-data/admin.token").exists());
+}
+
 #[tokio::test]
 async fn a_list_as_json_is_one_array_of_all_items() {
     let served = Served::start();

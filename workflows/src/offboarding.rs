@@ -88,6 +88,9 @@ pub struct Leaver {
     pub onboarded_at: Moment,
     /// Which further rules hold for it.
     pub compliance: BTreeSet<Compliance>,
+    /// Whether its cluster is a simulated one.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 /// The terms on which a tenant leaves, by the policy in force when it asked.

@@ -329,7 +329,7 @@ pub(crate) enum Executions {
         /// Its id; the first digits do if no other begins with them.
         id: String,
         /// How long to wait at most, like `30m`.
-        #[arg(long, value_name = "SPAN")]
+        #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
         timeout: Option<String>,
     },
     /// Follow one until it has finished, also while people decide.
@@ -337,7 +337,7 @@ pub(crate) enum Executions {
         /// Its id; the first digits do if no other begins with them.
         id: String,
         /// How long to watch at most, like `30m`.
-        #[arg(long, value_name = "SPAN")]
+        #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
         timeout: Option<String>,
     },
     /// Turn one, or many, back and undo what was done.

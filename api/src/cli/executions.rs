@@ -108,6 +108,8 @@ async fn diagram(common: &Common, id: &str) -> Result<Exit, Failure> {
 
 async fn wait(common: &Common, id: &str, until: Until, timeout: Option<&str>) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
+    // A server that restarts later is waited for; one that never answered may not be there at all.
+    client.get(&format!("/v1/executions/{}", escape(id))).await?;
     let (item, exit) = watch::wait(&client, &escape(id), until, timeout).await?;
     at_rest(common, &item, exit)
 }

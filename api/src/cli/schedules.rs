@@ -89,7 +89,7 @@ pub(crate) struct Trigger {
     #[arg(long, conflicts_with = "wait")]
     watch: bool,
     /// How long to wait or watch at most, like `30m`.
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
     timeout: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Starting {
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
     pub(super) watch: bool,
     /// How long to wait or watch at most, like `30m`.
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
     pub(super) timeout: Option<String>,
     /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
     #[arg(long = "label", value_name = "LABEL")]
@@ -48,7 +48,7 @@ pub(crate) struct Following {
     #[arg(long)]
     pub(super) wait: bool,
     /// How long to wait at most, like `30m`.
-    #[arg(long, value_name = "SPAN", requires = "wait")]
+    #[arg(long, value_name = "SPAN", requires = "wait", value_parser = crate::cli::watch::span)]
     pub(super) timeout: Option<String>,
 }
 

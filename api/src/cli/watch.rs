@@ -18,6 +18,12 @@ pub(crate) enum Until {
     End,
 }
 
+/// How long to wait, checked before anything is asked for.
+pub(crate) fn span(text: &str) -> Result<String, String> {
+    let why = || format!("{text:?} is no span of time: write it like `30s` or `1h30m`");
+    duration::parse(text).map(|_| text.to_owned()).ok_or_else(why)
+}
+
 /// Follows the execution `id`; every change of state is told on standard error. Returns it as it is at the end, and
 /// what that means to a script.
 pub(crate) async fn wait(
@@ -28,9 +34,10 @@ pub(crate) async fn wait(
 ) -> Result<(Value, Exit), Failure> {
     let limit = match timeout {
         None => Duration::from_secs(u64::from(u32::MAX)),
-        Some(text) => duration::parse(text).ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("{text:?} is no span of time: write it like `30s` or `1h30m`"))
-        })?,
+        Some(text) => {
+            let limit = span(text).map_err(|why| Failure::new(Exit::Usage, why))?;
+            duration::parse(&limit).unwrap_or_default()
+        }
     };
     let over =
         || Failure::new(Exit::TimedOut, format!("execution {id} has not come to rest in time; it goes on"));
@@ -225,7 +232,8 @@ pub(crate) fn hint(item: &Value, exit: Exit) -> Option<String> {
         Exit::Failed => Some(format!(
             "it is parked and waits for an operator: `tenure executions show {id}`, docs/operations.md"
         )),
-        Exit::Refused | Exit::TakenBack => {
+        Exit::TakenBack => Some(format!("it was turned back: `tenure executions show {id}` says why")),
+        Exit::Refused => {
             Some(format!("it did not become what was asked for: `tenure executions show {id}` says why"))
         }
         _ => None,

@@ -91,7 +91,7 @@ impl Wish for Leave {
     }
 
     fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
-        Ok(json!(preview(view, &self.tenant, self.basis())?))
+        Ok(json!(preview(view, &self.tenant, self.basis(), &self.reason)?))
     }
 }
 

@@ -18,10 +18,11 @@ use engine::{ActionError, Started, Undecided, View, Workflow as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use workflows::{
     reclaim::{Cause, Reclaim, preview},
     sweeps::Missed,
-    tenancy::{Resource, TenantId, Workload, WorkspaceName},
+    tenancy::{Cohort, Resource, TenantId, Workload, WorkspaceName},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -87,17 +88,45 @@ impl Recall {
                 let workload = found.ok_or_else(unknown)?;
                 let asked = workload.requests.keys().find(|resource| resource.gpu().is_some()).cloned();
                 let cause = Cause::Demand { workspace: workload.workspace, workload: name.clone() };
-                return self.with(self.resource.clone().or(asked), cause);
+                return self.with(view, self.resource.clone().or(asked), cause);
             }
             (None, Some(workspace), Some(amount)) => Cause::Excess { workspace: workspace.clone(), amount },
             _ => Cause::Overdue,
         };
-        self.with(self.resource.clone(), cause)
+        self.with(view, self.resource.clone(), cause)
     }
 
-    fn with(&self, resource: Option<Resource>, cause: Cause) -> Result<Reclaim, Undecided> {
-        let unknown = || ActionError::permanent("document.invalid", "resource: name it, such as gpu/H100");
-        Ok(Reclaim::new(self.tenant.clone(), resource.ok_or_else(unknown)?, cause))
+    /// The reclaim of a kind that the tenant has, from a workspace that it has.
+    fn with(&self, view: &mut View, asked: Option<Resource>, cause: Cause) -> Result<Reclaim, Undecided> {
+        let invalid = |why: String| ActionError::permanent("document.invalid", why);
+        let tenant = &self.tenant;
+        let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else {
+            return Err(invalid(format!("tenant: {tenant} has no account of GPUs")).into());
+        };
+        let balances = cohort.accounts.values().flat_map(|account| account.balances.keys());
+        let kinds: BTreeSet<String> = cohort
+            .stock
+            .keys()
+            .chain(balances)
+            .filter(|it| it.gpu().is_some())
+            .map(Resource::to_string)
+            .collect();
+        let kinds_there = || Vec::from_iter(kinds.iter().cloned()).join(", ");
+        let Some(resource) = asked else {
+            return Err(invalid(format!("resource: name it; {tenant} has {}", kinds_there())).into());
+        };
+        if !kinds.contains(&resource.to_string()) {
+            return Err(
+                invalid(format!("resource: {tenant} has no {resource}, but {}", kinds_there())).into()
+            );
+        }
+        if let Cause::Excess { workspace, .. } = &cause
+            && !cohort.accounts.contains_key(workspace)
+        {
+            let why = format!("workspace: {tenant} has no workspace {workspace}");
+            return Err(ActionError::permanent("workspace.unknown", why).into());
+        }
+        Ok(Reclaim::new(tenant.clone(), resource, cause))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     app::Shared,
-    auth::{Caller, NewUser, User, Verb, add_user, remove_user},
+    auth::{Caller, NewUser, Role, User, Verb, add_user, remove_user},
 };
 use axum::{
     Extension, Json,
@@ -107,6 +107,9 @@ async fn add(
         if let Some(tenant) = unknown {
             let warning =
                 format!("there is no tenant {tenant} yet: until there is, {} sees nothing", user.name);
+            fields.insert("warning".into(), Value::String(warning));
+        } else if user.tenant.is_none() && user.roles.contains(&Role::TenantOwner) {
+            let warning = format!("no tenant was named: {} speaks for every tenant there is", user.name);
             fields.insert("warning".into(), Value::String(warning));
         }
     }

@@ -92,7 +92,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
     let basis = stage.engine.ledger(false, |view| {
         let basis = workflows::destruction::certificate::Basis::ContractEnd;
         let legal = workflows::destruction::certificate::LegalBasis { basis, reference: "contract 7".into() };
-        preview(view, &tenant, legal)
+        preview(view, &tenant, legal, "")
     });
     assert_eq!(basis.await.unwrap().others, [format!("workspace prod is frozen by execution {other}")]);
 

@@ -206,8 +206,11 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     let body = stage.engine.show(stage.id).await.unwrap().1.body;
     let basis: Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
 
-    let shown =
-        stage.engine.ledger(false, |view| preview(view, &stage.tenant, basis.basis.clone())).await.unwrap();
+    let shown = stage
+        .engine
+        .ledger(false, |view| preview(view, &stage.tenant, basis.basis.clone(), &basis.reason))
+        .await
+        .unwrap();
 
     assert_eq!(shown.nodes.len(), 2);
     assert!(shown.things.iter().any(|thing| thing.kind == "Bucket"));

@@ -131,6 +131,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided
         onboarded_by: tenant.onboarded_by,
         onboarded_at: tenant.created_at.into(),
         compliance: tenant.compliance,
+        simulated: cluster.simulated(),
     };
     Ok(Checked { leaver, terms })
 }

@@ -47,6 +47,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         onboarded_by: ExecutionId::from_bytes([0; 16]),
         onboarded_at: begun.requested_at,
         compliance: BTreeSet::new(),
+        simulated: true,
     };
     let terms = Terms {
         policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },

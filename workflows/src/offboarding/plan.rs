@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 pub(super) fn of(me: &Offboarding) -> Plan {
     let (Some(leaver), Some(terms)) = (&me.leaver, &me.terms) else {
-        let decides = json!({ "kind": "offboarding", "tenant": me.tenant, "basis": me.basis });
+        let decides =
+            json!({ "kind": "offboarding", "tenant": me.tenant, "basis": me.basis, "reason": me.reason });
         return Plan { title: format!("offboard {}", me.tenant), decides, placement: Value::Null };
     };
     let nodes: Vec<Value> =
@@ -23,6 +24,8 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         "kind": "offboarding",
         "tenant": me.tenant,
         "basis": me.basis,
+        "reason": me.reason,
+        "simulated": leaver.simulated,
         "cluster": leaver.cluster,
         "workspaces": leaver.workspaces,
         "nodes": nodes,

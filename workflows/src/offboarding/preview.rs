@@ -33,7 +33,12 @@ pub struct Preview {
 ///
 /// # Errors
 /// What the view lacks; `tenant.not_active`.
-pub fn preview(view: &mut View, tenant: &TenantId, basis: LegalBasis) -> Result<Preview, Undecided> {
+pub fn preview(
+    view: &mut View,
+    tenant: &TenantId,
+    basis: LegalBasis,
+    reason: &str,
+) -> Result<Preview, Undecided> {
     let holds = holds_of(view, tenant)?.keeping(&Scope::Tenant).cloned().collect();
     let checked = books::check(view, tenant)?;
     let others = books::disturbing(view, tenant)?;
@@ -42,7 +47,7 @@ pub fn preview(view: &mut View, tenant: &TenantId, basis: LegalBasis) -> Result<
     let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();
     let things = assets::expected(&checked.leaver);
     let nodes = checked.leaver.nodes.keys().cloned().collect();
-    let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, String::new());
+    let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, reason.to_owned());
     offboarding.checked(checked);
     let plan = offboarding.plan();
     let digest = plan.digest(Offboarding::NAME, Offboarding::SCHEMA);

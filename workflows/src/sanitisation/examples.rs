@@ -30,6 +30,7 @@ fn begun() -> Option<NodeSanitisation> {
         onboarded_by: ExecutionId::from_bytes([0; 16]),
         onboarded_at: Moment::from(Timestamp(0)),
         compliance: BTreeSet::new(),
+        simulated: true,
     };
     let run = leaver.onboarded_by;
     Some(NodeSanitisation::of(&leaver, &demands, run, &"node-1".parse().ok()?, OwnerEpoch(1), 1))
