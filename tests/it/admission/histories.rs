@@ -260,6 +260,7 @@ impl History {
     /// The eviction of a victim begins, or it is spared: never while anybody who is served lacks anything, and always when nobody is left.
     fn begin_eviction(&mut self, nth: usize, exited: bool, crashes: bool) -> Result<(), ActionError> {
         let Some(before) = self.reclaim() else { return Ok(()) };
+        let nth = nth % before.victims.len().max(1);
         let Some(victim) = before.victims.iter().nth(nth).cloned() else { return Ok(()) };
         let (acme, execution) = (tenant(), before.execution);
         let decide = |view: &mut View| admission::drain_victim(view, &acme, execution, &victim, exited);

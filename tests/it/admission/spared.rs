@@ -216,6 +216,8 @@ fn one_that_is_said_to_have_ended_is_not_spared() {
 fn loans_that_are_called_back_for_nobody_in_particular_are_called_back() {
     let mut world = both_back(&job("a", "a-0", 4));
     world.decide(|view| unfence(view, &tenant(), &h100(), by())).unwrap();
+    world.finish("a-0").unwrap();
+    world.finish("b-0").unwrap();
     called_back(&mut world, &Fence { workload: None, others: Vec::new(), ..fencing() });
 
     assert_eq!(drain(&mut world, 0..8), NOBODY);
