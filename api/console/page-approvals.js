@@ -266,7 +266,7 @@ function deadline(item) {
       ? h(
           'p',
           h('b', rest > 0 ? `${span(rest)} left` : 'It has passed'),
-          ` (${exact(item.deadline)}). Without enough votes by then it lapses; that never counts as consent.',
+          ` (${exact(item.deadline)}). Without enough votes by then it lapses; that never counts as consent.`,
         )
       : h('p', 'It has none.'),
     (procedure.escalate ?? []).map((step) =>
