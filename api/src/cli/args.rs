@@ -330,7 +330,7 @@ pub(crate) enum Executions {
         id: String,
         /// How long to wait at most, like `30m`.
         #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
-        timeout: Option<String>,
+        timeout: Option<std::time::Duration>,
     },
     /// Follow one until it has finished, also while people decide.
     Watch {
@@ -338,7 +338,7 @@ pub(crate) enum Executions {
         id: String,
         /// How long to watch at most, like `30m`.
         #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
-        timeout: Option<String>,
+        timeout: Option<std::time::Duration>,
     },
     /// Turn one, or many, back and undo what was done.
     Cancel(super::batch::Moves),

@@ -13,6 +13,7 @@ use super::{
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// What names one execution.
 #[derive(Debug, Args)]
@@ -49,8 +50,8 @@ pub(super) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Show(one) => show(common, &one.id).await,
         Executions::Journal(one) => journal(common, &one.id).await,
         Executions::Diagram(one) => diagram(common, &one.id).await,
-        Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout.as_deref()).await,
-        Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout.as_deref()).await,
+        Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout).await,
+        Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout).await,
         Executions::Cancel(own) => batch::order(common, "cancel", own.acts, &own.following).await,
         Executions::Pause(acts) => batch::order(common, "pause", acts, &Following::NOT).await,
         Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
@@ -106,7 +107,7 @@ async fn diagram(common: &Common, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn wait(common: &Common, id: &str, until: Until, timeout: Option<&str>) -> Result<Exit, Failure> {
+async fn wait(common: &Common, id: &str, until: Until, timeout: Option<Duration>) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     // A server that restarts later is waited for; one that never answered may not be there at all.
     client.get(&format!("/v1/executions/{}", escape(id))).await?;

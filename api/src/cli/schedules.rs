@@ -90,7 +90,7 @@ pub(crate) struct Trigger {
     watch: bool,
     /// How long to wait or watch at most, like `30m`.
     #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
-    timeout: Option<String>,
+    timeout: Option<std::time::Duration>,
 }
 
 /// A span of moments, ends included.
@@ -187,7 +187,7 @@ async fn triggered(
         return Err(Failure::new(Exit::Conflict, why));
     };
     output::note(&format!("execution {id}"));
-    let (item, exit) = watch::wait(client, id, until, own.timeout.as_deref()).await?;
+    let (item, exit) = watch::wait(client, id, until, own.timeout).await?;
     at_rest(common, &item, exit)
 }
 

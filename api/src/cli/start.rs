@@ -32,7 +32,7 @@ pub(crate) struct Starting {
     pub(super) watch: bool,
     /// How long to wait or watch at most, like `30m`.
     #[arg(long, value_name = "SPAN", value_parser = crate::cli::watch::span)]
-    pub(super) timeout: Option<String>,
+    pub(super) timeout: Option<std::time::Duration>,
     /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
     #[arg(long = "label", value_name = "LABEL")]
     pub(super) labels: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Following {
     pub(super) wait: bool,
     /// How long to wait at most, like `30m`.
     #[arg(long, value_name = "SPAN", requires = "wait", value_parser = crate::cli::watch::span)]
-    pub(super) timeout: Option<String>,
+    pub(super) timeout: Option<std::time::Duration>,
 }
 
 impl Following {
@@ -61,7 +61,7 @@ impl Following {
         let id =
             item.get("id").and_then(Value::as_str).filter(|_| self.wait && item.get("proposal").is_none());
         let Some(id) = id else { return super::repair::taken(common, item) };
-        let (item, exit) = watch::wait(client, id, Until::Rest, self.timeout.as_deref()).await?;
+        let (item, exit) = watch::wait(client, id, Until::Rest, self.timeout).await?;
         at_rest(common, &item, exit)
     }
 }
@@ -100,7 +100,7 @@ pub(super) async fn start(
     };
     let id = item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     output::note(&format!("execution {id}"));
-    let (item, exit) = watch::wait(&client, &id, until, starting.timeout.as_deref()).await?;
+    let (item, exit) = watch::wait(&client, &id, until, starting.timeout).await?;
     at_rest(common, &item, exit)
 }
 

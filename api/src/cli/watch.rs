@@ -18,10 +18,10 @@ pub(crate) enum Until {
     End,
 }
 
-/// How long to wait, checked before anything is asked for.
-pub(crate) fn span(text: &str) -> Result<String, String> {
+/// How long to wait, read before anything is asked for.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let why = || format!("{text:?} is no span of time: write it like `30s` or `1h30m`");
-    duration::parse(text).map(|_| text.to_owned()).ok_or_else(why)
+    duration::parse(text).ok_or_else(why)
 }
 
 /// Follows the execution `id`; every change of state is told on standard error. Returns it as it is at the end, and
@@ -30,15 +30,9 @@ pub(crate) async fn wait(
     client: &Client,
     id: &str,
     until: Until,
-    timeout: Option<&str>,
+    timeout: Option<Duration>,
 ) -> Result<(Value, Exit), Failure> {
-    let limit = match timeout {
-        None => Duration::from_secs(u64::from(u32::MAX)),
-        Some(text) => {
-            let limit = span(text).map_err(|why| Failure::new(Exit::Usage, why))?;
-            duration::parse(&limit).unwrap_or_default()
-        }
-    };
+    let limit = timeout.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
     let over =
         || Failure::new(Exit::TimedOut, format!("execution {id} has not come to rest in time; it goes on"));
     let stopped = || {

@@ -104,21 +104,14 @@ impl Recall {
             return Err(invalid(format!("tenant: {tenant} has no account of GPUs")).into());
         };
         let balances = cohort.accounts.values().flat_map(|account| account.balances.keys());
-        let kinds: BTreeSet<String> = cohort
-            .stock
-            .keys()
-            .chain(balances)
-            .filter(|it| it.gpu().is_some())
-            .map(Resource::to_string)
-            .collect();
-        let kinds_there = || Vec::from_iter(kinds.iter().cloned()).join(", ");
+        let kinds: BTreeSet<&Resource> =
+            cohort.stock.keys().chain(balances).filter(|kind| kind.gpu().is_some()).collect();
+        let there = || kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let Some(resource) = asked else {
-            return Err(invalid(format!("resource: name it; {tenant} has {}", kinds_there())).into());
+            return Err(invalid(format!("resource: name it; {tenant} has {}", there())).into());
         };
-        if !kinds.contains(&resource.to_string()) {
-            return Err(
-                invalid(format!("resource: {tenant} has no {resource}, but {}", kinds_there())).into()
-            );
+        if !kinds.contains(&resource) {
+            return Err(invalid(format!("resource: {tenant} has no {resource}, but {}", there())).into());
         }
         if let Cause::Excess { workspace, .. } = &cause
             && !cohort.accounts.contains_key(workspace)

@@ -183,12 +183,13 @@ fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -
     const NOBODY: &str = "what is out of service";
     let mut usage = Amounts::new();
     for resource in demand.requests.keys().filter(|resource| resource.gpu().is_some()) {
-        let (Some(kind), Some(stock)) = (kind(resource), cohort.stock.get(resource)) else { continue };
+        let stock = cohort.stock.get(resource).filter(|stock| stock.resting > 0);
+        let (Some(kind), Some(stock)) = (kind(resource), stock) else { continue };
         let unused = cohort
             .balances(resource)
             .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.taken()));
         let short = unused.sum::<i128>() - i128::from(stock.free);
-        if stock.resting > 0 && short > 0 {
+        if short > 0 {
             usage.insert(kind, u64::try_from(short).unwrap_or(u64::MAX).min(stock.resting));
         }
     }
