@@ -237,6 +237,27 @@ pub fn job(workspace_name: &str, name: &str, gpus: u64) -> Request {
     }
 }
 
+/// A fence for a workload of this workspace that demands whole GPUs, and for nobody besides.
+#[must_use]
+pub fn fencing(
+    execution: ExecutionId,
+    workspace_name: &str,
+    workload: &str,
+    victims: BTreeSet<String>,
+) -> admission::Fence {
+    admission::Fence {
+        tenant: tenant(),
+        resource: h100(),
+        execution,
+        workspace: workspace(workspace_name),
+        workload: Some(workload.to_owned()),
+        more: 0,
+        others: Vec::new(),
+        victims,
+        deadline: Timestamp::default(),
+    }
+}
+
 impl World {
     /// Every promise that is broken at this moment.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use store::ExecutionId;
-use tests::account::{World, gpus, h100, job, tenant, workspace};
+use tests::account::{World, fencing, gpus, h100, job, tenant, workspace};
 use workflows::{
     admission::*,
     reclaim::{Cause, Gone as Ended, Planned, Reclaim, Verdict, preview},
@@ -42,17 +42,7 @@ fn names(planned: &Planned) -> BTreeSet<String> {
 }
 
 fn fenced(world: &mut World, planned: &Planned) {
-    let fencing = Fence {
-        tenant: tenant(),
-        resource: h100(),
-        execution: by(),
-        workspace: workspace("a"),
-        workload: Some("a-0".to_owned()),
-        more: 0,
-        others: Vec::new(),
-        victims: names(planned),
-        deadline: planned.terms.deadline,
-    };
+    let fencing = fencing(by(), "a", "a-0", names(planned));
     let answer = world.decide(|view| fence(view, &fencing)).unwrap();
     assert!(matches!(answer, Fenced::Done { .. }), "{answer:?}");
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 use store::ExecutionId;
-use tests::account::{World, h100, tenant, workspace};
+use tests::account::{self, World, h100, tenant, workspace};
 use workflows::{
     admission::{self, Allowances, Demand, Fence, Fenced, Gone, Granted, News, Request},
     tenancy::*,
@@ -116,7 +116,7 @@ impl History {
     fn lent(mut self, lent: bool) -> Self {
         let (preemptible, service) = (true, false);
         let borrows = Event::Submit { workspace: 3, gpus: 2, together: 0, preemptible, service, priority: 0 };
-        for _ in 0..if lent { 12 } else { 0 } {
+        for _ in (0..12).filter(|_| lent) {
             self.happen(&borrows, false).unwrap();
         }
         self
@@ -368,17 +368,8 @@ fn served(demand: Demand) -> Served {
 }
 
 fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {
-    Fence {
-        more: 0,
-        others: Vec::new(),
-        tenant: tenant(),
-        resource: demand.resource.clone(),
-        execution,
-        workspace: demand.workspace.clone(),
-        workload: Some(demand.workload.clone()),
-        victims,
-        deadline: demand.deadline,
-    }
+    let fence = account::fencing(execution, demand.workspace.as_str(), &demand.workload, victims);
+    Fence { resource: demand.resource.clone(), ..fence }
 }
 
 /// S-19: what was used is charged once, and what was borrowed is credited once.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use store::{ExecutionId, Timestamp};
-use tests::account::{World, gpus, h100, job, tenant};
+use tests::account::{World, fencing, gpus, h100, job, tenant};
 use workflows::{
     admission::{self, Fence, Gone, MOST_WOKEN, Request},
     tenancy::*,
@@ -195,17 +195,9 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     assert_eq!(overdue.len(), 1);
     assert_eq!(world.books.all::<Loan>()[0].state, LoanState::Overdue);
     let by = ExecutionId::from_bytes([9; 16]);
-    let fence = Fence {
-        more: 0,
-        others: Vec::new(),
-        tenant: tenant(),
-        resource: h100(),
-        execution: by,
-        workspace: overdue[0].loan.lender.clone(),
-        workload: None,
-        victims: [overdue[0].loan.workload.clone()].into(),
-        deadline: world.books.now,
-    };
+    let loan = &overdue[0].loan;
+    let victims = [loan.workload.clone()].into();
+    let fence = Fence { workload: None, ..fencing(by, loan.lender.as_str(), "", victims) };
     world.decide(|view| admission::fence(view, &fence)).unwrap();
     world.decide(|view| admission::release_victim(view, &tenant(), by, "long", Gone::Evicted)).unwrap();
     assert_eq!(world.workload("waits").state, WorkloadState::Admitted);
@@ -223,17 +215,8 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
         world.submit(&job("b", &theirs, 8)).unwrap();
         let demand = world.submit(&job("lender", &mine, 8)).unwrap().news.demands.remove(0);
         let by = ExecutionId::from_bytes([round + 1; 16]);
-        let fence = Fence {
-            more: 0,
-            others: Vec::new(),
-            tenant: tenant(),
-            resource: h100(),
-            execution: by,
-            workspace: demand.workspace,
-            workload: Some(demand.workload),
-            victims: [theirs.clone()].into(),
-            deadline: demand.deadline,
-        };
+        let victims = [theirs.clone()].into();
+        let fence = fencing(by, demand.workspace.as_str(), &demand.workload, victims);
         world.decide(|view| admission::fence(view, &fence)).unwrap();
         world.finish(&theirs).unwrap();
         world.decide(|view| admission::grant(view, &tenant(), &h100(), by)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use store::ExecutionId;
-use tests::account::{World, gpus, h100, job, tenant, workspace};
+use tests::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{admission::*, tenancy::*};
 
 fn by(n: u8) -> ExecutionId {
@@ -21,17 +21,8 @@ fn lent() -> (World, Demand) {
 }
 
 fn fencing(demand: &Demand, victims: &[&str]) -> Fence {
-    Fence {
-        more: 0,
-        others: Vec::new(),
-        tenant: tenant(),
-        resource: h100(),
-        execution: by(7),
-        workspace: demand.workspace.clone(),
-        workload: Some(demand.workload.clone()),
-        victims: victims.iter().map(ToString::to_string).collect(),
-        deadline: demand.deadline,
-    }
+    let victims = victims.iter().map(ToString::to_string).collect();
+    account::fencing(by(7), demand.workspace.as_str(), &demand.workload, victims)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who need not give way after all, as nobody lacks what it holds any more: the moment before its eviction begins, and only then.
 
-use store::{ExecutionId, Timestamp};
-use tests::account::{World, gpus, h100, job, tenant, workspace};
+use store::ExecutionId;
+use tests::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{admission::*, tenancy::*};
 
 const OWNERS: [&str; 2] = ["a", "b"];
@@ -43,17 +43,7 @@ fn called_back(world: &mut World, fencing: &Fence) {
 
 fn fencing() -> Fence {
     let other = Served { workspace: workspace("b"), workload: "b-0".to_owned(), wanted: 4, aside: 0 };
-    Fence {
-        tenant: tenant(),
-        resource: h100(),
-        execution: by(),
-        workspace: workspace("a"),
-        workload: Some("a-0".to_owned()),
-        more: 0,
-        others: vec![other],
-        victims: (0..8).map(victim).collect(),
-        deadline: Timestamp::default(),
-    }
+    Fence { others: vec![other], ..account::fencing(by(), "a", "a-0", (0..8).map(victim).collect()) }
 }
 
 /// The evictions of these begin; answers who of them is spared.

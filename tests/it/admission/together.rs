@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use store::ExecutionId;
-use tests::account::{World, gpus, h100, job, tenant, workspace};
+use tests::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{
     admission::*,
     reclaim::{Cause, Planned, Reclaim, Verdict, preview},
@@ -40,17 +40,8 @@ fn planned(world: &World) -> Planned {
 }
 
 fn fencing(planned: &Planned) -> Fence {
-    Fence {
-        tenant: tenant(),
-        resource: h100(),
-        execution: by(),
-        workspace: workspace("a"),
-        workload: Some("a-0".to_owned()),
-        more: planned.more,
-        others: planned.others.clone(),
-        victims: planned.victims.iter().map(|victim| victim.workload.name.clone()).collect(),
-        deadline: planned.terms.deadline,
-    }
+    let fence = account::fencing(by(), "a", "a-0", names(planned).into_iter().collect());
+    Fence { more: planned.more, others: planned.others.clone(), ..fence }
 }
 
 fn fenced(world: &mut World) -> Planned {
