@@ -31,6 +31,13 @@ struct Own {
 
 static OWN: Mutex<Own> = Mutex::new(Own { current: None, allocations: BTreeMap::new() });
 
+/// Memory of this machine that was given away, by address.
+static PINNED: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+fn pinned() -> MutexGuard<'static, BTreeMap<usize, Vec<u8>>> {
+    PINNED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn own() -> MutexGuard<'static, Own> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -220,6 +227,24 @@ pub extern "C" fn cuMemcpyDtoH_v2(to: Out<u8>, address: u64, length: usize) -> R
         }
         Ok(())
     })
+}
+
+/// As in cuda.h. What is in it is nobody's: it is full of ones.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemAllocHost_v2(to: Out<*mut u8>, size: usize) -> Return {
+    answer("cuMemAllocHost_v2", |host| {
+        current(host)?;
+        let mut memory = vec![1; size];
+        let at = memory.as_mut_ptr();
+        pinned().insert(at as usize, memory);
+        to.put(at)
+    })
+}
+
+/// As in cuda.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFreeHost(at: *mut u8) -> Return {
+    answer("cuMemFreeHost", |_| pinned().remove(&(at as usize)).map(drop).ok_or(INVALID_VALUE))
 }
 
 /// As in cuda.h.

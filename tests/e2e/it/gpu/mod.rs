@@ -10,5 +10,6 @@ mod health;
 mod interrupted;
 mod layout;
 mod plan;
+mod real;
 mod rollback;
 mod scrub;

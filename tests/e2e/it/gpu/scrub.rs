@@ -75,6 +75,15 @@ async fn what_cannot_be_had_is_not_claimed() {
 }
 
 #[tokio::test]
+async fn without_memory_that_can_be_locked_it_is_slower_and_sees_the_same() {
+    let bench = used();
+    bench.edit(|state| state["gpus"][0]["flip_at"] = json!(5 * MIB));
+    bench.fail("cuMemAllocHost_v2", json!({ "code": 2 }));
+    let scrubbed = scrub(&bench.node()).await.unwrap();
+    assert_eq!((scrubbed.bytes_covered, scrubbed.mismatches), (62 * MIB, 1));
+}
+
+#[tokio::test]
 async fn without_cuda_it_is_not_supported_and_never_clean() {
     let bench = used();
     let absent = bench.node_with(json!({ "cuda_library": "/nowhere/libcuda.so.1" }));

@@ -14,8 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// What has one pattern, and is read back at once.
+/// What has one pattern.
 const BLOCK: usize = 2 << 20;
+/// What is read back at once. On an H200, a block at once is a fifth slower, and 64 MiB are no faster.
+const WINDOW: usize = 8 * BLOCK;
 /// The most that is taken in one piece.
 const PIECE: usize = 1 << 30;
 /// What is looked at of each block before it is filled.
@@ -100,10 +102,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Every block by its piece and place, as long as the caller is there.
-    fn each(&self, mut act: impl FnMut(&Memory<'_>, usize) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Every so many bytes by their piece and place, as long as the caller is there. Less is left at the end of a piece.
+    fn each(
+        &self,
+        bytes: usize,
+        mut act: impl FnMut(&Memory<'_>, usize) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         for piece in self.pieces {
-            for offset in (0..piece.bytes).step_by(BLOCK) {
+            for offset in (0..piece.bytes).step_by(bytes) {
                 if self.stop.load(Ordering::SeqCst) {
                     return Err(Fault::new("scrub", Kind::Stopped, "the caller went away"));
                 }
@@ -123,7 +129,7 @@ impl Work<'_> {
     /// How many samples are not zero.
     fn look(&self) -> Result<u64, Fault> {
         let (mut found, mut sample) = (0, vec![0; SAMPLE]);
-        self.each(|piece, offset| {
+        self.each(BLOCK, |piece, offset| {
             let within = self.word(piece, offset) as usize % (BLOCK / SAMPLE) * SAMPLE;
             piece.read(offset + within, &mut sample)?;
             found += u64::from(sample.iter().any(|byte| *byte != 0));
@@ -133,23 +139,58 @@ impl Work<'_> {
     }
 
     fn fill(&self, pattern: bool) -> Result<(), Fault> {
-        self.each(|piece, offset| {
+        self.each(BLOCK, |piece, offset| {
             piece.fill(offset, BLOCK, if pattern { self.word(piece, offset) } else { 0 })
         })
     }
 
     /// Bytes that were read back, and those that differ.
     fn verify(&self) -> Result<(u64, u64), Fault> {
-        let (mut covered, mut differ, mut buffer) = (0, 0, vec![0; BLOCK]);
-        self.each(|piece, offset| {
-            let word = self.word(piece, offset).to_le_bytes();
-            piece.read(offset, &mut buffer)?;
-            covered += BLOCK as u64;
-            for read in buffer.chunks_exact(word.len()).filter(|read| **read != word) {
-                differ += read.iter().zip(word).filter(|(read, written)| **read != *written).count() as u64;
+        let (mut covered, mut differ, mut window) = (0, 0, self.context.window(WINDOW)?);
+        self.each(WINDOW, |piece, offset| {
+            let bytes = WINDOW.min(piece.bytes - offset);
+            let read = window.bytes().get_mut(..bytes).unwrap_or_default();
+            piece.read(offset, read)?;
+            covered += read.len() as u64;
+            for (at, block) in (offset..).step_by(BLOCK).zip(read.chunks(BLOCK)) {
+                differ += differing(block, self.word(piece, at).to_le_bytes());
             }
             Ok(())
         })?;
         Ok((covered, differ))
+    }
+}
+
+/// Bytes of a block that is not this word over and over. One that is equals itself a word later, which is compared many times faster than
+/// word by word.
+fn differing(block: &[u8], word: [u8; 4]) -> u64 {
+    let (before, after) = (block.len().checked_sub(4).and_then(|end| block.get(..end)), block.get(4..));
+    if block.starts_with(&word) && before == after {
+        return 0;
+    }
+    let of = |read: &[u8]| read.iter().zip(word).filter(|(read, written)| **read != *written).count() as u64;
+    block.chunks(4).map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_that_differs_is_counted_and_no_other() {
+        let word = [1, 2, 3, 4];
+        let block = word.repeat(100);
+        assert_eq!(differing(&block, word), 0);
+        for at in 0..block.len() {
+            let mut bad = block.clone();
+            bad[at] ^= 1;
+            assert_eq!(differing(&bad, word), 1, "{at}");
+        }
+        assert_eq!(
+            differing(&[1, 2, 3, 5].repeat(100), word),
+            100,
+            "every word alike, and each of them wrong"
+        );
+        assert_eq!(differing(&[0; 400], word), 400);
     }
 }
