@@ -134,6 +134,8 @@ async fn a_command_ends_with_the_code_that_scripts_rely_on() {
     assert_eq!(asked.exit, 10, "{asked:?}");
     let id = asked.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(served.run(&["tenant", "onboard", "-f", &large_file]).exit, 5, "busy");
+    let mute = served.run(&["approvals", "refuse", &id]);
+    assert!(mute.exit == 2 && mute.err.contains("--reason") && !mute.err.contains("digest"), "{mute:?}");
     assert_eq!(served.run(&["executions", "resume", &id]).exit, 5, "it is not paused");
     assert_eq!(served.run(&["executions", "terminate", &id]).exit, 1, "without a reason");
     assert_eq!(served.run(&["executions", "cancel", &id, "--reason", "test"]).exit, 0);

@@ -39,6 +39,11 @@ async fn workloads_loans_and_a_reclaim_are_seen_and_steered_from_the_command_lin
     let workspaces = served.run(&["workspaces", "list"]);
     assert!(workspaces.out.contains("gpu/H100 8/4"), "used of nominal: {}", workspaces.out);
 
+    let most =
+        ["reclaim", "start", "--tenant", "acme", "--workspace", "research", "--amount", "1000", "--wait"];
+    let most = served.run(&most);
+    assert!(most.exit == 6 && most.err.contains("refused by the plan: what may be evicted"), "{most:?}");
+
     let waits = served.run(&["workload", "submit", "-f", &peak]);
     assert_eq!((waits.exit, waits.out.lines().next()), (10, Some("queue")), "{waits:?}");
     let found = served.run(&["executions", "list", "--where", "workflow=reclaim", "-o", "json"]).json();
@@ -92,6 +97,8 @@ async fn holds_reservations_and_sweeps_are_kept_from_the_command_line() {
     let placed = served.run(&["hold", "place", "acme/case-1", "--kind", "legal", "--reason", "a claim"]);
     assert_eq!(placed.exit, 0, "{placed:?}");
     assert!(served.run(&["holds", "list"]).out.contains("acme/case-1"));
+    let typo = served.run(&["hold", "place", "acme/case-2", "--kind", "leagl", "--reason", "a claim"]);
+    assert!(typo.exit == 2 && typo.err.contains("possible values: legal, incident, billing"), "{typo:?}");
     let own = served.run(&["hold", "release", "acme/case-1", "--reason", "settled"]);
     assert_eq!(own.exit, 4, "{own:?}");
     assert!(own.err.contains("another person"), "{}", own.err);
@@ -180,6 +187,8 @@ async fn quotas_shortages_and_incidents_are_tried_out_before_they_are_asked_for(
     let dry =
         served.run(&["incident", "report", "other", "--what", "smoke", "--tenant", "acme", "--dry-run"]);
     assert!(dry.exit == 0 && dry.out.contains("smoke"), "{dry:?}");
+    let typo = served.run(&["incident", "report", "gpu-fault", "--node", "node-00"]);
+    assert!(typo.exit == 2 && typo.err.contains("gpu_fault"), "{typo:?}");
     let lost = served.run(&["certificate", "download", "00000000-0000-7000-8000-000000000000"]);
     assert_eq!(lost.exit, 3, "{lost:?}");
 }

@@ -129,6 +129,19 @@ impl Considered {
     pub fn after(&self) -> Vec<ClusterId> {
         self.before.iter().filter(|cluster| !self.excluded.contains_key(*cluster)).cloned().collect()
     }
+
+    /// In words, with at most so many of those that it left out.
+    #[must_use]
+    pub fn said(&self, most: usize) -> String {
+        if self.before.is_empty() {
+            return "there is no cluster: import a fleet".to_owned();
+        }
+        let mut said = format!("{} of {} clusters left", self.after().len(), self.before.len());
+        for (cluster, why) in self.excluded.iter().take(most) {
+            said.push_str(&format!("; {cluster} {why}"));
+        }
+        said
+    }
 }
 
 /// Chooses nodes for `ask`: fewest wasted GPUs, then fewest nodes, then the first cluster and nodes by name.

@@ -97,6 +97,11 @@ pub(super) async fn run(common: &Common, command: Approvals) -> Result<Exit, Fai
             Ok(Exit::Done)
         }
         Approvals::Approve(decide) => cast(common, "approve", decide).await,
+        // Before the plan is shown, under which it would be overlooked.
+        Approvals::Refuse(decide) if decide.reason.trim().is_empty() => {
+            let why = "a refusal needs --reason: whoever asked reads why";
+            Err(Failure::new(Exit::Usage, why.to_owned()))
+        }
         Approvals::Refuse(decide) => cast(common, "refuse", decide).await,
         Approvals::BreakGlass(Alone { id, reason, digest }) => {
             cast(common, "break-glass", Decide { id, reason, digest, on_behalf_of: None }).await

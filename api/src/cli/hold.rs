@@ -29,8 +29,8 @@ pub(crate) enum Hold {
 pub(crate) struct Place {
     /// Its id: the tenant and a name, such as `acme/case-17`.
     id: String,
-    /// What for: `legal`, `incident` or `billing`.
-    #[arg(long)]
+    /// What for.
+    #[arg(long, value_parser = ["legal", "incident", "billing"])]
     kind: String,
     /// Only this workspace.
     #[arg(long)]

@@ -27,9 +27,9 @@ pub(crate) enum Notify {
     Deliveries {
         /// The channel.
         channel: String,
-        /// Which: those to be sent, those that came to a good end (the latest first), or those that nobody took.
-        #[arg(long, value_enum, default_value_t = Which::Settled)]
-        state: Which,
+        /// Only those to be sent, those that came to an end (the latest first), or those that nobody took [default: all, in this order].
+        #[arg(long, value_enum)]
+        state: Option<Which>,
         #[command(flatten)]
         watching: Watching,
     },
@@ -159,9 +159,16 @@ pub(super) async fn run(common: &Common, command: Notify) -> Result<Exit, Failur
             return Ok(if is_taken { Exit::Done } else { Exit::Failed });
         }
         Notify::Deliveries { channel, state, watching } => {
-            let (path, wanted) =
-                (format!("{}/deliveries", at(&channel)), format!("&state={}", <&str>::from(state)));
-            let all = async || client.all(&path, &wanted).await;
+            let path = format!("{}/deliveries", at(&channel));
+            let states =
+                state.map_or_else(|| vec![Which::Waiting, Which::Settled, Which::Dead], |one| vec![one]);
+            let all = async || {
+                let mut found = Vec::new();
+                for state in &states {
+                    found.extend(client.all(&path, &format!("&state={}", <&str>::from(*state))).await?);
+                }
+                Ok(found)
+            };
             return watch_list::show(common, &watching, DELIVERIES, all).await;
         }
         Notify::Show { channel, delivery } => {

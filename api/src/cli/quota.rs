@@ -95,7 +95,8 @@ pub(crate) enum Capacity {
 pub(crate) enum Incident {
     /// Report one: it is contained first.
     Report {
-        /// What it is: `gpu_fault`, `key_leak`, `isolation_breach` or `other`.
+        /// What it is.
+        #[arg(value_parser = ["gpu_fault", "key_leak", "isolation_breach", "other"])]
         kind: String,
         /// The node of a GPU fault.
         #[arg(long)]

@@ -193,7 +193,9 @@ pub(crate) fn refusals(item: &Value) -> Vec<String> {
     let rules = rules.map(|reason| format!("{}: {}", said(reason, "rule"), said(reason, "detail")));
     let errors = list("/last_failure/errors");
     let errors = errors.map(|error| format!("{}: {}", said(error, "code"), said(error, "message")));
-    rules.chain(errors).collect()
+    let plan = item.pointer("/data/planned").filter(|plan| said(plan, "verdict") == "infeasible");
+    let plan = plan.map(|plan| format!("the plan: {}", said(plan, "why")));
+    rules.chain(errors).chain(plan).collect()
 }
 
 /// What it means to a script that an execution stands where it does; `None` while it moves.

@@ -235,14 +235,10 @@ impl<'a> Judge<'a> {
         let (allowed, considered) = eligible(&facts.candidates, &constraints);
         for step in &considered {
             let after = step.after().len();
-            let mut detail = format!("{} of {} clusters left", after, step.before.len());
-            for (cluster, why) in step.excluded.iter().take(8) {
-                detail.push_str(&format!("; {cluster} {why}"));
-            }
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
             let key = if step.constraint == "pins" { "pins" } else { "" };
             let about = About { field: field_of(&step.constraint), key };
-            self.check(&rule, about, after > 0, detail);
+            self.check(&rule, about, after > 0, step.said(8));
             if after == 0 {
                 return None;
             }

@@ -56,24 +56,21 @@ pub fn eligible_clusters(facts: &Place, policy: &PlatformPolicy) -> Ruling<Eligi
             &format!("placement.{}", step.constraint.replace(' ', "_")),
             key,
             !step.after().is_empty(),
-            said(step),
+            step.said(usize::MAX),
         );
     }
     let apart = colocation(facts, &left, policy);
     if !apart.excluded.is_empty() {
         clusters.retain(|cluster| !apart.excluded.contains_key(cluster));
-        scales.check("placement.anti_colocate", "lending.anti_colocate", !clusters.is_empty(), said(&apart));
+        scales.check(
+            "placement.anti_colocate",
+            "lending.anti_colocate",
+            !clusters.is_empty(),
+            apart.said(usize::MAX),
+        );
         considered.push(apart);
     }
     scales.done(Eligible { clusters, considered })
-}
-
-fn said(step: &Considered) -> String {
-    let mut said = format!("{} of {} clusters left", step.after().len(), step.before.len());
-    for (cluster, why) in &step.excluded {
-        said.push_str(&format!("; {cluster} {why}"));
-    }
-    said
 }
 
 /// Clusters in which a class runs that may not meet this one.
