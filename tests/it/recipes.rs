@@ -279,9 +279,11 @@ fn every_recipe_is_listed_and_can_be_started() {
     for entry in fs::read_dir(recipes()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
         let name = entry.file_name().into_string().unwrap();
         assert!(index.contains(&format!("[{name}]({name}/)")), "{name}");
-        let mode = fs::metadata(entry.path().join("hook.sh")).unwrap().permissions().mode();
+        let programs = ["hook.sh", "diagnosis.sh"].map(|program| entry.path().join(program));
+        let program = programs.iter().find(|program| program.is_file()).unwrap();
+        let mode = fs::metadata(program).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "{name}");
         found += 1;
     }
-    assert_eq!(found, 7);
+    assert_eq!(found, 8);
 }

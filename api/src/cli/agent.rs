@@ -48,6 +48,10 @@ pub(crate) struct Agent {
     /// A layout by name, such as mixed=3g.40gb,2g.20gb; may be repeated.
     #[arg(long = "layout", value_name = "NAME=PROFILES")]
     pub(crate) layouts: Vec<String>,
+    /// The program that tests the GPUs, as an absolute path: it is given `medium` or `long`, and ends with 0 where they are fit and with 1
+    /// where they are not; without one no node of the cluster can be handed to a tenant.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) diagnosis: Option<PathBuf>,
     /// Milliseconds between two of the three looks after which GPUs count as free.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     pub(crate) looks_apart_ms: u64,
@@ -140,6 +144,7 @@ fn settings(common: &Common, own: &Agent) -> Result<crate::agent::Settings, Fail
         cuda_library: own.cuda_library.clone(),
         gpus: own.gpus,
         layouts,
+        diagnosis: own.diagnosis.clone(),
         looks_apart_ms: own.looks_apart_ms,
     };
     let drain = std::time::Duration::from_secs(own.drain);

@@ -4,3 +4,4 @@ mod far;
 mod keys;
 mod mailbox;
 mod rig;
+mod tested;

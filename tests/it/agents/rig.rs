@@ -118,6 +118,9 @@ impl Rig {
         command.arg("--key-file").arg(at("key")).arg("--ledger").arg(at("ledger"));
         command.arg("--library").arg(at("libnvidia-ml.so.1")).arg("--cuda-library").arg(at("libcuda.so.1"));
         command.args(["--looks-apart-ms", "1", "--layout", "mixed=3g.40gb,2g.20gb,1g.10gb"]);
+        if at("diagnosis").is_file() {
+            command.arg("--diagnosis").arg(at("diagnosis"));
+        }
         command.env("TENURE_LOG", "warn");
         Process::start(&mut command, "is ready").0
     }

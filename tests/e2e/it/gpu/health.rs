@@ -98,6 +98,7 @@ async fn settings_that_cannot_be_worked_with_name_the_field() {
     for (more, field) in [
         (json!({ "node": "" }), "cluster, node"),
         (json!({ "state": "/nowhere/at/all/node.json" }), "state"),
+        (json!({ "diagnosis": "dcgm.sh" }), "diagnosis"),
         (json!({ "layouts": { "all-mine": ["1g.10gb"] } }), "layouts"),
     ] {
         let error = workflows::backends::nvml::LocalNode::connect(bench.target(more)).unwrap_err();

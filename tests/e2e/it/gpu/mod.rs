@@ -5,6 +5,7 @@
 mod abi;
 mod bench;
 mod conformance;
+mod diagnosis;
 mod free;
 mod health;
 mod interrupted;

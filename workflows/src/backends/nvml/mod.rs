@@ -10,6 +10,8 @@
 mod apply;
 #[cfg(feature = "nvml")]
 mod clear;
+#[cfg(feature = "nvml")]
+mod diagnosis;
 mod facts;
 #[cfg(feature = "nvml")]
 mod fault;

@@ -2,6 +2,7 @@
 
 use super::{
     apply::{self, Failed, Standing, change, devices, listed, partition},
+    diagnosis,
     fault::{Fault, Kind},
     free::{self, Client},
     health,
@@ -298,17 +299,16 @@ impl Gpus for LocalNode {
         })
     }
 
-    /// Not by NVML: not supported, with what to use.
+    /// Not by NVML: by the program of the settings.
     async fn diagnose(
         &self,
         cluster: &str,
         node: &str,
-        _: Level,
-        _: &Stamp,
+        level: Level,
+        stamp: &Stamp,
     ) -> Result<Diagnosis, ActionError> {
         self.is_meant(cluster, node)?;
-        let why = format!("{}: NVML has no diagnosis; run `dcgmi diag` on the node", self.place());
-        Err(ActionError::permanent(codes::UNSUPPORTED, why))
+        diagnosis::run(self.target.diagnosis.as_deref(), level, stamp.deadline, &self.place()).await
     }
 
     async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {

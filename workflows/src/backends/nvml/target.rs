@@ -28,6 +28,10 @@ pub struct NvmlTarget {
     /// there are `all-disabled` and `all-PROFILE`. Default none.
     #[serde(default)]
     pub layouts: BTreeMap<String, Vec<String>>,
+    /// The program that tests the GPUs, as an absolute path: it is given `medium` or `long`, ends with 0 where they are fit and with 1 where
+    /// they are not, and what it prints is kept. Default none: then no node of its cluster can be handed to a tenant.
+    #[serde(default)]
+    pub diagnosis: Option<PathBuf>,
     /// Milliseconds between two of the three looks after which GPUs count as free. Default 1000.
     #[serde(default = "apart")]
     pub looks_apart_ms: u64,
@@ -70,6 +74,12 @@ impl NvmlTarget {
         let folder = self.state.parent().filter(|folder| !folder.as_os_str().is_empty());
         if folder.is_some_and(|folder| !folder.is_dir()) {
             return wrong("state", "its folder does not exist: create it, writable for this user");
+        }
+        if self.diagnosis.as_ref().is_some_and(|program| !program.is_absolute()) {
+            return wrong(
+                "diagnosis",
+                "must be an absolute path of a program: it is started without a shell",
+            );
         }
         let taken = |name: &String| name.starts_with("all-") || name.starts_with("gpus:");
         if self.layouts.keys().any(taken) {
