@@ -39,11 +39,6 @@ async fn workloads_loans_and_a_reclaim_are_seen_and_steered_from_the_command_lin
     let workspaces = served.run(&["workspaces", "list"]);
     assert!(workspaces.out.contains("gpu/H100 8/4"), "used of nominal: {}", workspaces.out);
 
-    let most =
-        ["reclaim", "start", "--tenant", "acme", "--workspace", "research", "--amount", "1000", "--wait"];
-    let most = served.run(&most);
-    assert!(most.exit == 6 && most.err.contains("refused by the plan: what may be evicted"), "{most:?}");
-
     let waits = served.run(&["workload", "submit", "-f", &peak]);
     assert_eq!((waits.exit, waits.out.lines().next()), (10, Some("queue")), "{waits:?}");
     let found = served.run(&["executions", "list", "--where", "workflow=reclaim", "-o", "json"]).json();
@@ -62,6 +57,10 @@ async fn workloads_loans_and_a_reclaim_are_seen_and_steered_from_the_command_lin
         served.run(&["reclaim", "explain", "--tenant", "acme", "--workload", "peak", "-o", "json"]);
     assert!(explained.json()["candidates"].to_string().contains("borrows"), "{explained:?}");
     assert_eq!(served.run(&["reclaim", "plan", "--tenant", "acme"]).exit, 2, "a cause is missing");
+    let most = ["reclaim", "start", "--tenant", "acme", "--workspace", "research", "--amount", "1000"];
+    let most = [&most[..], &["--resource", "gpu/H100", "--wait"]].concat();
+    let most = served.run(&most);
+    assert!(most.exit == 6 && most.err.contains("refused by the plan: what may be evicted"), "{most:?}");
     let ended = served.run(&["workload", "finish", "acme/borrows", "-o", "json"]);
     assert_eq!(ended.json()["admitted_by_that"], json!(["peak"]), "{ended:?}");
 }

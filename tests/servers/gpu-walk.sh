@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tenure=$(realpath "${1:?path of the program}")
 folder=$(mktemp -d)
 cd "$folder"
-trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$folder"' EXIT
+trap '{ kill $(jobs -p) && wait; } 2>/dev/null; rm -rf "$folder"' EXIT
 export TENURE_DATA=$folder/data TENURE_LISTEN=127.0.0.1:7997 TENURE_SERVER=http://127.0.0.1:7997 TENURE_TARGETS=$folder/targets.yaml
 say() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
 until_seen() { # what, within how many seconds, in the output of the rest
