@@ -6,7 +6,9 @@ use super::bench::{CLUSTER, NODE, Stamps, code};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
+    env,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -19,6 +21,7 @@ use workflows::{
 
 const TENANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers/gpu-tenant.py");
 const WITHIN: Duration = Duration::from_secs(300);
+const FOLDER: &str = "TENURE_E2E_REAL_GPUS";
 
 /// This machine as a node, for one test at a time.
 struct Here {
@@ -32,18 +35,18 @@ impl Here {
         static ALONE: Mutex<()> = Mutex::const_new(());
         let alone = ALONE.lock().await;
         let folder = tempfile::tempdir().unwrap();
-        Self { node: node(&folder, "node.json"), folder, _alone: alone }
+        Self { node: node(folder.path(), "node.json"), folder, _alone: alone }
     }
 
     /// The same machine, seen by somebody else.
     fn other(&self) -> LocalNode {
-        node(&self.folder, "other.json")
+        node(self.folder.path(), "other.json")
     }
 }
 
-fn node(folder: &TempDir, file: &str) -> LocalNode {
+fn node(folder: &Path, file: &str) -> LocalNode {
     let settings = json!({
-        "cluster": CLUSTER, "node": NODE, "state": folder.path().join(file), "looks_apart_ms": 100,
+        "cluster": CLUSTER, "node": NODE, "state": folder.join(file), "looks_apart_ms": 100,
     });
     LocalNode::connect(serde_json::from_value(settings).unwrap()).unwrap()
 }
@@ -220,4 +223,44 @@ async fn whoever_clears_a_gpu_has_it_open_for_everybody_else() {
     println!("{scrubbed:#?}: {gib:.1} GiB, {:.1} a second", gib / scrubbed.took.as_secs_f64());
     assert_eq!(scrubbed.mismatches, 0);
     assert!(scrubbed.coverage() > 98_000, "{}", scrubbed.coverage());
+}
+
+/// Clears the GPU in a process of its own: run by the test below, and by nobody else.
+#[tokio::test]
+#[ignore = "a part of other tests"]
+async fn as_another_process() {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let (gpu, stamps) = (BTreeSet::from([0]), Stamps::new().await);
+    let node = node(Path::new(&folder), "node.json");
+    let _ = node.scrub_gpus(&gpu, ScrubLevel::Verified, WITHIN, &stamps.at("clear", 1)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a GPU that nobody uses"]
+async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
+    let (here, mut stamps) = (Here::new().await, Stamps::new().await);
+    let gpu = BTreeSet::from([0]);
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "gpu::real::as_another_process", "--ignored"])
+        .env(FOLDER, here.folder.path())
+        .spawn()
+        .unwrap();
+    while clients(&here.node, &stamps.next("begun")).await.is_empty() {}
+    // It is long since filling, and not yet done with reading.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(child.try_wait().unwrap().is_none(), "it was too quick");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while !clients(&here.node, &stamps.next("gone")).await.is_empty() {}
+    Tenant::next();
+
+    let anew = stamps.at("clear", 2);
+    let scrubbed = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, WITHIN, &anew).await.unwrap();
+
+    println!("{scrubbed:#?}");
+    assert!(
+        scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98,
+        "all of it, and not what was left to do"
+    );
+    assert_eq!(Tenant::next().1, 0);
 }
