@@ -105,6 +105,7 @@ pub struct WriteCard {
     name: String,
 }
 impl Action for WriteCard {
+    const NAME: &'static str = "WriteCard";
     type Platform = Desk;
     type Output = ();
     async fn run(&self, desk: &Desk, _: &Call) -> Result<(), ActionError> {
@@ -122,6 +123,7 @@ pub struct ShredCard {
     name: String,
 }
 impl Action for ShredCard {
+    const NAME: &'static str = "ShredCard";
     type Platform = Desk;
     type Output = ();
     async fn run(&self, desk: &Desk, _: &Call) -> Result<(), ActionError> {
@@ -135,6 +137,7 @@ pub struct PostCard {
     name: String,
 }
 impl Action for PostCard {
+    const NAME: &'static str = "PostCard";
     type Platform = Desk;
     type Output = String;
     async fn run(&self, desk: &Desk, call: &Call) -> Result<String, ActionError> {

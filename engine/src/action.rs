@@ -7,7 +7,7 @@
 use crate::{ActionError, Undecided, View, child::ErasedChild};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{any::TypeId, fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
 use store::{Epoch, ExecutionId};
 use tokio::sync::watch;
 
@@ -43,6 +43,11 @@ pub enum Probe<O> {
 ///
 /// The doc of an implementor answers two questions: why is it safe to run twice, and what does its undo tolerate?
 pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Names the action in journals, trails, diagrams, plans, limits and metrics.
+    ///
+    /// It is persisted, and the engine finds the undo of a running execution by it: never change it, not even when the type is
+    /// renamed. Unique within a workflow. An imperative in `PascalCase`, such as `CreateQueue`.
+    const NAME: &'static str;
     /// What it acts on.
     type Platform: Send + Sync + 'static;
     /// What it learns.
@@ -82,6 +87,8 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
 
 /// One thing done to our own documents, decided on what they say.
 pub trait LedgerAction: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Names the action. It is persisted: never change it. The rules of [`Action::NAME`] apply.
+    const NAME: &'static str;
     /// What it learns.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
@@ -151,13 +158,6 @@ impl Call {
     }
 }
 
-/// The last segment of a type's name: how plans, journals and diagrams call an action.
-pub(crate) fn name_of<T>() -> &'static str {
-    let path = std::any::type_name::<T>();
-    let path = path.split('<').next().unwrap_or(path);
-    path.rsplit("::").next().unwrap_or(path)
-}
-
 /// An [`Action`] with its types forgotten.
 pub(crate) trait ErasedAction<P>: Debug + Send + Sync {
     fn run<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>>;
@@ -204,8 +204,10 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Value, ActionError> {
 /// Either kind of action, with its name and arguments.
 #[derive(Debug)]
 pub struct Deed<P> {
-    /// The action's type, without its path; or the workflow of a child.
+    /// [`Action::NAME`] or [`LedgerAction::NAME`]; for a child, the name of its workflow.
     pub name: &'static str,
+    /// The action's type; `None` for a child and for its cancellation.
+    pub(crate) type_id: Option<TypeId>,
     /// The action's fields.
     pub arguments: Value,
     pub(crate) repeat: Repeat,
@@ -257,15 +259,17 @@ impl<P, A: Action<Platform = P>> DoneTo<P, Actuator> for A {
     fn deed(self) -> Deed<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let keys = self.limited_by();
+        let type_id = Some(TypeId::of::<A>());
         let kind = DeedKind::Actuator(Box::new(self));
-        Deed { name: name_of::<A>(), arguments, repeat: A::REPEAT, keys, kind }
+        Deed { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
     }
 }
 impl<P, A: LedgerAction> DoneTo<P, Ledger> for A {
     fn deed(self) -> Deed<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
+        let type_id = Some(TypeId::of::<A>());
         let kind = DeedKind::Ledger(Box::new(self));
-        Deed { name: name_of::<A>(), arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        Deed { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }
 

@@ -17,6 +17,7 @@ use std::{marker::PhantomData, time::Duration};
 /// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum State { Greeting, Done }
 /// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Greet;
 /// # impl Action for Greet {
+/// #     const NAME: &'static str = "Greet";
 /// #     type Platform = ();
 /// #     type Output = ();
 /// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }
@@ -47,6 +48,7 @@ use std::{marker::PhantomData, time::Duration};
 /// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum State { Greeting, Done }
 /// # #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)] struct Greet;
 /// # impl Action for Greet {
+/// #     const NAME: &'static str = "Greet";
 /// #     type Platform = ();
 /// #     type Output = ();
 /// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }

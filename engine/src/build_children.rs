@@ -18,6 +18,7 @@ use std::{marker::PhantomData, time::Duration};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Clone, Debug, Serialize, Deserialize)] struct Rest;
 /// # impl Action for Rest {
+/// #     const NAME: &'static str = "Rest";
 /// #     type Platform = ();
 /// #     type Output = ();
 /// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }

@@ -2,9 +2,13 @@
 
 use crate::{
     Commitment, Step, Workflow,
+    child::CANCEL,
     step::{Authority, Way},
 };
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 use strum::VariantArray;
 
 /// What is wrong with which state.
@@ -26,6 +30,8 @@ pub enum Flaw {
     DestroysWithoutPeople(String),
     /// Two states, or the same state in two examples, disagree about what the state does.
     Inconsistent(String),
+    /// Two action types, or an action and a child workflow, share this name; or the engine reserves it.
+    AmbiguousAction(String),
     /// The workflow shows no example, so nothing can be checked.
     NoExamples,
 }
@@ -54,6 +60,12 @@ impl fmt::Display for Flaw {
             }
             Self::Inconsistent(s) => {
                 write!(f, "{s}: what kind of step it is depends on the data; use two states")
+            }
+            Self::AmbiguousAction(action) => {
+                write!(
+                    f,
+                    "{action}: more than one action type has this NAME, or the engine uses it; give each its own"
+                )
             }
             Self::NoExamples => write!(f, "examples() is empty; show values that reach every action"),
         }
@@ -91,6 +103,7 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
         }
     }
     flaws.extend(graph.pivots(&reachable));
+    flaws.extend(graph.ambiguous_actions());
     flaws
 }
 
@@ -205,6 +218,22 @@ impl<W: Workflow> Graph<W> {
         }
         flaws.dedup();
         flaws
+    }
+
+    /// Returns a flaw for each action name of more than one type. Undos are found by name, so a name must have one type.
+    fn ambiguous_actions(&self) -> Vec<Flaw> {
+        let mut types = BTreeMap::from([(CANCEL, None)]);
+        let mut ambiguous = BTreeSet::new();
+        for step in self.states.iter().flat_map(|(_, steps)| steps) {
+            let Step::Act(act) = step else { continue };
+            let undos = act.branches.iter().filter_map(|branch| Some(&branch.undo.as_ref()?.deed));
+            for deed in act.branches.iter().map(|branch| &branch.deed).chain(undos) {
+                if *types.entry(deed.name).or_insert(deed.type_id) != deed.type_id {
+                    ambiguous.insert(deed.name);
+                }
+            }
+        }
+        ambiguous.into_iter().map(|name| Flaw::AmbiguousAction(name.to_owned())).collect()
     }
 
     /// For each state, the weakest authorisation with which some path arrives there.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::fmt::{self, Debug};
 use store::{ExecutionId, Key, Put, TaskId, Timestamp};
 
-/// The name of every undo that cancels a child. No action has it, since types have no spaces.
+/// The name of every undo that cancels a child. The static check refuses it as the name of an action.
 pub(crate) const CANCEL: &str = "cancel child";
 
 /// The slot that started an execution, and that waits for it.
@@ -202,13 +202,13 @@ impl<P> Deed<P> {
     {
         let arguments = arguments(C::NAME, &offspring.child.subject().name);
         let kind = DeedKind::Child(Box::new(offspring));
-        Self { name: C::NAME, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        Self { name: C::NAME, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 
     /// Cancels the child that the same slot has started, if it has, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
         let kind = DeedKind::CancelChild;
-        Self { name: CANCEL, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        Self { name: CANCEL, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }
 

@@ -362,8 +362,8 @@ fn every_action_is_in_the_table_of_pairs() {
     let mut written = BTreeSet::new();
     for file in fs::read_dir(folder).unwrap() {
         let source = fs::read_to_string(file.unwrap().path()).unwrap();
-        let names = source.lines().filter_map(|line| line.strip_prefix("impl Action for "));
-        written.extend(names.map(|name| name.trim_end_matches(" {").to_owned()));
+        let names = source.lines().filter_map(|line| line.strip_prefix("    const NAME: &'static str = "));
+        written.extend(names.map(|name| name.trim_matches(['"', ';']).to_owned()));
     }
 
     assert_eq!(tried, written);

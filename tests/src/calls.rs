@@ -22,6 +22,7 @@ type Lent = Arc<Mutex<Option<Call>>>;
 struct KeepCall;
 
 impl Action for KeepCall {
+    const NAME: &'static str = "KeepCall";
     type Platform = Lent;
     type Output = ();
 

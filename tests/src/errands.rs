@@ -121,6 +121,7 @@ pub struct Do {
 }
 
 impl Action for Do {
+    const NAME: &'static str = "Do";
     type Platform = Yard;
     type Output = String;
     const REPEAT: Repeat = Repeat::AfterProbe;

@@ -9,7 +9,7 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send 
 
 /// An action with its type forgotten.
 pub trait Deed: Send + Sync {
-    /// Its type's name.
+    /// Its [`Action::NAME`].
     fn name(&self) -> &'static str;
     /// Does it.
     fn run<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Value>;
@@ -19,7 +19,7 @@ pub trait Deed: Send + Sync {
 
 impl<A: Action<Platform = Platform>> Deed for A {
     fn name(&self) -> &'static str {
-        std::any::type_name::<A>().rsplit("::").next().unwrap()
+        A::NAME
     }
 
     fn run<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Value> {

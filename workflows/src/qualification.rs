@@ -33,6 +33,7 @@ pub struct Qualified {
 }
 
 impl Action for QualifyNode {
+    const NAME: &'static str = "QualifyNode";
     type Platform = Platform;
     type Output = Qualified;
 

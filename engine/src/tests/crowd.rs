@@ -46,6 +46,7 @@ impl Entity for Shelf {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Take;
 impl LedgerAction for Take {
+    const NAME: &'static str = "Take";
     type Output = ();
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         let things = view.get::<Shelf>("one")?.map_or(0, |shelf| shelf.things);

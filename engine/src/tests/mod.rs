@@ -10,6 +10,7 @@ mod held;
 mod limits;
 mod limits_set;
 mod lines;
+mod names;
 mod notices;
 mod pace;
 mod question;

@@ -37,6 +37,7 @@ pub(super) enum State {
 pub(super) struct Pass;
 
 impl Action for Pass {
+    const NAME: &'static str = "Pass";
     type Platform = ();
     type Output = ();
 

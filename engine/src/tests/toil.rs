@@ -168,6 +168,7 @@ struct Dig {
     keys: Vec<String>,
 }
 impl Action for Dig {
+    const NAME: &'static str = "Dig";
     type Platform = Yard;
     type Output = ();
     // It must not be sent again unless it is known not to have happened: whatever counts as a delivery is told.
@@ -193,6 +194,7 @@ struct Fill {
     keys: Vec<String>,
 }
 impl Action for Fill {
+    const NAME: &'static str = "Fill";
     type Platform = Yard;
     type Output = ();
 
@@ -211,6 +213,7 @@ struct Fail {
     name: String,
 }
 impl Action for Fail {
+    const NAME: &'static str = "Fail";
     type Platform = Yard;
     type Output = ();
 

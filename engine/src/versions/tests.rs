@@ -17,6 +17,7 @@ const NOW: Timestamp = Timestamp(1_795_000_000_000);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Pack;
 impl Action for Pack {
+    const NAME: &'static str = "Pack";
     type Platform = ();
     type Output = ();
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {

@@ -106,6 +106,7 @@ pub struct Work {
 }
 
 impl Action for Work {
+    const NAME: &'static str = "Work";
     type Platform = Desk;
     type Output = String;
     async fn run(&self, desk: &Desk, call: &Call) -> Result<String, ActionError> {

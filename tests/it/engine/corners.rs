@@ -16,6 +16,7 @@ struct Once {
     name: String,
 }
 impl Action for Once {
+    const NAME: &'static str = "Once";
     type Platform = Stage;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -32,6 +33,7 @@ struct Take {
     refused: bool,
 }
 impl LedgerAction for Take {
+    const NAME: &'static str = "Take";
     type Output = ();
     fn decide(&self, _: &mut View, _: &Call) -> Result<(), Undecided> {
         if self.refused { Err(ActionError::permanent("shelf.empty", "told to").into()) } else { Ok(()) }

@@ -187,6 +187,7 @@ pub struct Do {
     pub name: String,
 }
 impl Action for Do {
+    const NAME: &'static str = "Do";
     type Platform = Stage;
     type Output = String;
     async fn run(&self, on: &Stage, call: &Call) -> Result<String, ActionError> {
@@ -205,6 +206,7 @@ pub struct Undo {
     pub seen: usize,
 }
 impl Action for Undo {
+    const NAME: &'static str = "Undo";
     type Platform = Stage;
     type Output = ();
     async fn run(&self, on: &Stage, call: &Call) -> Result<(), ActionError> {
@@ -218,6 +220,7 @@ pub struct Once {
     pub name: String,
 }
 impl Action for Once {
+    const NAME: &'static str = "Once";
     type Platform = Stage;
     type Output = String;
     const REPEAT: engine::Repeat = engine::Repeat::AfterProbe;

@@ -36,6 +36,7 @@ struct Check {
 }
 
 impl Action for Check {
+    const NAME: &'static str = "Check";
     type Platform = Platform;
     type Output = ();
 

@@ -58,6 +58,7 @@ pub struct Make {
     pub name: String,
 }
 impl Action for Make {
+    const NAME: &'static str = "Make";
     type Platform = Arc<World>;
     type Output = Made;
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<Made, ActionError> {
@@ -81,6 +82,7 @@ pub struct Unmake {
     pub name: String,
 }
 impl Action for Unmake {
+    const NAME: &'static str = "Unmake";
     type Platform = Arc<World>;
     type Output = ();
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
@@ -95,6 +97,7 @@ pub struct Pay {
     pub name: String,
 }
 impl Action for Pay {
+    const NAME: &'static str = "Pay";
     type Platform = Arc<World>;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -113,6 +116,7 @@ pub struct Wreck {
     pub name: String,
 }
 impl Action for Wreck {
+    const NAME: &'static str = "Wreck";
     type Platform = Arc<World>;
     type Output = ();
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
@@ -148,6 +152,7 @@ pub struct Reserve {
     pub tokens: u64,
 }
 impl LedgerAction for Reserve {
+    const NAME: &'static str = "Reserve";
     type Output = ();
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let mut pool = view.need::<Pool>(Pool::ID)?;
@@ -167,6 +172,7 @@ pub struct Release {
     pub tokens: u64,
 }
 impl LedgerAction for Release {
+    const NAME: &'static str = "Release";
     type Output = ();
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let mut pool = view.need::<Pool>(Pool::ID)?;

@@ -107,6 +107,7 @@ pub struct ReadGpuLayout {
 }
 
 impl Action for ReadGpuLayout {
+    const NAME: &'static str = "ReadGpuLayout";
     type Platform = Platform;
     type Output = GpuLayout;
 
@@ -135,6 +136,7 @@ pub struct SetGpuLayout {
 }
 
 impl Action for SetGpuLayout {
+    const NAME: &'static str = "SetGpuLayout";
     type Platform = Platform;
     type Output = GpuLayout;
 
@@ -162,6 +164,7 @@ pub struct RestoreGpuLayout {
 }
 
 impl Action for RestoreGpuLayout {
+    const NAME: &'static str = "RestoreGpuLayout";
     type Platform = Platform;
     type Output = GpuLayout;
 
@@ -217,6 +220,7 @@ pub struct DiagnoseNode {
 }
 
 impl Action for DiagnoseNode {
+    const NAME: &'static str = "DiagnoseNode";
     type Platform = Platform;
     type Output = Diagnosis;
 

@@ -103,6 +103,7 @@ impl Hook {
 }
 
 impl Action for RunHook {
+    const NAME: &'static str = "RunHook";
     type Platform = Platform;
     type Output = HookOutput;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -121,6 +122,7 @@ impl Action for RunHook {
 }
 
 impl Action for UndoHook {
+    const NAME: &'static str = "UndoHook";
     type Platform = Platform;
     type Output = HookOutput;
     const REPEAT: Repeat = Repeat::AfterProbe;

@@ -54,6 +54,7 @@ pub struct CreateIdentity {
 }
 
 impl Action for CreateIdentity {
+    const NAME: &'static str = "CreateIdentity";
     type Platform = Platform;
     type Output = Made;
 
@@ -74,6 +75,7 @@ pub struct DeleteIdentity {
 }
 
 impl Action for DeleteIdentity {
+    const NAME: &'static str = "DeleteIdentity";
     type Platform = Platform;
     type Output = Removal;
 
@@ -110,6 +112,7 @@ pub struct PublishCredentials {
 }
 
 impl Action for PublishCredentials {
+    const NAME: &'static str = "PublishCredentials";
     type Platform = Platform;
     type Output = CredentialReference;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -156,6 +159,7 @@ pub struct RevokeCredentials {
 }
 
 impl Action for RevokeCredentials {
+    const NAME: &'static str = "RevokeCredentials";
     type Platform = Platform;
     type Output = Removal;
 

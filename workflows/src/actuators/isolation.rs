@@ -25,6 +25,7 @@ pub struct IsolateNetwork {
 }
 
 impl Action for IsolateNetwork {
+    const NAME: &'static str = "IsolateNetwork";
     type Platform = Platform;
     type Output = Vec<String>;
 
@@ -81,6 +82,7 @@ pub struct RestoreNetwork {
 }
 
 impl Action for RestoreNetwork {
+    const NAME: &'static str = "RestoreNetwork";
     type Platform = Platform;
     type Output = Vec<Removal>;
 
@@ -154,6 +156,7 @@ pub struct ProbeIsolation {
 }
 
 impl Action for ProbeIsolation {
+    const NAME: &'static str = "ProbeIsolation";
     type Platform = Platform;
     type Output = Finding;
 

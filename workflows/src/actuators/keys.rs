@@ -58,6 +58,7 @@ pub struct CreateTenantKey {
 }
 
 impl Action for CreateTenantKey {
+    const NAME: &'static str = "CreateTenantKey";
     type Platform = Platform;
     type Output = KeyReference;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -118,6 +119,7 @@ pub struct DestroyTenantKey {
 }
 
 impl Action for DestroyTenantKey {
+    const NAME: &'static str = "DestroyTenantKey";
     type Platform = Platform;
     type Output = Removal;
     const REPEAT: Repeat = Repeat::AfterProbe;

@@ -26,6 +26,7 @@ pub struct SurveyTenant {
 }
 
 impl Action for SurveyTenant {
+    const NAME: &'static str = "SurveyTenant";
     type Platform = Platform;
     type Output = Vec<Seen>;
 
@@ -58,6 +59,7 @@ pub struct Admission {
 }
 
 impl Action for ReadAdmission {
+    const NAME: &'static str = "ReadAdmission";
     type Platform = Platform;
     type Output = Admission;
 
@@ -90,6 +92,7 @@ pub struct SetAdmission {
 }
 
 impl Action for SetAdmission {
+    const NAME: &'static str = "SetAdmission";
     type Platform = Platform;
     type Output = ();
 
@@ -115,6 +118,7 @@ pub struct AwaitIdle {
 }
 
 impl Action for AwaitIdle {
+    const NAME: &'static str = "AwaitIdle";
     type Platform = Platform;
     type Output = ();
 
@@ -139,6 +143,7 @@ pub struct RewrapThing {
 }
 
 impl Action for RewrapThing {
+    const NAME: &'static str = "RewrapThing";
     type Platform = Platform;
     type Output = ();
 
@@ -176,6 +181,7 @@ pub struct Shredded {
 }
 
 impl Action for ShredKey {
+    const NAME: &'static str = "ShredKey";
     type Platform = Platform;
     type Output = Shredded;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -258,6 +264,7 @@ pub enum Fate {
 }
 
 impl Action for RemoveThing {
+    const NAME: &'static str = "RemoveThing";
     type Platform = Platform;
     type Output = Removed;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -341,6 +348,7 @@ pub struct VerifyAbsent {
 }
 
 impl Action for VerifyAbsent {
+    const NAME: &'static str = "VerifyAbsent";
     type Platform = Platform;
     type Output = ();
 
@@ -373,6 +381,7 @@ pub struct VerifyNothingLeft {
 }
 
 impl Action for VerifyNothingLeft {
+    const NAME: &'static str = "VerifyNothingLeft";
     type Platform = Platform;
     type Output = ();
 
@@ -402,6 +411,7 @@ pub struct DiagnoseRemoval {
 }
 
 impl Action for DiagnoseRemoval {
+    const NAME: &'static str = "DiagnoseRemoval";
     type Platform = Platform;
     type Output = ();
 

@@ -58,6 +58,7 @@ pub struct ReadLimits {
 }
 
 impl Action for ReadLimits {
+    const NAME: &'static str = "ReadLimits";
     type Platform = Platform;
     type Output = Limits;
 
@@ -104,6 +105,7 @@ pub struct LimitKept {
 }
 
 impl Action for KeepLimits {
+    const NAME: &'static str = "KeepLimits";
     type Platform = Platform;
     type Output = LimitKept;
 
@@ -234,6 +236,7 @@ pub struct RestoreAssociationLimit {
 }
 
 impl Action for ChangeCohortQuota {
+    const NAME: &'static str = "ChangeCohortQuota";
     type Platform = Platform;
     type Output = Made;
 
@@ -248,6 +251,7 @@ impl Action for ChangeCohortQuota {
 }
 
 impl Action for RestoreCohortQuota {
+    const NAME: &'static str = "RestoreCohortQuota";
     type Platform = Platform;
     type Output = Restored;
 
@@ -262,6 +266,7 @@ impl Action for RestoreCohortQuota {
 }
 
 impl Action for ChangeQueueQuota {
+    const NAME: &'static str = "ChangeQueueQuota";
     type Platform = Platform;
     type Output = Made;
 
@@ -276,6 +281,7 @@ impl Action for ChangeQueueQuota {
 }
 
 impl Action for RestoreQueueQuota {
+    const NAME: &'static str = "RestoreQueueQuota";
     type Platform = Platform;
     type Output = Restored;
 
@@ -291,6 +297,7 @@ impl Action for RestoreQueueQuota {
 }
 
 impl Action for ChangeResourceQuota {
+    const NAME: &'static str = "ChangeResourceQuota";
     type Platform = Platform;
     type Output = Made;
 
@@ -312,6 +319,7 @@ impl Action for ChangeResourceQuota {
 }
 
 impl Action for RestoreResourceQuota {
+    const NAME: &'static str = "RestoreResourceQuota";
     type Platform = Platform;
     type Output = Restored;
 
@@ -334,6 +342,7 @@ impl Action for RestoreResourceQuota {
 }
 
 impl Action for ChangeAssociationLimit {
+    const NAME: &'static str = "ChangeAssociationLimit";
     type Platform = Platform;
     type Output = Made;
 
@@ -348,6 +357,7 @@ impl Action for ChangeAssociationLimit {
 }
 
 impl Action for RestoreAssociationLimit {
+    const NAME: &'static str = "RestoreAssociationLimit";
     type Platform = Platform;
     type Output = Restored;
 
@@ -406,6 +416,7 @@ impl ChangeNamespaceLabels {
 }
 
 impl Action for ChangeNamespaceLabels {
+    const NAME: &'static str = "ChangeNamespaceLabels";
     type Platform = Platform;
     type Output = Made;
 
@@ -423,6 +434,7 @@ impl Action for ChangeNamespaceLabels {
 }
 
 impl Action for RestoreNamespaceLabels {
+    const NAME: &'static str = "RestoreNamespaceLabels";
     type Platform = Platform;
     type Output = Restored;
 

@@ -32,6 +32,7 @@ pub struct CreateNamespace {
 }
 
 impl Action for CreateNamespace {
+    const NAME: &'static str = "CreateNamespace";
     type Platform = Platform;
     type Output = Made;
 
@@ -70,6 +71,7 @@ pub struct DeleteNamespace {
 }
 
 impl Action for DeleteNamespace {
+    const NAME: &'static str = "DeleteNamespace";
     type Platform = Platform;
     type Output = Removal;
 

@@ -31,6 +31,7 @@ pub struct Taken {
 }
 
 impl Action for TakeNode {
+    const NAME: &'static str = "TakeNode";
     type Platform = Platform;
     type Output = Taken;
 
@@ -71,6 +72,7 @@ pub struct Returned {
 }
 
 impl Action for ReturnNode {
+    const NAME: &'static str = "ReturnNode";
     type Platform = Platform;
     type Output = Returned;
 

@@ -58,6 +58,7 @@ pub struct CreateBucket {
 }
 
 impl Action for CreateBucket {
+    const NAME: &'static str = "CreateBucket";
     type Platform = Platform;
     type Output = Made;
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -124,6 +125,7 @@ pub struct DeleteBucket {
 }
 
 impl Action for DeleteBucket {
+    const NAME: &'static str = "DeleteBucket";
     type Platform = Platform;
     type Output = Removal;
     const REPEAT: Repeat = Repeat::AfterProbe;

@@ -29,6 +29,7 @@ pub struct CreateCohort {
 }
 
 impl Action for CreateCohort {
+    const NAME: &'static str = "CreateCohort";
     type Platform = Platform;
     type Output = Made;
 
@@ -61,6 +62,7 @@ pub struct DeleteCohort {
 }
 
 impl Action for DeleteCohort {
+    const NAME: &'static str = "DeleteCohort";
     type Platform = Platform;
     type Output = Removal;
 
@@ -89,6 +91,7 @@ pub struct CreateFlavor {
 }
 
 impl Action for CreateFlavor {
+    const NAME: &'static str = "CreateFlavor";
     type Platform = Platform;
     type Output = Made;
 
@@ -117,6 +120,7 @@ pub struct DeleteFlavor {
 }
 
 impl Action for DeleteFlavor {
+    const NAME: &'static str = "DeleteFlavor";
     type Platform = Platform;
     type Output = Removal;
 
@@ -162,6 +166,7 @@ pub struct CreateQueue {
 }
 
 impl Action for CreateQueue {
+    const NAME: &'static str = "CreateQueue";
     type Platform = Platform;
     type Output = Made;
 
@@ -203,6 +208,7 @@ pub struct DeleteQueue {
 }
 
 impl Action for DeleteQueue {
+    const NAME: &'static str = "DeleteQueue";
     type Platform = Platform;
     type Output = Removal;
 
@@ -233,6 +239,7 @@ pub struct OpenQueue {
 }
 
 impl Action for OpenQueue {
+    const NAME: &'static str = "OpenQueue";
     type Platform = Platform;
     type Output = Made;
 
@@ -265,6 +272,7 @@ pub struct HoldQueue {
 }
 
 impl Action for HoldQueue {
+    const NAME: &'static str = "HoldQueue";
     type Platform = Platform;
     type Output = Option<Made>;
 

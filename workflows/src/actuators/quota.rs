@@ -66,6 +66,7 @@ pub struct SetResourceQuota {
 }
 
 impl Action for SetResourceQuota {
+    const NAME: &'static str = "SetResourceQuota";
     type Platform = Platform;
     type Output = Made;
 
@@ -104,6 +105,7 @@ pub struct ClearResourceQuota {
 }
 
 impl Action for ClearResourceQuota {
+    const NAME: &'static str = "ClearResourceQuota";
     type Platform = Platform;
     type Output = Removal;
 

@@ -27,6 +27,7 @@ pub struct DestroyRecordKey {
 }
 
 impl Action for DestroyRecordKey {
+    const NAME: &'static str = "DestroyRecordKey";
     type Platform = Platform;
     type Output = Vec<String>;
 

@@ -48,6 +48,7 @@ pub struct InspectGpus {
 }
 
 impl Action for InspectGpus {
+    const NAME: &'static str = "InspectGpus";
     type Platform = Platform;
     type Output = GpuHealth;
 
@@ -72,6 +73,7 @@ pub struct ResetGpus {
 }
 
 impl Action for ResetGpus {
+    const NAME: &'static str = "ResetGpus";
     type Platform = Platform;
     type Output = ();
 
@@ -98,6 +100,7 @@ pub struct RebootNode {
 }
 
 impl Action for RebootNode {
+    const NAME: &'static str = "RebootNode";
     type Platform = Platform;
     type Output = ();
 
@@ -127,6 +130,7 @@ pub struct ExamineNode {
 }
 
 impl Action for ExamineNode {
+    const NAME: &'static str = "ExamineNode";
     type Platform = Platform;
     type Output = Diagnosis;
 
@@ -158,6 +162,7 @@ pub struct UncordonNode {
 }
 
 impl Action for UncordonNode {
+    const NAME: &'static str = "UncordonNode";
     type Platform = Platform;
     type Output = ();
 

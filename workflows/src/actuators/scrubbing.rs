@@ -24,6 +24,7 @@ pub struct CordonNode {
 }
 
 impl Action for CordonNode {
+    const NAME: &'static str = "CordonNode";
     type Platform = Platform;
     /// In whose name: that of the step.
     type Output = String;
@@ -71,6 +72,7 @@ pub struct NodeDevices {
 }
 
 impl Action for ReadDevices {
+    const NAME: &'static str = "ReadDevices";
     type Platform = Platform;
     type Output = NodeDevices;
 
@@ -97,6 +99,7 @@ pub struct AwaitDrained {
 }
 
 impl Action for AwaitDrained {
+    const NAME: &'static str = "AwaitDrained";
     type Platform = Platform;
     type Output = ();
 
@@ -122,6 +125,7 @@ pub struct EnterScrub {
 }
 
 impl Action for EnterScrub {
+    const NAME: &'static str = "EnterScrub";
     type Platform = Platform;
     type Output = ();
 
@@ -152,6 +156,7 @@ pub struct ScrubGpu {
 }
 
 impl Action for ScrubGpu {
+    const NAME: &'static str = "ScrubGpu";
     type Platform = Platform;
     type Output = FilledGpu;
 
@@ -184,6 +189,7 @@ pub struct BeginSanitise {
 }
 
 impl Action for BeginSanitise {
+    const NAME: &'static str = "BeginSanitise";
     type Platform = Platform;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
@@ -240,6 +246,7 @@ pub struct Progress {
 }
 
 impl Action for ReadProgress {
+    const NAME: &'static str = "ReadProgress";
     type Platform = Platform;
     type Output = Progress;
 
@@ -267,6 +274,7 @@ pub struct SampleDrive {
 }
 
 impl Action for SampleDrive {
+    const NAME: &'static str = "SampleDrive";
     type Platform = Platform;
     type Output = Samples;
 
@@ -292,6 +300,7 @@ pub struct ResetMachine {
 }
 
 impl Action for ResetMachine {
+    const NAME: &'static str = "ResetMachine";
     type Platform = Platform;
     type Output = Reset;
 
@@ -316,6 +325,7 @@ pub struct ReimageNode {
 }
 
 impl Action for ReimageNode {
+    const NAME: &'static str = "ReimageNode";
     type Platform = Platform;
     type Output = ();
 

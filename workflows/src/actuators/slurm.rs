@@ -70,6 +70,7 @@ pub struct CreateAccount {
 }
 
 impl Action for CreateAccount {
+    const NAME: &'static str = "CreateAccount";
     type Platform = Platform;
     type Output = Made;
 
@@ -98,6 +99,7 @@ pub struct DeleteAccount {
 }
 
 impl Action for DeleteAccount {
+    const NAME: &'static str = "DeleteAccount";
     type Platform = Platform;
     type Output = Removal;
 

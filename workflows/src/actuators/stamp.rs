@@ -1,6 +1,6 @@
 //! What every call carries, and what is known of an object found.
 
-use engine::{ActionError, Call};
+use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -37,12 +37,11 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of `action` in the circumstances of `call`.
     #[must_use]
-    pub fn of<A>(_action: &A, call: &Call) -> Self {
-        let path = std::any::type_name::<A>();
+    pub fn of<A: Action>(_action: &A, call: &Call) -> Self {
         let key = call.key();
         let step = if call.undo { key.strip_suffix("/undo").unwrap_or(&key) } else { &key };
         Self {
-            action: path.rsplit("::").next().unwrap_or(path),
+            action: A::NAME,
             step: step.to_owned(),
             key: key.clone(),
             epoch: call.epoch,

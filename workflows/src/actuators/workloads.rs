@@ -195,6 +195,7 @@ pub struct NotifyBorrower {
 }
 
 impl Action for NotifyBorrower {
+    const NAME: &'static str = "NotifyBorrower";
     type Platform = Platform;
     type Output = ();
 
@@ -216,6 +217,7 @@ pub struct WithdrawNotice {
 }
 
 impl Action for WithdrawNotice {
+    const NAME: &'static str = "WithdrawNotice";
     type Platform = Platform;
     type Output = ();
 
@@ -236,6 +238,7 @@ pub struct DrainService {
 }
 
 impl Action for DrainService {
+    const NAME: &'static str = "DrainService";
     type Platform = Platform;
     type Output = ();
 
@@ -256,6 +259,7 @@ pub struct RestoreService {
 }
 
 impl Action for RestoreService {
+    const NAME: &'static str = "RestoreService";
     type Platform = Platform;
     type Output = ();
 
@@ -278,6 +282,7 @@ pub struct SaveWork {
 }
 
 impl Action for SaveWork {
+    const NAME: &'static str = "SaveWork";
     type Platform = Platform;
     type Output = ();
 
@@ -303,6 +308,7 @@ pub struct EvictWorkload {
 }
 
 impl Action for EvictWorkload {
+    const NAME: &'static str = "EvictWorkload";
     type Platform = Platform;
     type Output = ();
 
@@ -329,6 +335,7 @@ pub struct AwaitGone {
 }
 
 impl Action for AwaitGone {
+    const NAME: &'static str = "AwaitGone";
     type Platform = Platform;
     type Output = ();
 
@@ -355,6 +362,7 @@ pub struct ForceWorkload {
 }
 
 impl Action for ForceWorkload {
+    const NAME: &'static str = "ForceWorkload";
     type Platform = Platform;
     type Output = ();
 
@@ -379,6 +387,7 @@ pub struct RequeueWorkload {
 }
 
 impl Action for RequeueWorkload {
+    const NAME: &'static str = "RequeueWorkload";
     type Platform = Platform;
     type Output = ();
 
@@ -403,6 +412,7 @@ pub struct StartWorkload {
 }
 
 impl Action for StartWorkload {
+    const NAME: &'static str = "StartWorkload";
     type Platform = Platform;
     type Output = ();
 
@@ -425,6 +435,7 @@ pub struct ListGpuClients {
 }
 
 impl Action for ListGpuClients {
+    const NAME: &'static str = "ListGpuClients";
     type Platform = Platform;
     /// Who has them open.
     type Output = Vec<String>;
@@ -460,6 +471,7 @@ pub struct ScrubGpus {
 }
 
 impl Action for ScrubGpus {
+    const NAME: &'static str = "ScrubGpus";
     type Platform = Platform;
     type Output = Scrubbed;
 

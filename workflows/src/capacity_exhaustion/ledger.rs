@@ -44,6 +44,7 @@ pub(super) struct AssessCapacity {
 }
 
 impl LedgerAction for AssessCapacity {
+    const NAME: &'static str = "AssessCapacity";
     type Output = (Terms, Measured);
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
@@ -138,6 +139,7 @@ pub(super) struct LowerBuffer {
 }
 
 impl LedgerAction for LowerBuffer {
+    const NAME: &'static str = "LowerBuffer";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -161,6 +163,7 @@ pub(super) struct RestoreBuffer {
 }
 
 impl LedgerAction for RestoreBuffer {
+    const NAME: &'static str = "RestoreBuffer";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -186,6 +189,7 @@ pub(super) struct ShutTiers {
 }
 
 impl LedgerAction for ShutTiers {
+    const NAME: &'static str = "ShutTiers";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -211,6 +215,7 @@ pub(super) struct OpenTiers {
 }
 
 impl LedgerAction for OpenTiers {
+    const NAME: &'static str = "OpenTiers";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -233,6 +238,7 @@ pub(super) struct NoteRung {
 }
 
 impl LedgerAction for NoteRung {
+    const NAME: &'static str = "NoteRung";
     type Output = (Option<Rung>, Fate);
 
     fn decide(&self, _: &mut View, _: &Call) -> Result<Self::Output, Undecided> {

@@ -158,6 +158,7 @@ impl PlaceHold {
 }
 
 impl LedgerAction for PlaceHold {
+    const NAME: &'static str = "PlaceHold";
     type Output = Hold;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Hold, Undecided> {
@@ -203,6 +204,7 @@ impl ReleaseHold {
 }
 
 impl LedgerAction for ReleaseHold {
+    const NAME: &'static str = "ReleaseHold";
     type Output = Released;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Released, Undecided> {
@@ -225,6 +227,7 @@ pub struct PassPivot {
 }
 
 impl LedgerAction for PassPivot {
+    const NAME: &'static str = "PassPivot";
     type Output = Pivot;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Pivot, Undecided> {
@@ -264,6 +267,7 @@ pub struct CheckHolds {
 }
 
 impl LedgerAction for CheckHolds {
+    const NAME: &'static str = "CheckHolds";
     type Output = Vec<Hold>;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Hold>, Undecided> {
@@ -282,6 +286,7 @@ pub struct KeepInventory {
 }
 
 impl LedgerAction for KeepInventory {
+    const NAME: &'static str = "KeepInventory";
     type Output = InventoryHead;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<InventoryHead, Undecided> {
@@ -337,6 +342,7 @@ pub struct ForgetInventory {
 }
 
 impl LedgerAction for ForgetInventory {
+    const NAME: &'static str = "ForgetInventory";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -360,6 +366,7 @@ pub struct KeepRecords {
 }
 
 impl LedgerAction for KeepRecords {
+    const NAME: &'static str = "KeepRecords";
     type Output = Vec<Digest>;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Digest>, Undecided> {

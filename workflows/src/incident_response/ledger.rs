@@ -72,6 +72,7 @@ pub(super) struct OpenIncident {
 }
 
 impl LedgerAction for OpenIncident {
+    const NAME: &'static str = "OpenIncident";
     type Output = Opened;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Opened, Undecided> {
@@ -119,6 +120,7 @@ pub(super) struct Rest {
 }
 
 impl LedgerAction for RestNode {
+    const NAME: &'static str = "RestNode";
     type Output = Rest;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided> {
@@ -173,6 +175,7 @@ pub(super) struct NoteCordon {
 }
 
 impl LedgerAction for NoteCordon {
+    const NAME: &'static str = "NoteCordon";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -195,6 +198,7 @@ pub(super) struct ServeNode {
 }
 
 impl LedgerAction for ServeNode {
+    const NAME: &'static str = "ServeNode";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -218,6 +222,7 @@ pub(super) struct ClearNode {
 }
 
 impl LedgerAction for ClearNode {
+    const NAME: &'static str = "ClearNode";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -234,6 +239,7 @@ pub(super) struct KeepApart {
 }
 
 impl LedgerAction for KeepApart {
+    const NAME: &'static str = "KeepApart";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -254,6 +260,7 @@ pub(super) struct FreezeTenants {
 }
 
 impl LedgerAction for FreezeTenants {
+    const NAME: &'static str = "FreezeTenants";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -272,6 +279,7 @@ pub(super) struct ThawTenants {
 }
 
 impl LedgerAction for ThawTenants {
+    const NAME: &'static str = "ThawTenants";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

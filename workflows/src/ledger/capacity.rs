@@ -49,6 +49,7 @@ pub struct HoldCapacity {
 }
 
 impl LedgerAction for HoldCapacity {
+    const NAME: &'static str = "HoldCapacity";
     type Output = Option<Claim>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Option<Claim>, Undecided> {
@@ -118,6 +119,7 @@ pub struct ReleaseCapacity {
 }
 
 impl LedgerAction for ReleaseCapacity {
+    const NAME: &'static str = "ReleaseCapacity";
     type Output = Vec<NodeId>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
@@ -147,6 +149,7 @@ pub struct PrepareHeld {
 }
 
 impl LedgerAction for PrepareHeld {
+    const NAME: &'static str = "PrepareHeld";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -170,6 +173,7 @@ pub struct QuarantineHeld {
 }
 
 impl LedgerAction for QuarantineHeld {
+    const NAME: &'static str = "QuarantineHeld";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -209,6 +213,7 @@ pub struct GrantQuota {
 }
 
 impl LedgerAction for GrantQuota {
+    const NAME: &'static str = "GrantQuota";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

@@ -48,6 +48,7 @@ pub struct ClaimNodes {
 }
 
 impl LedgerAction for ClaimNodes {
+    const NAME: &'static str = "ClaimNodes";
     type Output = Claim;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {
@@ -104,6 +105,7 @@ pub struct Released {
 }
 
 impl LedgerAction for ReleaseClaim {
+    const NAME: &'static str = "ReleaseClaim";
     type Output = Released;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Released, Undecided> {
@@ -140,6 +142,7 @@ pub struct PrepareNodes {
 }
 
 impl LedgerAction for PrepareNodes {
+    const NAME: &'static str = "PrepareNodes";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

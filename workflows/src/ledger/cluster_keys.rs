@@ -35,6 +35,7 @@ pub struct Issued {
 }
 
 impl LedgerAction for IssueClusterKey {
+    const NAME: &'static str = "IssueClusterKey";
     type Output = Issued;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Issued, Undecided> {
@@ -75,6 +76,7 @@ pub struct RevokeClusterKey {
 }
 
 impl LedgerAction for RevokeClusterKey {
+    const NAME: &'static str = "RevokeClusterKey";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {

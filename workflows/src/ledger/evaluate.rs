@@ -33,6 +33,7 @@ pub struct Evaluated {
 }
 
 impl LedgerAction for Evaluate {
+    const NAME: &'static str = "Evaluate";
     type Output = Evaluated;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Evaluated, Undecided> {

@@ -34,6 +34,7 @@ pub struct LowerQuota {
 }
 
 impl LedgerAction for LowerQuota {
+    const NAME: &'static str = "LowerQuota";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -79,6 +80,7 @@ pub struct RestoreQuota {
 }
 
 impl LedgerAction for RestoreQuota {
+    const NAME: &'static str = "RestoreQuota";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -102,6 +104,7 @@ pub struct SettleDecrease {
 }
 
 impl LedgerAction for SettleDecrease {
+    const NAME: &'static str = "SettleDecrease";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -125,6 +128,7 @@ pub struct CheckUse {
 }
 
 impl LedgerAction for CheckUse {
+    const NAME: &'static str = "CheckUse";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -165,6 +169,7 @@ pub struct ExcessMeasured {
 }
 
 impl LedgerAction for MeasureExcess {
+    const NAME: &'static str = "MeasureExcess";
     type Output = ExcessMeasured;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<ExcessMeasured, Undecided> {

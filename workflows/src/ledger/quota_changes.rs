@@ -24,6 +24,7 @@ pub struct EvaluateChange {
 }
 
 impl LedgerAction for EvaluateChange {
+    const NAME: &'static str = "EvaluateChange";
     type Output = ChangeEvaluation;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<ChangeEvaluation, Undecided> {

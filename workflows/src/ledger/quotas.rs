@@ -34,6 +34,7 @@ pub struct SetQuotas {
 }
 
 impl LedgerAction for SetQuotas {
+    const NAME: &'static str = "SetQuotas";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -92,6 +93,7 @@ pub struct ClearQuotas {
 }
 
 impl LedgerAction for ClearQuotas {
+    const NAME: &'static str = "ClearQuotas";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {

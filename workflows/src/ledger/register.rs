@@ -21,6 +21,7 @@ pub struct RegisterTenant {
 }
 
 impl LedgerAction for RegisterTenant {
+    const NAME: &'static str = "RegisterTenant";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -72,6 +73,7 @@ pub struct UnregisterTenant {
 }
 
 impl LedgerAction for UnregisterTenant {
+    const NAME: &'static str = "UnregisterTenant";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -96,6 +98,7 @@ pub struct ActivateTenant {
 }
 
 impl LedgerAction for ActivateTenant {
+    const NAME: &'static str = "ActivateTenant";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

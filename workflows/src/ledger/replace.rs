@@ -20,6 +20,7 @@ pub struct QuarantineNodes {
 }
 
 impl LedgerAction for QuarantineNodes {
+    const NAME: &'static str = "QuarantineNodes";
     type Output = Vec<NodeId>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
@@ -49,6 +50,7 @@ pub struct ClaimReplacements {
 }
 
 impl LedgerAction for ClaimReplacements {
+    const NAME: &'static str = "ClaimReplacements";
     type Output = Claim;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {

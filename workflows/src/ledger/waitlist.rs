@@ -32,6 +32,7 @@ pub struct Joined {
 }
 
 impl LedgerAction for JoinWaitlist {
+    const NAME: &'static str = "JoinWaitlist";
     type Output = Joined;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Joined, Undecided> {
@@ -62,6 +63,7 @@ pub struct ExtendWait {
 }
 
 impl LedgerAction for ExtendWait {
+    const NAME: &'static str = "ExtendWait";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -89,6 +91,7 @@ pub struct LeaveWaitlist {
 }
 
 impl LedgerAction for LeaveWaitlist {
+    const NAME: &'static str = "LeaveWaitlist";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

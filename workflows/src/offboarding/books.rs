@@ -33,6 +33,7 @@ pub struct Checked {
 }
 
 impl LedgerAction for CheckLeaving {
+    const NAME: &'static str = "CheckLeaving";
     type Output = Checked;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Checked, Undecided> {
@@ -146,6 +147,7 @@ pub struct BeginLeaving {
 }
 
 impl LedgerAction for BeginLeaving {
+    const NAME: &'static str = "BeginLeaving";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -168,6 +170,7 @@ pub struct StayOn {
 }
 
 impl LedgerAction for StayOn {
+    const NAME: &'static str = "StayOn";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -208,6 +211,7 @@ pub struct RecheckHolds {
 }
 
 impl LedgerAction for RecheckHolds {
+    const NAME: &'static str = "RecheckHolds";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -224,6 +228,7 @@ pub struct EndWork {
 }
 
 impl LedgerAction for EndWork {
+    const NAME: &'static str = "EndWork";
     type Output = Ended;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Ended, Undecided> {
@@ -252,6 +257,7 @@ pub struct BeginDestroying {
 }
 
 impl LedgerAction for BeginDestroying {
+    const NAME: &'static str = "BeginDestroying";
     type Output = Pivot;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Pivot, Undecided> {

@@ -26,6 +26,7 @@ pub struct ReleaseNodes {
 }
 
 impl LedgerAction for ReleaseNodes {
+    const NAME: &'static str = "ReleaseNodes";
     type Output = Vec<NodeId>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
@@ -84,6 +85,7 @@ pub struct CloseTenant {
 }
 
 impl LedgerAction for CloseTenant {
+    const NAME: &'static str = "CloseTenant";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {

@@ -87,6 +87,7 @@ pub struct Taken {
 }
 
 impl LedgerAction for TakeInventory {
+    const NAME: &'static str = "TakeInventory";
     type Output = Taken;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Taken, Undecided> {

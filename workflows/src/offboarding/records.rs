@@ -38,6 +38,7 @@ pub struct Filed {
 }
 
 impl LedgerAction for FileRecords {
+    const NAME: &'static str = "FileRecords";
     type Output = Filed;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Filed, Undecided> {
@@ -175,6 +176,7 @@ pub struct ValidateRecords {
 }
 
 impl LedgerAction for ValidateRecords {
+    const NAME: &'static str = "ValidateRecords";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

@@ -44,6 +44,7 @@ pub struct PlanReclaim {
 }
 
 impl LedgerAction for PlanReclaim {
+    const NAME: &'static str = "PlanReclaim";
     type Output = Planned;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Planned, Undecided> {
@@ -84,6 +85,7 @@ pub struct FenceVictims {
 }
 
 impl LedgerAction for FenceVictims {
+    const NAME: &'static str = "FenceVictims";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -139,6 +141,7 @@ pub struct Unfence {
 }
 
 impl LedgerAction for Unfence {
+    const NAME: &'static str = "Unfence";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -182,6 +185,7 @@ pub struct BeginEviction {
 }
 
 impl LedgerAction for BeginEviction {
+    const NAME: &'static str = "BeginEviction";
     type Output = Option<String>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Option<String>, Undecided> {
@@ -201,6 +205,7 @@ pub struct FreeVictim {
 }
 
 impl LedgerAction for FreeVictim {
+    const NAME: &'static str = "FreeVictim";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -222,6 +227,7 @@ pub struct BarGpus {
 }
 
 impl LedgerAction for BarGpus {
+    const NAME: &'static str = "BarGpus";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -275,6 +281,7 @@ pub struct AssessReclaim {
 }
 
 impl LedgerAction for AssessReclaim {
+    const NAME: &'static str = "AssessReclaim";
     type Output = Assessed;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Assessed, Undecided> {
@@ -314,6 +321,7 @@ pub struct GrantDemand {
 }
 
 impl LedgerAction for GrantDemand {
+    const NAME: &'static str = "GrantDemand";
     type Output = Grant;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Grant, Undecided> {
@@ -369,6 +377,7 @@ pub struct CloseReclaim {
 }
 
 impl LedgerAction for CloseReclaim {
+    const NAME: &'static str = "CloseReclaim";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

@@ -24,6 +24,7 @@ pub struct BeginDraining {
 }
 
 impl LedgerAction for BeginDraining {
+    const NAME: &'static str = "BeginDraining";
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
@@ -45,6 +46,7 @@ pub struct BeginCleaning {
 }
 
 impl LedgerAction for BeginCleaning {
+    const NAME: &'static str = "BeginCleaning";
     type Output = Moment;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Moment, Undecided> {
@@ -74,6 +76,7 @@ pub struct NodeVerdict {
 }
 
 impl LedgerAction for FileNode {
+    const NAME: &'static str = "FileNode";
     type Output = NodeVerdict;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<NodeVerdict, Undecided> {

@@ -25,6 +25,7 @@ pub struct EvaluateSla {
 }
 
 impl LedgerAction for EvaluateSla {
+    const NAME: &'static str = "EvaluateSla";
     type Output = SlaEvaluation;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<SlaEvaluation, Undecided> {
@@ -87,6 +88,7 @@ pub struct KeepWindow {
 }
 
 impl LedgerAction for KeepWindow {
+    const NAME: &'static str = "KeepWindow";
     type Output = Duration;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Duration, Undecided> {
@@ -108,6 +110,7 @@ pub struct TightenSla {
 }
 
 impl LedgerAction for TightenSla {
+    const NAME: &'static str = "TightenSla";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -137,6 +140,7 @@ pub struct LoosenSla {
 }
 
 impl LedgerAction for LoosenSla {
+    const NAME: &'static str = "LoosenSla";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
@@ -165,6 +169,7 @@ pub struct MeasureSla {
 }
 
 impl LedgerAction for MeasureSla {
+    const NAME: &'static str = "MeasureSla";
     type Output = (Timestamp, bool);
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(Timestamp, bool), Undecided> {
@@ -185,6 +190,7 @@ pub struct CommitSla {
 }
 
 impl LedgerAction for CommitSla {
+    const NAME: &'static str = "CommitSla";
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

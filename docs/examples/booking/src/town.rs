@@ -20,6 +20,7 @@ pub struct HoldHall {
     pub hall: String,
 }
 impl Action for HoldHall {
+    const NAME: &'static str = "HoldHall";
     type Platform = Town;
     type Output = ();
     async fn run(&self, town: &Town, _: &Call) -> Result<(), ActionError> {
@@ -34,6 +35,7 @@ pub struct ReleaseHall {
     pub hall: String,
 }
 impl Action for ReleaseHall {
+    const NAME: &'static str = "ReleaseHall";
     type Platform = Town;
     type Output = ();
     async fn run(&self, town: &Town, _: &Call) -> Result<(), ActionError> {
@@ -49,6 +51,7 @@ pub struct PayDeposit {
     pub euros: u32,
 }
 impl Action for PayDeposit {
+    const NAME: &'static str = "PayDeposit";
     type Platform = Town;
     type Output = String;
     const REPEAT: Repeat = Repeat::AfterProbe;

@@ -74,6 +74,7 @@ const STICKS: &str = "errand.sticks";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Prepare;
 impl Action for Prepare {
+    const NAME: &'static str = "Prepare";
     type Platform = ();
     type Output = ();
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
@@ -86,6 +87,7 @@ struct TakeBack {
     sticks: bool,
 }
 impl Action for TakeBack {
+    const NAME: &'static str = "TakeBack";
     type Platform = ();
     type Output = ();
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {

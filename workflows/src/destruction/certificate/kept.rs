@@ -118,6 +118,7 @@ pub struct Assembled {
 }
 
 impl LedgerAction for AssembleCertificate {
+    const NAME: &'static str = "AssembleCertificate";
     type Output = Assembled;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Assembled, Undecided> {
@@ -264,6 +265,7 @@ pub struct KeepCertificate {
 }
 
 impl LedgerAction for KeepCertificate {
+    const NAME: &'static str = "KeepCertificate";
     type Output = Kept;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Kept, Undecided> {

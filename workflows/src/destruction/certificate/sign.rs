@@ -25,6 +25,7 @@ pub struct Signed {
 }
 
 impl Action for SignCertificate {
+    const NAME: &'static str = "SignCertificate";
     type Platform = Platform;
     type Output = Signed;
 
