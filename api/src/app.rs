@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
-use workflows::{audit::Auditor, platform::Platform};
+use workflows::{actuators::Platform, audit::Auditor};
 
 /// How often those who wait for a held store look at it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

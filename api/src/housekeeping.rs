@@ -11,9 +11,9 @@ use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
 use tokio::sync::watch;
 use workflows::{
+    actuators::Platform,
     ledger::waiting,
     onboarding::CAPACITY_FREED,
-    platform::Platform,
     sweeps,
     tenancy::{Pool, Waitlist},
 };

@@ -44,7 +44,7 @@ pub use http::{Access, Rule, codes, openapi, rules};
 
 use engine::{Engine, Unsound};
 use std::process::ExitCode;
-use workflows::platform::Platform;
+use workflows::actuators::Platform;
 
 /// Makes `ring` what this process does TLS with; HTTP clients need that before the first of them is built.
 pub fn install_tls() {

@@ -15,7 +15,7 @@ use std::{
 };
 use store::{Entry, ExecutionId, Query, Record, Timestamp};
 use tokio::sync::Mutex;
-use workflows::platform::Platform;
+use workflows::actuators::Platform;
 
 /// So long is used what was learned.
 const FRESH: Duration = Duration::from_secs(60);

@@ -11,8 +11,8 @@ use store::{
     sealed::{KeyFolder, Sealed, Secret, is_sealed},
 };
 use workflows::{
+    actuators::Platform,
     backends::records::{KEPT_BY_THE_PLATFORM, SealedRecords},
-    platform::Platform,
 };
 
 /// The store as the engine is to use it, and what destroys record keys, if there are any.

@@ -43,10 +43,10 @@ use tokio::{
     task::JoinHandle,
 };
 use workflows::{
+    actuators::Platform,
     audit,
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
     destruction::{KeyFile, Signer},
-    platform::Platform,
 };
 
 /// The folder of the embedded store within a data folder.

@@ -8,9 +8,9 @@ use crate::{
 use engine::{ActionError, Undecided, View};
 use std::{path::Path, sync::Arc};
 use workflows::{
+    actuators::Platform,
     backends::{simulated::World, targets::Targets},
     fleet::Sites,
-    platform::Platform,
     tenancy::{Atlas, Cluster, ClusterId, ClusterKind, Region},
 };
 

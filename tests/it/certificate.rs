@@ -17,9 +17,9 @@ use tests::{
     calls::Calls,
 };
 use workflows::{
+    actuators::Platform,
     backends::simulated::LocalWorld,
     destruction::{certificate::*, *},
-    platform::Platform,
     tenancy::TenantId,
 };
 

@@ -4,12 +4,12 @@ use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check,
 use std::{env, fs, sync::Arc};
 use store::{Memory, Store as _, Timestamp};
 use workflows::{
+    actuators::Platform,
     backends::simulated::LocalWorld,
     capacity_exhaustion::CapacityExhaustion,
     destruction::Holds,
     eviction::Eviction,
     incident_response::{Happening, IncidentResponse},
-    platform::Platform,
     proof,
     reclaim::Reclaim,
 };

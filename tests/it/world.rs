@@ -8,9 +8,9 @@ use tests::{
     pairs::{Deed, Pair, pairs},
 };
 use workflows::{
+    actuators::Platform,
     actuators::*,
     backends::simulated::{Fault, LocalWorld, Script, What},
-    platform::Platform,
 };
 
 /// One platform on one world, with calls to act by.

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use store::Epoch;
 use workflows::{
+    actuators::Platform,
     actuators::Stamp,
     backends::agents::{Command, Output},
-    platform::Platform,
 };
 
 /// A call.

@@ -13,7 +13,7 @@ pub use ledger::{LoweredBuffer, Measured};
 pub use preview::preview;
 
 use crate::{
-    platform::Platform,
+    actuators::Platform,
     policy::{PolicyRef, Rung},
     reclaim::Reclaim,
     tenancy::{GpuModel, Gpus, RegionId, TenantId},

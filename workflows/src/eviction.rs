@@ -9,11 +9,11 @@ mod examples;
 pub(crate) use examples::example;
 
 use crate::{
+    actuators::Platform,
     actuators::{
         AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,
         RestoreService, SaveWork, ScrubGpus, ScrubLevel, Scrubbed, WithdrawNotice, WorkloadRef, codes,
     },
-    platform::Platform,
     reclaim::ledger::{BarGpus, BeginEviction, FreeVictim},
     tenancy::{Checkpoint, TenantId, WorkloadClass},
 };

@@ -11,9 +11,9 @@ mod parts;
 pub use ledger::{Incident, Severity};
 
 use crate::{
+    actuators::Platform,
     actuators::{Recovery, WorkloadRef},
     destruction::{Digest, Hold},
-    platform::Platform,
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{

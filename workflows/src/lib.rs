@@ -1,7 +1,7 @@
 //! The lifecycle of GPU tenants as durable state machines.
 //!
 //! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
-//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`actuators`], on a [`platform`] that the
+//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`actuators`], on a [`Platform`](actuators::Platform) that the
 //! [`backends`] serve. [`fleet`] brings the inventory in; [`proof`] tries it
 //! all in every way that can go wrong. This crate knows no HTTP.
 
@@ -20,7 +20,6 @@ pub mod notices;
 pub mod offboarding;
 pub mod onboarding;
 pub mod placement;
-pub mod platform;
 pub mod policy;
 pub mod proof;
 pub mod qualification;
@@ -35,12 +34,12 @@ pub mod statement;
 pub mod sweeps;
 pub mod tenancy;
 
+use actuators::Platform;
 use capacity_exhaustion::CapacityExhaustion;
 use engine::{Engine, Unsound};
 use incident_response::IncidentResponse;
 use offboarding::Offboarding;
 use onboarding::Onboarding;
-use platform::Platform;
 use quota_decrease::QuotaDecrease;
 use quota_increase::QuotaIncrease;
 use reclaim::Reclaim;

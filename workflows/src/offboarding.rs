@@ -26,6 +26,7 @@ pub use preview::{Preview, preview};
 pub use records::{FileRecords, Filed, ValidateRecords};
 
 use crate::{
+    actuators::Platform,
     actuators::{
         Admission, Admits, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Eyes, NodeDevices, ReadAdmission,
         SYSTEMS, Seen, Shredded, SurveyTenant, Thing, codes as actuator_codes,
@@ -37,7 +38,6 @@ use crate::{
         codes as destruction_codes,
     },
     ledger::codes,
-    platform::Platform,
     policy::{Gate, PolicyRef},
     sanitisation::Demands,
     tenancy::{

@@ -13,6 +13,7 @@ mod resources;
 pub use preview::{Preview, preview};
 
 use crate::{
+    actuators::Platform,
     actuators::{
         ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
         DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
@@ -24,7 +25,6 @@ use crate::{
         SetQuotas, UnregisterTenant, codes,
     },
     placement::{Placement, Short},
-    platform::Platform,
     policy::{Reason, Request, Terms, Verdict},
     tenancy::NodeId,
 };

@@ -16,13 +16,13 @@ pub use quotas::{quota_decrease, quota_increase, sla_change};
 pub use reclaim::reclaim;
 
 use crate::{
+    actuators::Platform,
     backends::simulated::{Fault, LocalWorld, Script, What},
     capacity_exhaustion::CapacityExhaustion,
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
-    platform::Platform,
     policy::{Invalid, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, Request, publish},
     quota_decrease::QuotaDecrease,
     quota_increase::QuotaIncrease,

@@ -1,8 +1,8 @@
 //! Whether a node may serve tenants, as a finding instead of a failure.
 
 use crate::{
+    actuators::Platform,
     actuators::{DiagnoseNode, Level, codes},
-    platform::Platform,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

@@ -13,6 +13,7 @@ mod preview;
 pub use preview::{Preview, preview};
 
 use crate::{
+    actuators::Platform,
     actuators::{
         Limits, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota, RestoreQueueQuota,
         RestoreResourceQuota,
@@ -21,7 +22,6 @@ use crate::{
         CheckUse, EvaluateChange, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease,
         codes,
     },
-    platform::Platform,
     policy::{Reason, Verdict},
     quotas::{ChangeEvaluation, ChangeTerms, Direction, QuotaRequest, Steps},
 };

@@ -15,13 +15,13 @@ mod resources;
 pub use preview::{Preview, preview};
 
 use crate::{
+    actuators::Platform,
     actuators::{GpuLayout, Limits, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode},
     ledger::{
         Claim, ClaimedNode, EvaluateChange, Joined, LeaveWaitlist, QuarantineHeld, ReleaseCapacity, codes,
     },
     onboarding::CAPACITY_FREED,
     placement::Placement,
-    platform::Platform,
     policy::{Reason, Verdict},
     quotas::{ChangeTerms, Direction, QuotaRequest},
     tenancy::NodeId,

@@ -17,9 +17,9 @@ pub use planning::{Planned, Terms, Verdict};
 pub use preview::preview;
 
 use crate::{
+    actuators::Platform,
     actuators::{RequeueWorkload, Scrubbed, StartWorkload, codes},
     eviction::Eviction,
-    platform::Platform,
     tenancy::{Resource, TenantId, WorkspaceName},
 };
 use engine::{

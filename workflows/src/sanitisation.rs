@@ -12,13 +12,13 @@ mod records;
 pub use books::{BeginCleaning, BeginDraining, FileNode, NodeVerdict};
 
 use crate::{
+    actuators::Platform,
     actuators::{
         AwaitDrained, CordonNode, Devices, DriveTechnique, EnterScrub, FilledGpu, Level, NodeDevices,
         ReadDevices, ReimageNode, Reset, ResetMachine, Samples, SanitiseLog,
     },
     destruction::Moment,
     offboarding::Leaver,
-    platform::Platform,
     policy::Method,
     qualification::{Qualified, QualifyNode},
     tenancy::{ClusterId, NodeId, OwnerEpoch, TenantId},

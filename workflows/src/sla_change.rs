@@ -19,9 +19,9 @@ pub use preview::{Preview, preview};
 pub use request::SlaRequest;
 
 use crate::{
+    actuators::Platform,
     actuators::{GpuLayout, Limits, RestoreNamespaceLabels},
     ledger::codes,
-    platform::Platform,
     policy::{Reason, Verdict},
 };
 use engine::{

@@ -12,7 +12,7 @@ use engine::{Diagram, Engine, SystemClock, testing::Report};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Memory;
-use workflows::{backends::simulated::LocalWorld, platform::Platform, proof};
+use workflows::{actuators::Platform, backends::simulated::LocalWorld, proof};
 
 /// What is done about workflows.
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use store::{Entry, Record, Timestamp};
-use workflows::{platform::Platform, policy::duration};
+use workflows::{actuators::Platform, policy::duration};
 
 /// `at` as RFC 3339, in UTC and to the millisecond.
 pub(crate) fn time(at: Timestamp) -> String {

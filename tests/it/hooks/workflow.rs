@@ -10,12 +10,12 @@ use std::sync::Arc;
 use store::{Memory, Timestamp};
 use tests::kit::{Trouble, house::House};
 use workflows::{
+    actuators::Platform,
     actuators::{Hook, RunHook, UndoHook},
     backends::{
         exec::{ExecTarget, Program},
         simulated::LocalWorld,
     },
-    platform::Platform,
 };
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

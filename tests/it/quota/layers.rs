@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use store::{ExecutionId, Key, Memory, Store as _};
 use workflows::{
+    actuators::Platform,
     actuators::{ChangeCohortQuota, CreateCohort, LimitNames, ReadLimits, RestoreCohortQuota, Restored},
     backends::simulated::{Fault, LocalWorld, Request, Response, Script, Verb, What, World},
-    platform::Platform,
     quota_decrease::QuotaDecrease,
     quota_increase::QuotaIncrease,
     tenancy::*,

@@ -9,12 +9,12 @@ use tests::{
     books::{Books, rows},
 };
 use workflows::{
+    actuators::Platform,
     admission::{self, Observation, Seen},
     backends::simulated::{LocalWorld, World},
     incident_response::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
-    platform::Platform,
     policy::Request,
     quota_decrease::QuotaDecrease,
     quota_increase::QuotaIncrease,

@@ -1,7 +1,7 @@
 //! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
 
 use super::{Stamp, at_cluster, codes, recovery::GpuHealth, stamp::look_again};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

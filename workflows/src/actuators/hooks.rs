@@ -4,7 +4,7 @@
 //! are plain data that may be shown in plans and kept in journals. A secret does not belong there.
 
 use super::{Stamp, codes};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};

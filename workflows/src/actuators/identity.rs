@@ -1,7 +1,7 @@
 //! The identity provider: a tenant's groups, and the credentials handed over to it.
 
 use super::{Found, Made, Removal, Stamp, codes, stamp::look_again, tenant_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! What keeps a tenant apart, and the probes that try to break it.
 
 use super::{Kind, Manifest, Place, Removal, Stamp, at_cluster, codes, kubernetes::remove, workspace_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

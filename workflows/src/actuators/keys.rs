@@ -1,7 +1,7 @@
 //! The key store: one key per tenant, which never leaves it, so that destroying it destroys what it encrypted.
 
 use super::{Finding, Found, Removal, Stamp, codes, stamp::look_again, stamp::unsure, tenant_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};

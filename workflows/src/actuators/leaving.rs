@@ -5,7 +5,7 @@ use super::{
     estate::Emptied,
     stamp::{look_again, unsure},
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use super::{
     FlavorQuota, Found, Kind, LimitNames, Limits, Made, Place, Restored, Stamp, Swap, codes, flavor_name,
     tenant_name, workspace_name,
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::ActionError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -10,7 +10,7 @@ use super::{
     limit_lines::{At, Line, Path, change, entry, restore},
     workspace_name,
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

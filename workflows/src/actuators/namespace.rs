@@ -4,7 +4,7 @@ use super::{
     Kind, Made, Manifest, Place, PriorityClass, Removal, Stamp, at_cluster, kubernetes::remove,
     workspace_name,
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

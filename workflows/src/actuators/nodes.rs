@@ -1,7 +1,7 @@
 //! Whose a node is, as the cluster sees it.
 
 use super::{Ownership, Stamp, at_cluster};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 

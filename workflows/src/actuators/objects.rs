@@ -1,7 +1,7 @@
 //! The object store: a tenant's bucket, encrypted with the tenant's key.
 
 use super::{Found, Made, Removal, Stamp, bucket_name, codes, stamp::look_again, stamp::unsure, tenant_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //! takes it away.
 
 use super::{Kind, Manifest, Place, Stamp};
-use crate::{platform::Platform, tenancy::Tier};
+use crate::{actuators::Platform, tenancy::Tier};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

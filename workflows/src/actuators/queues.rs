@@ -6,7 +6,7 @@ use super::{
     Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, flavor_name, kubernetes::remove,
     limit_lines::group, tenant_name, workspace_name,
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

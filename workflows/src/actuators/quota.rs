@@ -1,7 +1,7 @@
 //! A workspace's hard limits, below every scheduler: of the namespace in all, and of each container in it.
 
 use super::{Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, kubernetes::remove, workspace_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

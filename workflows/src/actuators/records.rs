@@ -1,6 +1,6 @@
 //! The keys under which the engine's own records of a tenant lie, where they are sealed.
 
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

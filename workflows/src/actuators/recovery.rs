@@ -1,7 +1,7 @@
 //! GPUs that report errors: what the driver says of them, and the two things that can be done about it on the node.
 
 use super::{Level, Ownership, Stamp, at_cluster, codes, gpus::Diagnosis, stamp::look_again};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 

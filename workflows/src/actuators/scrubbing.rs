@@ -4,7 +4,7 @@ use super::{
     Devices, DriveTechnique, Environment, FilledGpu, Reset, Samples, SanitiseLog, SanitiseStatus, Segment,
     Stamp, at_cluster, codes, stamp::look_again,
 };
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 

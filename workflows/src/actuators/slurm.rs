@@ -1,7 +1,7 @@
 //! The Slurm-shaped capability: accounts of the batch scheduler.
 
 use super::{Found, Made, Removal, Stamp, Swap, at_cluster, codes, stamp::look_again, tenant_name};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 //! is not what has happened: GPUs count as free only once nothing was seen on them.
 
 use super::{Stamp, at_cluster, codes, stamp::look_again};
-use crate::platform::Platform;
+use crate::actuators::Platform;
 use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

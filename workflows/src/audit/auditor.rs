@@ -8,7 +8,7 @@ use super::{
     checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
     told::{Known, policy_of, told},
 };
-use crate::{destruction::Signer, platform::Platform};
+use crate::{actuators::Platform, destruction::Signer};
 use engine::{Behalf, Engine, Entity, Error};
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},

@@ -7,9 +7,9 @@ mod vector;
 
 use super::*;
 use crate::{
+    actuators::Platform,
     backends::simulated::LocalWorld,
     destruction::{PublicKey, SigningKey},
-    platform::Platform,
 };
 use engine::{Engine, ManualClock};
 use serde_json::{Value, json};

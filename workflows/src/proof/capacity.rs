@@ -2,10 +2,10 @@
 
 use super::stage::{self, fleet};
 use crate::{
+    actuators::Platform,
     actuators::StartWorkload,
     backends::simulated::LocalWorld,
     capacity_exhaustion::{CapacityExhaustion, LoweredBuffer},
-    platform::Platform,
     tenancy::{Atlas, Chunk, Cluster, Cohort, GpuModel, Gpus, NameError, Node, Pool, Region, RegionId},
 };
 use engine::{

@@ -5,9 +5,9 @@ use super::{
     stage::{Job, Set, Stage, failed, tenant},
 };
 use crate::{
+    actuators::Platform,
     backends::simulated::{Fault, LocalWorld, Script, What},
     incident_response::{Happening, IncidentResponse},
-    platform::Platform,
     policy::{PolicyInForce, PublishedPolicy},
     tenancy::{
         Admission, Allowance, Checkpoint, ClusterKey, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy,

@@ -2,6 +2,7 @@
 
 use super::{GIVEN, LEDGER};
 use crate::{
+    actuators::Platform,
     actuators::Thing,
     admission::{self, MOST_ENDED, Observation, Seen},
     backends::simulated::{Fault, LocalWorld, Script, What},
@@ -13,7 +14,6 @@ use crate::{
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     offboarding::{Leaver, Offboarding, TakeInventory, Terms},
     onboarding::Onboarding,
-    platform::Platform,
     policy::{Invalid, Request},
     sanitisation::NodeSanitisation,
     tenancy::{

@@ -2,10 +2,10 @@
 
 use super::{GIVEN, LEDGER, matter, unlisted};
 use crate::{
+    actuators::Platform,
     backends::simulated::{Fault, LocalWorld, Script, What},
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     onboarding::Onboarding,
-    platform::Platform,
     policy::{Invalid, PlatformPolicy, Request, publish},
     quota_decrease::QuotaDecrease,
     quota_increase::QuotaIncrease,

@@ -2,10 +2,10 @@
 
 use super::stage::{Set, Stage, failed, h100, tenant};
 use crate::{
+    actuators::Platform,
     actuators::StartWorkload,
     admission,
     backends::simulated::{Fault, LocalWorld, Script, What},
-    platform::Platform,
     policy::{PolicyInForce, PublishedPolicy},
     reclaim::{Cause, Reclaim},
     tenancy::{

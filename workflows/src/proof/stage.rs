@@ -79,7 +79,7 @@ impl Stage {
     /// When the books refuse it.
     pub(super) async fn set(&self, collections: &[&'static str]) -> Result<Set, Error> {
         let store = Arc::new(Memory::new());
-        let platform = crate::platform::Platform::simulated(Arc::new(LocalWorld::new()));
+        let platform = crate::actuators::Platform::simulated(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
         engine.ledger(true, |view| self.begin(view)).await?;
         engine.ledger(true, |view| self.open(view)).await?;
@@ -184,7 +184,7 @@ impl Stage {
 /// The documents of a region with free nodes.
 pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Error> {
     let store = Arc::new(Memory::new());
-    let platform = crate::platform::Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = crate::actuators::Platform::simulated(Arc::new(LocalWorld::new()));
     let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
     engine
         .ledger(true, |view| {

@@ -1,7 +1,7 @@
 //! The reclaim workflow in a replay: registered, counted, and its broken promises found.
 
 use super::replay::{Replay, ReplayError};
-use crate::{eviction::Eviction, platform::Platform, reclaim::Reclaim, sweeps::Missed, tenancy::Resource};
+use crate::{actuators::Platform, eviction::Eviction, reclaim::Reclaim, sweeps::Missed, tenancy::Resource};
 use engine::{Engine, Entity as _, Unsound};
 use store::ExecutionId;
 

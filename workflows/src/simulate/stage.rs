@@ -2,10 +2,10 @@
 
 use super::{baseline::Baseline, openb::per_gpu, replay::ReplayError, scene::Scene};
 use crate::{
+    actuators::Platform,
     actuators::{GpuSet, Stamp, WorkloadRef},
     admission,
     backends::simulated::LocalWorld,
-    platform::Platform,
     policy::{PlatformPolicy, PolicyRef, in_force, publish},
     tenancy::{
         Atlas, Buffer, Cluster, ClusterId, ClusterKind, Gpu, Gpus, Held, Holding, Isolation, Jurisdiction,

@@ -2,12 +2,12 @@
 
 use super::run::{Swept, all, holder};
 use crate::{
+    actuators::Platform,
     destruction::{
         Moment,
         certificate::{Basis, LegalBasis},
     },
     offboarding::Offboarding,
-    platform::Platform,
     tenancy::{Entitlement, Tenant, TenantId, TenantState},
 };
 use chrono::{DateTime, Utc};

@@ -5,8 +5,8 @@
 
 use super::run::{Swept, all, holder};
 use crate::{
+    actuators::Platform,
     actuators::{ANSWER_WITHIN, FlavorQuota, Limits, Stamp, read_limits},
-    platform::Platform,
     quotas,
     tenancy::{Cluster, Entitlement, Gpus, Occupancy, Quota, Tenant, TenantState},
 };

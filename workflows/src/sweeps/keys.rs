@@ -1,7 +1,7 @@
 //! Keys of clusters that are older than people should leave them.
 
 use super::run::{Swept, all};
-use crate::{platform::Platform, tenancy::ClusterKey};
+use crate::{actuators::Platform, tenancy::ClusterKey};
 use engine::{DAY, Engine, Error};
 
 /// A key in use for longer is told of. Rotating it takes its cluster's hands, so it is not done from here.

@@ -2,7 +2,7 @@
 
 use super::run::{Swept, all, holder};
 use crate::{
-    platform::Platform,
+    actuators::Platform,
     reclaim::{Cause, Reclaim, ledger},
     tenancy::{Cohort, Loan, LoanState, OpenLoans},
 };

@@ -2,8 +2,8 @@
 
 use super::run::{Swept, all, holder};
 use crate::{
+    actuators::Platform,
     admission,
-    platform::Platform,
     reclaim::{Cause, Reclaim, ledger},
     tenancy::{Cohort, Resource, TenantId, WorkspaceName},
 };

@@ -1,7 +1,7 @@
 //! Temporary quotas that have ended.
 
 use super::run::{Swept, all, holder};
-use crate::{platform::Platform, quota_decrease::QuotaDecrease, quotas::QuotaRequest, tenancy::Quota};
+use crate::{actuators::Platform, quota_decrease::QuotaDecrease, quotas::QuotaRequest, tenancy::Quota};
 use engine::{Engine, Error, Workflow as _};
 
 /// Who asks, in the name of the sweep.

@@ -2,7 +2,7 @@
 
 use super::{contracts, drift, keys, loans, promises, quotas};
 use crate::{
-    platform::Platform,
+    actuators::Platform,
     policy::{self, Sweep},
 };
 use engine::{Engine, Entity, Error};

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 use store::Epoch;
 use workflows::{
+    actuators::Platform,
     actuators::{Eyes, Stamp, Thing, bucket_name, tenant_name},
     backends::{simulated::LocalWorld, targets::Targets},
-    platform::Platform,
 };
 
 /// A tenant that nobody has; its names have the form of any other's.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use store::{Commit, ExecutionId, Memory, Store, Timestamp};
 use tempfile::TempDir;
 use workflows::{
+    actuators::Platform,
     actuators::{
         Devices, DriveTechnique, Environment, FilledGpu, Machines, Reset, Samples, SanitiseLog, Segment,
         Stamp,
@@ -21,7 +22,6 @@ use workflows::{
         certificate::{Basis, Kept, LegalBasis, Verification, certificate_file, verify},
     },
     offboarding::Offboarding,
-    platform::Platform,
     policy::{PlatformPolicy, publish},
     proof::ready,
     tenancy::{Node, NodeState},

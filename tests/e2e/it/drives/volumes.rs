@@ -8,12 +8,12 @@ use engine::Action as _;
 use std::{fs, sync::Arc};
 use tests::calls::Calls;
 use workflows::{
+    actuators::Platform,
     actuators::{Estate, Eyes, ShredKey, codes},
     backends::{
         drives::{DrivesTarget, LocalMachine},
         simulated::LocalWorld,
     },
-    platform::Platform,
 };
 
 const PLAIN: &str = "plaintext of acme, 7";

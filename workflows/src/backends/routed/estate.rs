@@ -146,7 +146,7 @@ impl Estate for Estates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backends::simulated::LocalWorld, platform::Platform};
+    use crate::{actuators::Platform, backends::simulated::LocalWorld};
     use std::time::Duration;
 
     fn stamp() -> Stamp {

@@ -133,7 +133,7 @@ impl Estate for OnMachines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backends::simulated::LocalWorld, platform::Platform};
+    use crate::{actuators::Platform, backends::simulated::LocalWorld};
     use serde_json::json;
     use std::time::Duration;
 

@@ -11,8 +11,8 @@ use super::{
     routed::{ByPlace, Estates, LayoutsApart, OnMachines, OutOfReach},
 };
 use crate::{
+    actuators::Platform,
     actuators::{Estate, Gpus, Kubernetes, Machines, Objects, Slurm, Workloads},
-    platform::Platform,
     tenancy::Cluster,
 };
 use kinds::Served;
@@ -321,7 +321,7 @@ fn exactly_one(at: &str, chosen: Chosen, known: &[&str]) -> Result<(String, Valu
 #[cfg(test)]
 mod tests {
     use super::{TargetError, Targets};
-    use crate::{backends::simulated::LocalWorld, platform::Platform};
+    use crate::{actuators::Platform, backends::simulated::LocalWorld};
     use std::sync::Arc;
 
     async fn refused(text: &str) -> String {

@@ -1,8 +1,8 @@
 //! The one thing that a certificate needs of the world outside: a signature.
 
 use crate::{
+    actuators::Platform,
     destruction::{codes, dsse, dsse::Signature, signer::PublicKey},
-    platform::Platform,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
