@@ -1,23 +1,23 @@
 //! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
 
 mod access;
+mod duration;
 mod http;
-mod keep;
-mod near;
 mod notify;
 mod oidc;
-mod span;
+mod storage;
+mod suggest;
 mod tls;
 mod traces;
 
+pub(crate) use crate::config::duration::{Kept, Span};
+pub(crate) use crate::config::storage::Keep;
 pub(crate) use access::Access;
 pub(crate) use http::Http;
-pub(crate) use keep::Keep;
 pub(crate) use notify::{Channel, MailTls, Means, Notify, Routed};
 #[cfg(test)]
 pub(crate) use oidc::Granted;
 pub(crate) use oidc::Oidc;
-pub(crate) use span::{Kept, Span};
 pub(crate) use tls::Tls;
 pub(crate) use traces::Traces;
 
@@ -319,7 +319,7 @@ impl Config {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
             // Read on its own first, so that a mistake is named with its line.
             toml::from_str::<Self>(&text)
-                .map_err(|e| format!("{}: {}", file.display(), near::meant(&e.to_string())))?;
+                .map_err(|e| format!("{}: {}", file.display(), suggest::meant(&e.to_string())))?;
             table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         }
         for key in KEYS {

@@ -5,37 +5,19 @@
 //! core decides; this crate says who may ask, and turns answers into words.
 
 mod agent;
-mod app;
-mod auditing;
 mod auth;
-mod batching;
 mod cli;
 mod config;
-mod demo;
-mod denials;
-mod edge;
+mod encoding;
 mod exit;
-mod hex;
-mod housekeeping;
 mod http;
-mod logs;
-mod metrics;
 mod notify;
-mod observing;
 mod oidc;
-mod progress;
-mod retention;
-mod schedules;
-mod sealing;
 mod server;
-mod shared_key;
-mod standing;
-mod storage;
-mod targets;
+mod state;
+mod telemetry;
 mod tls;
-#[cfg(feature = "otlp")]
-mod traces;
-mod uses;
+pub(crate) mod types;
 
 pub use auth::{Role, Verb};
 pub use cli::{Reading, commands, reads};
@@ -44,7 +26,7 @@ pub use http::{Access, Rule, codes, openapi, rules};
 
 use engine::{Engine, Unsound};
 use std::process::ExitCode;
-use workflows::actuators::Platform;
+use workflows::platform::Platform;
 
 /// Makes `ring` what this process does TLS with; HTTP clients need that before the first of them is built.
 pub fn install_tls() {

@@ -1,28 +1,29 @@
 //! `tenure serve`: the parts put together, run, and stopped in order.
 
+pub(crate) mod connections;
+pub(crate) mod encryption;
+pub(crate) mod jobs;
+pub(crate) mod shared_key;
+
 use crate::{
-    app::{App, Shared},
-    auditing,
     auth::{
         Token, ensure_admin,
-        law::{self, Book},
+        policy::{self, Book},
     },
-    batching,
     config::Config,
-    denials,
-    edge::{self, Edge},
     exit::{Exit, Failure},
-    housekeeping, http,
-    metrics::{Audited, Refusals, Requests},
-    notify, observing, oidc,
-    progress::Paces,
-    retention, schedules,
-    sealing::Kept,
-    standing::Standing,
-    storage::Storage,
-    targets,
+    http, notify, oidc,
+    server::{
+        connections::Edge,
+        encryption::Kept,
+        jobs::{audit_sealing, batches, housekeeping, retention, schedules, simulated_observations},
+    },
+    state::{
+        App, Shared, access_denials, progress::Paces, status_metrics::Standing, storage::Storage, targets,
+        token_usage,
+    },
+    telemetry::metrics::{Audited, Refusals, Requests},
     tls::{self, Tls},
-    uses,
 };
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
@@ -43,10 +44,10 @@ use tokio::{
     task::JoinHandle,
 };
 use workflows::{
-    actuators::Platform,
     audit,
     backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
     destruction::{KeyFile, Signer},
+    platform::Platform,
 };
 
 /// The folder of the embedded store within a data folder.
@@ -110,8 +111,8 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
     let beside = beside(&app, &stop)?;
     let (answered, over) = oneshot::channel();
-    let denials = tokio::spawn(denials::run(app.clone(), over));
-    let differs = if app.storage.is_shared() { crate::shared_key::differs(&app).await } else { None };
+    let denials = tokio::spawn(access_denials::run(app.clone(), over));
+    let differs = if app.storage.is_shared() { crate::server::shared_key::differs(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
     }
@@ -129,7 +130,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
         tokio::time::sleep(grace).await;
         closing.closing.store(true, Ordering::Release);
     };
-    let serving = edge::serve(&app, listener, graceful);
+    let serving = connections::serve(&app, listener, graceful);
     let mut until = stop;
     let too_late = async {
         _ = until.wait_for(|stop| *stop).await;
@@ -154,21 +155,21 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
 fn beside(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
     let hangups = tls::hangups(app).map_err(Failure::other)?;
     #[cfg(feature = "otlp")]
-    let follower = crate::traces::Follower::of(app)
+    let follower = crate::telemetry::traces::Follower::of(app)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     Ok(vec![
         #[cfg(feature = "otlp")]
-        tokio::spawn(crate::traces::run(app.clone(), follower, stop.clone())),
+        tokio::spawn(crate::telemetry::traces::run(app.clone(), follower, stop.clone())),
         tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
         tokio::spawn(schedules::run(app.clone(), stop.clone())),
-        tokio::spawn(batching::run(app.clone(), stop.clone())),
-        tokio::spawn(observing::run(app.clone(), stop.clone())),
-        tokio::spawn(auditing::run(app.clone(), stop.clone())),
+        tokio::spawn(batches::run(app.clone(), stop.clone())),
+        tokio::spawn(simulated_observations::run(app.clone(), stop.clone())),
+        tokio::spawn(audit_sealing::run(app.clone(), stop.clone())),
         tokio::spawn(notify::run(app.clone(), stop.clone())),
-        tokio::spawn(uses::run(app.clone(), stop.clone())),
+        tokio::spawn(token_usage::run(app.clone(), stop.clone())),
         tokio::spawn(retention::run(app.clone(), stop.clone())),
         tokio::spawn(http::tell_what_happens(app.clone(), stop.clone())),
-        tokio::spawn(law::run(app.clone(), stop.clone())),
+        tokio::spawn(policy::run(app.clone(), stop.clone())),
         tokio::spawn(tls::run(app.clone(), hangups, stop.clone())),
     ])
 }
@@ -228,7 +229,7 @@ fn assemble(
     let audited = Audited::registered(&mut registry);
     let edge = Edge::registered(&mut registry, &config.http);
     #[cfg(feature = "otlp")]
-    let spans = crate::traces::Spans::registered(&mut registry);
+    let spans = crate::telemetry::traces::Spans::registered(&mut registry);
     let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
     let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
     let unusable = |why: String| Failure::new(Exit::Usage, format!("configuration: {why}"));
@@ -259,8 +260,8 @@ fn assemble(
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         edge,
-        denials: denials::Denials::default(),
-        uses: uses::Uses::default(),
+        denials: access_denials::Denials::default(),
+        uses: token_usage::Uses::default(),
         refusals,
         access: Book::open(&config.access.policies).map_err(unusable)?,
         #[cfg(feature = "otlp")]

@@ -4,11 +4,11 @@
 //! counts it, on the condition that nobody has counted it before: a crash at any moment repeats nothing and leaves nothing out.
 //! `work.rs` gives the commands.
 
-mod work;
+mod runner;
 
-pub use work::Batches;
+pub use crate::batch::runner::Batches;
 
-use crate::{Engine, Error, Event, Misread, Order, query::parse, search::parse_knowing};
+use crate::{Engine, Error, Event, Misread, Order, operations::query::parse, search::parse_knowing};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{fmt, fmt::Write as _};
@@ -369,7 +369,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's.
     pub async fn batch_as_read(&self, id: &str) -> Result<Option<(Batch, Sequence)>, Error> {
-        work::load(self, id).await
+        runner::load(self, id).await
     }
 
     /// A page of batches, oldest first.

@@ -3,6 +3,7 @@
 //! One for HTTP, the command line and the console. [`parse`] is pure: a moment in, a [`Query`] for the store out. What can be
 //! asked is in `field.rs`, and described in `docs/search.md`.
 
+pub(crate) mod attributes;
 mod field;
 mod lex;
 mod parser;

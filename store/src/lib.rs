@@ -9,32 +9,27 @@
 
 pub mod conformance;
 mod embedded;
-mod error;
+pub mod encrypted;
 mod hex;
-mod hold;
-mod id;
-mod limits;
 mod memory;
+mod model;
 pub mod postgres;
-mod query;
 mod random;
-mod record;
-pub mod sealed;
-mod store;
-mod tally;
 #[cfg(test)]
 mod tests;
 pub mod transfer;
 
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
-pub use error::Error;
-pub use hold::Hold;
-pub use id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
-pub use limits::{
+pub use memory::Memory;
+pub use model::error::Error;
+pub use model::histogram::Tally;
+pub use model::id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
+pub use model::limits::{
     ATTRIBUTES_LIMIT, BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT,
 };
-pub use memory::Memory;
-pub use query::{Attributes, COLUMNS, Found, Query};
-pub use record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
-pub use store::{Commit, Erase, Filter, Health, History, Page, Receipt, SEARCH_LOOKS, Settle, Store, Write};
-pub use tally::Tally;
+pub use model::maintenance::Hold;
+pub use model::query::{Attributes, COLUMNS, Found, Query};
+pub use model::record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
+pub use model::store::{
+    Commit, Erase, Filter, Health, History, Page, Receipt, SEARCH_LOOKS, Settle, Store, Write,
+};

@@ -5,11 +5,11 @@
 //! checked completely before anything is changed.
 
 mod apply;
-mod turns;
+mod fair_queue;
 
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
-    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
 };
 use async_trait::async_trait;
 use std::{

@@ -8,7 +8,7 @@ use std::{
 use store::{Commit, Memory, Store};
 use tests::account::{World, gpus, job, tenant};
 use workflows::{
-    admission::{finish, submit},
+    scheduling::admission::{finish, submit},
     tenancy::{Admission, Answer, WorkspaceClass},
 };
 

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
-use workflows::reclaim::planner::*;
+use workflows::scheduling::planner::*;
 
 const WORKSPACES: usize = 10_000;
 const WORKLOADS: usize = 100_000;

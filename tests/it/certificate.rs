@@ -17,9 +17,10 @@ use tests::{
     calls::Calls,
 };
 use workflows::{
-    actuators::Platform,
     backends::simulated::LocalWorld,
     destruction::{certificate::*, *},
+    platform::Platform,
+    signing::dsse,
     tenancy::TenantId,
 };
 

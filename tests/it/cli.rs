@@ -400,7 +400,7 @@ fn the_codes_of_ledger_and_platform_stand_in_operations() {
         format!("| code | what to do |\n|---|---|\n{rows}")
     };
     generated("operations.md", "ledger-codes", &table(workflows::ledger::codes::ALL));
-    generated("operations.md", "platform-codes", &table(workflows::actuators::codes::ALL));
+    generated("operations.md", "platform-codes", &table(workflows::platform::codes::ALL));
     generated("operations.md", "destruction-codes", &table(workflows::destruction::codes::ALL));
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use store::{Filter, Record};
 use tests::account::job;
 use workflows::{
-    admission::{self, Request},
     reclaim::ledger::{announce, start},
+    scheduling::admission::{self, Request},
     tenancy::*,
 };
 

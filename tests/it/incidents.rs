@@ -5,9 +5,9 @@ use engine::{Event, MINUTE, Order, Person, Verdict};
 use serde_json::json;
 use store::ExecutionId;
 use workflows::{
-    actuators::{GpuSet, StartWorkload, WorkloadRef},
     backends::simulated::{Fault, Script, What},
-    incident_response::{Happening, IncidentResponse},
+    incident::{Happening, IncidentResponse},
+    platform::{GpuSet, StartWorkload, WorkloadRef},
     tenancy::{Node, NodeState, NodeUse, Workload, WorkloadState},
 };
 
@@ -100,8 +100,8 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
     assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "mended, tested, and back");
 }
 
-fn stamp() -> workflows::actuators::Stamp {
-    workflows::actuators::Stamp {
+fn stamp() -> workflows::platform::Stamp {
+    workflows::platform::Stamp {
         action: "test",
         step: "an operator".into(),
         key: "an operator".into(),

@@ -9,9 +9,9 @@ use std::{env, fs, sync::Arc};
 use store::{Commit, Document, ExecutionId, Memory, Sequence, Store, Timestamp};
 use tests::books::{Books, rows};
 use workflows::{
-    actuators::Platform,
     backends::simulated::LocalWorld,
     onboarding::{CAPACITY_FREED, Onboarding, preview},
+    platform::Platform,
     policy::{PlatformPolicy, Request},
     tenancy::*,
 };

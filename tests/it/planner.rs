@@ -5,7 +5,7 @@ mod random;
 mod rules;
 
 use tests::preemption::{Place, State};
-use workflows::reclaim::planner::*;
+use workflows::scheduling::planner::*;
 
 /// H100 GPUs.
 fn h100() -> Kind {

@@ -6,11 +6,11 @@ use engine::{ActionError, Class, Probe};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use workflows::{
-    actuators::{Hook, Hooks, Stamp, codes},
     backends::{
         exec::{ExecTarget, Program},
         hooks::Table,
     },
+    platform::{Hook, Hooks, Stamp, codes},
 };
 
 /// Keeps workspaces as folders with the step and the arguments in a file.

@@ -4,14 +4,13 @@ use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check,
 use std::{env, fs, sync::Arc};
 use store::{Memory, Store as _, Timestamp};
 use workflows::{
-    actuators::Platform,
     backends::simulated::LocalWorld,
-    capacity_exhaustion::CapacityExhaustion,
+    capacity::CapacityExhaustion,
     destruction::Holds,
-    eviction::Eviction,
-    incident_response::{Happening, IncidentResponse},
+    incident::{Happening, IncidentResponse},
+    platform::Platform,
     proof,
-    reclaim::Reclaim,
+    reclaim::{Reclaim, eviction::Eviction},
 };
 
 /// Run with `BLESS=1` to write the diagrams into the pages.

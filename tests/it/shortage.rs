@@ -3,8 +3,8 @@
 use crate::quota::stage::Stage;
 use engine::{Engine, Person, Verdict};
 use workflows::{
-    actuators::Platform,
-    capacity_exhaustion::CapacityExhaustion,
+    capacity::CapacityExhaustion,
+    platform::Platform,
     tenancy::{Admitting, Cohort, Gpus},
 };
 

@@ -5,10 +5,10 @@ use engine::{Action as _, DAY, Person, Verdict};
 use store::Filter;
 use tests::calls::Calls;
 use workflows::{
-    actuators::ChangeResourceQuota,
-    admission::{self, Observation, Seen},
+    platform::ChangeResourceQuota,
     policy::Sweep,
-    quotas,
+    quota_change,
+    scheduling::admission::{self, Observation, Seen},
     sweeps::{self, Swept},
     tenancy::{Cluster, ClusterKind, Cohort, Entitlement, Occupancy, TenantId},
 };
@@ -72,7 +72,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     let stage = Stage::with_tenant("H100").await;
     let cluster: Cluster = stage.find("west-1").await.unwrap();
     let (tenant, research): (TenantId, _) = ("acme".parse().unwrap(), "research".parse().unwrap());
-    let of = quotas::names(&cluster.id, cluster.kind, &tenant, &research, &gpu("H100"));
+    let of = quota_change::names(&cluster.id, cluster.kind, &tenant, &research, &gpu("H100"));
     let change = ChangeResourceQuota { of, from: Some(3), to: Some(7) };
     let call = Calls::new().await.at("Meddling", false, 1);
     change.run(stage.engine.platform(), &call).await.unwrap();

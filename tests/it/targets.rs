@@ -10,13 +10,12 @@ use std::{
     sync::Arc,
 };
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::{
-        routed::ByPlace,
+        routing::ByPlace,
         simulated::{LocalWorld, Simulated},
         targets::Targets,
     },
+    platform::{Platform, *},
 };
 
 fn world() -> (Arc<LocalWorld>, Arc<Simulated>) {

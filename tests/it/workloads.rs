@@ -8,9 +8,8 @@ use tests::{
     pairs::{start, workload},
 };
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::simulated::{Fault, LocalWorld, Script, What},
+    platform::{Platform, *},
 };
 
 struct Bench {

@@ -2,15 +2,14 @@
 
 use engine::{ActionError, Class};
 use serde_json::Value;
-use std::{collections::BTreeSet, fs, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 use tests::{
     calls::Calls,
     pairs::{Deed, Pair, pairs},
 };
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::simulated::{Fault, LocalWorld, Script, What},
+    platform::{Platform, *},
 };
 
 /// One platform on one world, with calls to act by.
@@ -358,10 +357,8 @@ fn every_action_is_in_the_table_of_pairs() {
     for pair in pairs() {
         tried.extend([pair.act.name().to_owned(), pair.undo.name().to_owned()]);
     }
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../workflows/src/actuators");
     let mut written = BTreeSet::new();
-    for file in fs::read_dir(folder).unwrap() {
-        let source = fs::read_to_string(file.unwrap().path()).unwrap();
+    for (_, source) in crate::layers::sources("workflows/src/platform") {
         let names = source.lines().filter_map(|line| line.strip_prefix("    const NAME: &'static str = "));
         written.extend(names.map(|name| name.trim_matches(['"', ';']).to_owned()));
     }

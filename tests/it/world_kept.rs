@@ -14,9 +14,8 @@ use tests::{
     world::serve_here,
 };
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::simulated::{Fault, LocalWorld, RemoteWorld, Script, What},
+    platform::{Platform, *},
 };
 
 /// Does every action of the table once, and undoes every third.

@@ -9,8 +9,8 @@ use std::{
 };
 use store::{ExecutionId, Timestamp};
 use workflows::{
-    admission::{self, Allowances, Observation, Request, Seen, audit},
     policy::PlatformPolicy,
+    scheduling::admission::{self, Allowances, Observation, Request, Seen, invariants},
     tenancy::*,
 };
 
@@ -264,7 +264,7 @@ impl World {
     pub fn violations(&self) -> Vec<String> {
         let books = &self.books;
         let Some(cohort) = books.find::<Cohort>("acme") else { return Vec::new() };
-        let all = audit::Books {
+        let all = invariants::Books {
             cohort,
             occupancy: books.find("acme"),
             nodes: books.all(),
@@ -275,7 +275,7 @@ impl World {
             rosters: books.all(),
             decisions: books.all(),
         };
-        audit::violations(&all).iter().map(ToString::to_string).collect()
+        invariants::violations(&all).iter().map(ToString::to_string).collect()
     }
 
     /// Who waits in a workspace, in order.

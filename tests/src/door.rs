@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use store::Epoch;
 use workflows::{
-    actuators::Platform,
-    actuators::Stamp,
     backends::agents::{Command, Output},
+    platform::{Platform, Stamp},
 };
 
 /// A call.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strum::VariantArray;
 use workflows::{
-    actuators::Platform,
     onboarding::{Onboarding, State},
+    platform::Platform,
 };
 
 /// What was all of it before, and a word that the earlier version knows nothing of.

@@ -3,7 +3,10 @@
 use engine::{Action, ActionError, Call, Probe};
 use serde_json::Value;
 use std::{collections::BTreeMap, future::Future, pin::Pin};
-use workflows::{actuators::Platform, actuators::*, tenancy::Tier};
+use workflows::{
+    platform::{Platform, *},
+    tenancy::Tier,
+};
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send + 'a>>;
 

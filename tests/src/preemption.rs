@@ -5,7 +5,7 @@
 
 mod tree;
 
-use workflows::reclaim::planner::{
+use workflows::scheduling::planner::{
     Algorithm, BorrowWithinCohort, Demand, Kind, Preempt, Preemption, Quota, Settings, Sharing, Snapshot,
     Strategy, Weight, Workload,
 };

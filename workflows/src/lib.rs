@@ -5,43 +5,39 @@
 //! [`backends`] serve. [`fleet`] brings the inventory in; [`proof`] tries it
 //! all in every way that can go wrong. This crate knows no HTTP.
 
-pub mod actuators;
-pub mod admission;
 pub mod audit;
 pub mod backends;
-pub mod capacity_exhaustion;
+pub mod capacity;
 pub mod destruction;
 pub mod duration;
-pub mod eviction;
 pub mod fleet;
-pub mod incident_response;
+pub mod incident;
 pub mod ledger;
 pub mod notices;
 pub mod offboarding;
 pub mod onboarding;
 pub mod placement;
+pub mod platform;
 pub mod policy;
 pub mod proof;
-pub mod qualification;
-pub mod quota_decrease;
-pub mod quota_increase;
-pub mod quotas;
+pub mod quota_change;
 pub mod reclaim;
-pub mod sanitisation;
+pub mod scheduling;
+pub mod signing;
 pub mod simulate;
 pub mod sla_change;
-pub mod statement;
 pub mod sweeps;
 pub mod tenancy;
+pub mod usage_statement;
 
-use actuators::Platform;
-use capacity_exhaustion::CapacityExhaustion;
+use capacity::CapacityExhaustion;
 use engine::{Engine, Unsound};
-use incident_response::IncidentResponse;
+use incident::IncidentResponse;
 use offboarding::Offboarding;
 use onboarding::Onboarding;
-use quota_decrease::QuotaDecrease;
-use quota_increase::QuotaIncrease;
+use platform::Platform;
+use quota_change::decrease::QuotaDecrease;
+use quota_change::increase::QuotaIncrease;
 use reclaim::Reclaim;
 use sla_change::SlaChange;
 

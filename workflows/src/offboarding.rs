@@ -6,40 +6,40 @@
 //! the diagram is `docs/workflows/offboarding.md`.
 
 mod assets;
-mod books;
+mod certificate_draft;
 mod closing;
 mod examples;
 mod inventory;
-mod learning;
-mod paper;
+mod ledger;
+pub mod node_sanitisation;
 mod plan;
 mod preview;
-mod records;
+mod removal_records;
+mod results;
 mod retention;
 
-pub use books::{
+pub use crate::offboarding::ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, Checked, EndWork, RecheckHolds, StayOn, look_at,
 };
+pub use crate::offboarding::removal_records::{FileRecords, Filed, ValidateRecords};
 pub use closing::{CloseTenant, ReleaseNodes};
 pub use inventory::{Classification, Classifications, TakeInventory, Taken, classify};
 pub use preview::{Preview, preview};
-pub use records::{FileRecords, Filed, ValidateRecords};
 
 use crate::{
-    actuators::Platform,
-    actuators::{
-        Admission, Admits, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Eyes, NodeDevices, ReadAdmission,
-        SYSTEMS, Seen, Shredded, SurveyTenant, Thing, codes as actuator_codes,
-    },
-    admission::Ended,
     destruction::{
         AssetType, Digest, Moment, RetentionRule,
         certificate::{AssembleCertificate, Assembled, Exceptions, LegalBasis, Signed},
         codes as destruction_codes,
     },
     ledger::codes,
+    offboarding::node_sanitisation::Demands,
+    platform::{
+        Admission, Admits, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Eyes, NodeDevices, Platform,
+        ReadAdmission, SYSTEMS, Seen, Shredded, SurveyTenant, Thing, codes as actuator_codes,
+    },
     policy::{Gate, PolicyRef},
-    sanitisation::Demands,
+    scheduling::admission::Ended,
     tenancy::{
         ClusterId, ClusterKind, Compliance, GpuModel, NodeId, OwnerEpoch, RegionId, TenantId, WorkspaceName,
     },
@@ -173,7 +173,7 @@ pub struct Offboarding {
     /// Keys that are gone, to be written down.
     pub shredded: Vec<Shredded>,
     /// What was removed, to be written down.
-    pub removed: Vec<crate::actuators::Removed>,
+    pub removed: Vec<crate::platform::Removed>,
     /// What cannot be removed before a day that its store names.
     pub kept: Vec<Thing>,
     /// Nodes that came out clean.
@@ -373,7 +373,7 @@ impl Workflow for Offboarding {
             FilingData => act(self.filing()).forward_only().record(Self::filed).then(SanitisingNodes),
             SanitisingNodes => children(self.sanitisations())
                 .any_end()
-                .answer(|node| (node.node.clone(), learning::missing(node)))
+                .answer(|node| (node.node.clone(), results::missing(node)))
                 .forward_only()
                 .at_once(self.at_once())
                 .record(|me: &mut Self, node: ChildEnd<(NodeId, Option<String>)>| me.sanitised(node))
@@ -412,7 +412,7 @@ impl Workflow for Offboarding {
             // Nodes that are clean are everybody's again; the others stay the tenant's.
             ReturningNodes => act_each(self.returns())
                 .forward_only()
-                .record(|_: &mut Self, _: crate::actuators::Returned| {})
+                .record(|_: &mut Self, _: crate::platform::Returned| {})
                 .then(ReleasingNodes),
             ReleasingNodes => act(ReleaseNodes { tenant: tenant.clone(), nodes: self.clean.clone() })
                 .forward_only()

@@ -5,26 +5,25 @@
 //! and who acts when is `docs/workflows/onboarding.md`.
 
 mod examples;
-mod learning;
 mod plan;
 mod preview;
 mod resources;
+mod results;
 
 pub use preview::{Preview, preview};
 
 use crate::{
-    actuators::Platform,
-    actuators::{
-        ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
-        DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
-        DestroyTenantKey, GpuLayout, HoldQueue, PublishCredentials, RestoreNetwork, ReturnNode,
-    },
     ledger::{
         ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, ExtendWait,
         Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
         SetQuotas, UnregisterTenant, codes,
     },
     placement::{Placement, Short},
+    platform::{
+        ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
+        DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
+        DestroyTenantKey, GpuLayout, HoldQueue, Platform, PublishCredentials, RestoreNetwork, ReturnNode,
+    },
     policy::{Reason, Request, Terms, Verdict},
     tenancy::NodeId,
 };

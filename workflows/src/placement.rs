@@ -4,6 +4,8 @@
 //! cluster (S-5). Nodes are whole: a node has one owner, so GPUs beyond the number asked for are wasted, and as few as
 //! possible are. Invariant (I-22): no node outside the residency is ever chosen, nor one of another model.
 
+pub(crate) mod best_fit;
+
 use crate::tenancy::{
     ClusterId, ClusterKind, GpuModel, Gpus, Isolation, Jurisdiction, NodeId, RegionId, Residency, Tenancy,
     TenantId,

@@ -2,32 +2,30 @@
 //!
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
-mod capacity;
-mod incidents;
+mod capacity_exhaustion;
+mod fixture;
+mod incident_response;
 mod offboarding;
-mod quotas;
+mod quota_changes;
 mod reclaim;
-mod stage;
 
-pub use capacity::capacity_exhaustion;
-pub use incidents::incident_response;
+pub use crate::proof::capacity_exhaustion::capacity_exhaustion;
+pub use crate::proof::incident_response::incident_response;
+pub use crate::proof::quota_changes::{quota_decrease, quota_increase, sla_change};
 pub use offboarding::{Ready, left_behind, node_sanitisation, offboarding, ready};
-pub use quotas::{quota_decrease, quota_increase, sla_change};
 pub use reclaim::reclaim;
 
 use crate::{
-    actuators::Platform,
     backends::simulated::{Fault, LocalWorld, Script, What},
-    capacity_exhaustion::CapacityExhaustion,
+    capacity::CapacityExhaustion,
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
-    incident_response::IncidentResponse,
-    offboarding::Offboarding,
+    incident::IncidentResponse,
+    offboarding::{Offboarding, node_sanitisation::NodeSanitisation},
     onboarding::Onboarding,
+    platform::Platform,
     policy::{Invalid, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, Request, publish},
-    quota_decrease::QuotaDecrease,
-    quota_increase::QuotaIncrease,
+    quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
     reclaim::Reclaim,
-    sanitisation::NodeSanitisation,
     sla_change::SlaChange,
     tenancy::{
         Atlas, Chunk, Cluster, ClusterKey, Entitlement, Holding, NameError, Node, Pool, Quota, Region,

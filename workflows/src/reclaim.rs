@@ -4,22 +4,20 @@
 //! kept for the demand from the first GPU on, so no third party gets between, and it is granted only after it was seen
 //! free. A broken promise stays open and on the list of what is stuck. The page is `docs/workflows/reclaim.md`.
 
-mod books;
-pub mod cases;
+mod batch_owners;
+pub mod eviction;
 mod examples;
 pub mod ledger;
-pub mod planner;
+mod planner_input;
 mod planning;
 mod preview;
-mod together;
 
 pub use planning::{Planned, Terms, Verdict};
 pub use preview::preview;
 
 use crate::{
-    actuators::Platform,
-    actuators::{RequeueWorkload, Scrubbed, StartWorkload, codes},
-    eviction::Eviction,
+    platform::{Platform, RequeueWorkload, Scrubbed, StartWorkload, codes},
+    reclaim::eviction::Eviction,
     tenancy::{Resource, TenantId, WorkspaceName},
 };
 use engine::{
@@ -299,8 +297,10 @@ impl Reclaim {
 
     /// Victims that were evicted and have not ended.
     fn stuck(&self) -> BTreeSet<String> {
-        let stuck =
-            self.ended.iter().filter(|gone| gone.state == <&str>::from(crate::eviction::State::Stuck));
+        let stuck = self
+            .ended
+            .iter()
+            .filter(|gone| gone.state == <&str>::from(crate::reclaim::eviction::State::Stuck));
         stuck.map(|gone| gone.workload.clone()).collect()
     }
 
@@ -409,7 +409,8 @@ impl Reclaim {
 
     /// Those that were evicted may queue again.
     fn requeues(&self) -> Vec<RequeueWorkload> {
-        let cleared = [crate::eviction::State::Cleared, crate::eviction::State::Barred].map(<&str>::from);
+        let cleared = [crate::reclaim::eviction::State::Cleared, crate::reclaim::eviction::State::Barred]
+            .map(<&str>::from);
         let back = self.victims().iter().filter(|victim| {
             self.ended
                 .iter()

@@ -19,9 +19,8 @@ pub use preview::{Preview, preview};
 pub use request::SlaRequest;
 
 use crate::{
-    actuators::Platform,
-    actuators::{GpuLayout, Limits, RestoreNamespaceLabels},
     ledger::codes,
+    platform::{GpuLayout, Limits, Platform, RestoreNamespaceLabels},
     policy::{Reason, Verdict},
 };
 use engine::{

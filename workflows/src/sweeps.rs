@@ -4,14 +4,14 @@
 //! a quota or a contract that ends, a line that grew old, a platform that differs from the books. Each occurrence is
 //! claimed by one engine and kept on record, with what it found; one that is repeated finds nothing new to start.
 
-mod contracts;
 mod drift;
-mod keys;
-mod loans;
-mod promises;
-mod quotas;
+mod ended_contracts;
+mod ended_quotas;
+mod missed_promises;
+mod old_cluster_keys;
+mod overdue_loans;
 mod run;
 
-pub use contracts::ContractEnded;
-pub use promises::{Missed, missed};
+pub use crate::sweeps::ended_contracts::ContractEnded;
+pub use crate::sweeps::missed_promises::{Missed, missed};
 pub use run::{NAMED, Swept, run, run_due, schedules};

@@ -17,8 +17,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 use workflows::{
-    actuators::codes,
     backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen},
+    platform::codes,
 };
 
 /// How long it waits for orders before it asks again.

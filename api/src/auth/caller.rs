@@ -1,9 +1,9 @@
 //! Who is calling, proved by a bearer token.
 
-use super::{
+use crate::auth::{
     Role, Session, Token, User, UserKind, Verb,
-    law::{Circumstances, Decision, Law, Place, Principal},
-    tokens::Kept,
+    policy::{Circumstances, Decision, Law, Place, Principal},
+    stored_token::Kept,
 };
 use engine::{Entity, Person};
 use serde::de::DeserializeOwned;

@@ -3,7 +3,7 @@
 //! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
 //! delegator has asked for.
 
-use super::{Caller, Role, User, UserKind, caller::person, document::all, group::groups_of};
+use crate::auth::{Caller, Role, User, UserKind, caller::person, collections::all, group::groups_of};
 use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -145,7 +145,7 @@ pub(crate) async fn remove_group<P: Send + Sync + 'static>(
 /// # Errors
 /// The store's.
 pub(crate) async fn groups_of(store: &dyn Store, user: &str) -> Result<Vec<Group>, store::Error> {
-    let mut found = super::document::all::<Group>(store).await?;
+    let mut found = crate::auth::collections::all::<Group>(store).await?;
     found.retain(|group| group.members.contains(user));
     Ok(found)
 }

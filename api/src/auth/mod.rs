@@ -3,23 +3,25 @@
 //! Invariant: no secret is kept; a token is stored as its SHA-256 and compared in constant time.
 
 mod caller;
+mod collections;
 mod delegation;
-mod document;
 mod group;
-pub(crate) mod law;
+pub(crate) mod policy;
 mod role;
 mod session;
+mod stored_token;
 mod token;
-mod tokens;
 mod user;
 mod verb;
 
+pub(crate) use crate::auth::stored_token::{
+    Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of,
+};
 pub(crate) use caller::{Caller, Denied, authenticate, still};
 pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub use role::Role;
 pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
 pub(crate) use token::{Token, random};
-pub(crate) use tokens::{Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of};
 pub(crate) use user::{NewUser, User, UserKind, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

@@ -1,6 +1,6 @@
 //! Bearer tokens: `tn_<id>_<secret>`. The only place where secrets are drawn.
 
-use crate::hex;
+use crate::encoding::hex;
 use sha2::{Digest as _, Sha256};
 use std::io;
 use subtle::ConstantTimeEq as _;

@@ -1,8 +1,8 @@
 //! Users, as documents of the store.
 
-use super::{
+use crate::auth::{
     Delegation, Group, Role, Token,
-    tokens::{Kept, NewToken, ends},
+    stored_token::{Kept, NewToken, ends},
 };
 use engine::{ActionError, Engine, Entity, Error, Undecided, View};
 use schemars::JsonSchema;
@@ -143,7 +143,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
     }
     // Another of the same name is somebody else, and takes over neither seats nor delegations.
     let groups = super::groups_of(&**engine.store(), name).await?;
-    let delegations = super::document::all::<Delegation>(&**engine.store()).await?;
+    let delegations = crate::auth::collections::all::<Delegation>(&**engine.store()).await?;
     let now = engine.clock().now();
     let open = |one: &&Delegation| one.until > now && (one.from == name || one.to == name);
     engine

@@ -1,6 +1,6 @@
-//! What can be done. Which roles may, the policies of [`law`](super::law) say.
+//! What can be done. Which roles may, the policies of [`law`](crate::auth::policy) say.
 
-use super::{Role, law::Law};
+use crate::auth::{Role, policy::Law};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::LazyLock};

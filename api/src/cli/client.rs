@@ -1,10 +1,12 @@
 //! A server, asked over HTTP.
 
-use super::{
-    args::Common,
-    contexts::{self, Target},
+pub(crate) mod contexts;
+pub(crate) mod event_stream;
+
+use crate::cli::{
+    client::{contexts::Target, event_stream::Stream},
+    command::Common,
     files,
-    stream::Stream,
 };
 use crate::{
     exit::{Exit, Failure},

@@ -1,6 +1,6 @@
 //! What every command takes: how its answer is written, which server is asked, and as whom.
 
-use super::style::When;
+use crate::cli::output::style::When;
 use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
 use std::path::PathBuf;
 

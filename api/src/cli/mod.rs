@@ -1,80 +1,35 @@
 //! The command line: reads it, does what it says, and ends with a code that scripts can rely on.
 
-mod access;
-mod agent;
-mod aid;
-mod approvals;
-mod args;
-mod audit;
-mod batch;
-mod certificate;
 mod client;
-mod cluster;
+mod command;
+pub(crate) mod commands;
 mod common;
-mod context;
-mod contexts;
-mod delegation;
-mod doctor;
-mod executions;
-mod explain;
+pub(crate) mod execution;
 mod files;
-mod fleet;
-mod get;
-mod group;
-mod held;
-mod hold;
-mod limits;
-mod login;
-mod moment;
-mod notify;
-mod offline;
 mod output;
-mod pages;
-mod plan;
-mod policy;
-mod progress;
-mod quota;
-mod reading;
-mod reclaim;
-mod repair;
-mod reservation;
-mod retention;
-mod schedules;
-mod simulate;
-mod sink;
-mod start;
-mod store;
-mod stream;
-mod style;
-mod sweep;
-mod tenant;
-mod things;
-mod usage;
-mod user;
-mod watch;
-mod watch_list;
-mod within;
-mod workflow;
-mod workload;
+mod parse;
+mod resources;
+mod settings;
 
-pub(crate) use approvals::page as approval_page;
+pub(crate) use crate::cli::commands::approvals::page as approval_page;
+pub(crate) use crate::cli::commands::fleet::page as import_page;
+pub(crate) use crate::cli::execution::wait::progress;
+pub use crate::cli::parse::{Reading, reads};
 #[cfg(feature = "nvml")]
 pub(crate) use client::escape;
 pub(crate) use client::{Body, Client};
-pub(crate) use fleet::page as import_page;
 pub(crate) use output::say;
-pub use reading::{Reading, reads};
-pub(crate) use watch::progress;
 
+use crate::cli::command::{Cli, Command, Common, Format, Serve};
+use crate::cli::output::style::When;
 use crate::{
     config::Config,
     exit::{Exit, Failure},
-    logs, server,
+    server,
+    telemetry::logs,
 };
-use args::{Cli, Command, Common, Format, Serve};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::future::Future;
-use style::When;
 
 /// Every command with its usage and what it does, for documents and tests.
 #[must_use]
@@ -135,7 +90,7 @@ pub(crate) fn run(more: server::Also) -> Exit {
                 match format {
                     Format::Json | Format::Yaml => output::note(&failure.body().to_string()),
                     Format::Table => {
-                        let error = style::Paint::Red.on(style::Stream::Err, "error:");
+                        let error = output::style::Paint::Red.on(output::style::Stream::Err, "error:");
                         output::note(&format!("{error} {failure}"));
                     }
                 }
@@ -151,7 +106,7 @@ fn parsed() -> Result<Cli, clap::Error> {
     let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
     cli.common.settle(&matches);
-    style::settle(cli.common.color, cli.common.is_wide());
+    output::style::settle(cli.common.color, cli.common.is_wide());
     Ok(cli)
 }
 
@@ -175,60 +130,64 @@ fn dispatch(cli: Cli, more: server::Also) -> Result<Exit, Failure> {
     match cli.command {
         None => serve(common, &cli.serve, more),
         Some(Command::Serve(own)) => serve(common, &own.over(cli.serve), more),
-        Some(Command::Login(own)) => ask(login::login(common, own)),
-        Some(Command::Logout) => ask(login::logout(common)),
-        Some(Command::Fleet(command)) => ask(fleet::run(common, command)),
-        Some(Command::Tenant(command)) => ask(tenant::run(common, command)),
-        Some(Command::Tenants(command)) => ask(things::run(common, &things::TENANTS, command)),
-        Some(Command::Clusters(command)) => ask(things::run(common, &things::CLUSTERS, command)),
-        Some(Command::Cluster(command)) => ask(cluster::run(common, command)),
-        Some(Command::Regions(command)) => ask(things::run(common, &things::REGIONS, command)),
-        Some(Command::Nodes(command)) => ask(things::run(common, &things::NODES, command)),
-        Some(Command::Workspaces(command)) => ask(things::run(common, &things::WORKSPACES, command)),
-        Some(Command::Quotas(command)) => ask(things::run(common, &things::QUOTAS, command)),
-        Some(Command::Quota(command)) => ask(quota::quota(common, command)),
-        Some(Command::Sla(command)) => ask(quota::sla(common, command)),
-        Some(Command::Capacity(command)) => ask(quota::capacity(common, command)),
-        Some(Command::Incident(command)) => ask(quota::incident(common, command)),
-        Some(Command::Loans(command)) => ask(things::run(common, &things::LOANS, command)),
-        Some(Command::Reservations(command)) => ask(things::run(common, &things::RESERVATIONS, command)),
-        Some(Command::Reservation(command)) => ask(reservation::run(common, command)),
-        Some(Command::Holds(command)) => ask(things::run(common, &things::HOLDS, command)),
-        Some(Command::Hold(command)) => ask(hold::run(common, command)),
-        Some(Command::Workloads(command)) => ask(things::run(common, &things::WORKLOADS, command)),
-        Some(Command::Workload(command)) => ask(workload::run(common, command)),
-        Some(Command::Sweep(command)) => ask(sweep::run(common, command)),
-        Some(Command::Schedules(command)) => ask(schedules::run(common, command)),
-        Some(Command::Decisions(command)) => ask(things::run(common, &things::DECISIONS, command)),
-        Some(Command::Certificates(command)) => ask(things::run(common, &things::CERTIFICATES, command)),
-        Some(Command::Executions(command)) => ask(executions::run(common, command)),
-        Some(Command::Repair(command)) => ask(repair::run(common, command)),
-        Some(Command::Proposals(command)) => ask(repair::proposals(common, command)),
-        Some(Command::Stuck(own)) => ask(executions::stuck(common, &own)),
-        Some(Command::Batch(command)) => ask(batch::run(common, command)),
-        Some(Command::Engines(watching)) => ask(things::engines(common, &watching)),
-        Some(Command::Limits(command)) => ask(limits::run(common, command)),
-        Some(Command::Notify(command)) => ask(notify::run(common, command)),
-        Some(Command::Approvals(command)) => ask(approvals::run(common, command)),
-        Some(Command::Delegations(command)) => ask(delegation::run(common, command)),
-        Some(Command::Group(command)) => ask(group::run(common, command)),
-        Some(Command::User(command)) => ask(user::run(common, command)),
-        Some(Command::Workflow(command)) => ask(workflow::run(common, command)),
-        Some(Command::Store(command)) => ask(store::run(common, command)),
-        Some(Command::Policy(command)) => ask(policy::run(common, command)),
-        Some(Command::Access(command)) => ask(access::run(common, command)),
-        Some(Command::Reclaim(command)) => reclaim::run(common, command),
-        Some(Command::Certificate(command)) => certificate::run(common, command),
-        Some(Command::Audit(command)) => audit::run(common, command),
-        Some(Command::Usage(command)) => usage::run(common, command),
-        Some(Command::Retention(command)) => ask(retention::run(common, command)),
-        Some(Command::Config(args::Config::Check)) => offline::config_check(common),
-        Some(Command::Gpus) => offline::gpus(common),
-        Some(Command::Agent(own)) => agent::run(common, &own),
-        Some(Command::Agents(watching)) => ask(things::all(common, &things::AGENTS, &watching)),
-        Some(Command::Simulate(own)) => simulate::run(common, &own),
-        Some(Command::Demo) => ask(crate::demo::run()),
-        Some(Command::Aid(aid)) => aid::run(common, aid),
+        Some(Command::Login(own)) => ask(commands::login::login(common, own)),
+        Some(Command::Logout) => ask(commands::login::logout(common)),
+        Some(Command::Fleet(command)) => ask(commands::fleet::run(common, command)),
+        Some(Command::Tenant(command)) => ask(commands::tenant::run(common, command)),
+        Some(Command::Tenants(command)) => ask(resources::run(common, &resources::TENANTS, command)),
+        Some(Command::Clusters(command)) => ask(resources::run(common, &resources::CLUSTERS, command)),
+        Some(Command::Cluster(command)) => ask(commands::cluster::run(common, command)),
+        Some(Command::Regions(command)) => ask(resources::run(common, &resources::REGIONS, command)),
+        Some(Command::Nodes(command)) => ask(resources::run(common, &resources::NODES, command)),
+        Some(Command::Workspaces(command)) => ask(resources::run(common, &resources::WORKSPACES, command)),
+        Some(Command::Quotas(command)) => ask(resources::run(common, &resources::QUOTAS, command)),
+        Some(Command::Quota(command)) => ask(commands::quota::quota(common, command)),
+        Some(Command::Sla(command)) => ask(commands::quota::sla(common, command)),
+        Some(Command::Capacity(command)) => ask(commands::quota::capacity(common, command)),
+        Some(Command::Incident(command)) => ask(commands::quota::incident(common, command)),
+        Some(Command::Loans(command)) => ask(resources::run(common, &resources::LOANS, command)),
+        Some(Command::Reservations(command)) => {
+            ask(resources::run(common, &resources::RESERVATIONS, command))
+        }
+        Some(Command::Reservation(command)) => ask(commands::reservation::run(common, command)),
+        Some(Command::Holds(command)) => ask(resources::run(common, &resources::HOLDS, command)),
+        Some(Command::Hold(command)) => ask(commands::hold::run(common, command)),
+        Some(Command::Workloads(command)) => ask(resources::run(common, &resources::WORKLOADS, command)),
+        Some(Command::Workload(command)) => ask(commands::workload::run(common, command)),
+        Some(Command::Sweep(command)) => ask(commands::sweep::run(common, command)),
+        Some(Command::Schedules(command)) => ask(commands::schedules::run(common, command)),
+        Some(Command::Decisions(command)) => ask(resources::run(common, &resources::DECISIONS, command)),
+        Some(Command::Certificates(command)) => {
+            ask(resources::run(common, &resources::CERTIFICATES, command))
+        }
+        Some(Command::Executions(command)) => ask(commands::executions::run(common, command)),
+        Some(Command::Repair(command)) => ask(commands::repair::run(common, command)),
+        Some(Command::Proposals(command)) => ask(commands::repair::proposals(common, command)),
+        Some(Command::Stuck(own)) => ask(commands::executions::stuck(common, &own)),
+        Some(Command::Batch(command)) => ask(commands::batch::run(common, command)),
+        Some(Command::Engines(watching)) => ask(resources::engines(common, &watching)),
+        Some(Command::Limits(command)) => ask(commands::limits::run(common, command)),
+        Some(Command::Notify(command)) => ask(commands::notify::run(common, command)),
+        Some(Command::Approvals(command)) => ask(commands::approvals::run(common, command)),
+        Some(Command::Delegations(command)) => ask(commands::delegations::run(common, command)),
+        Some(Command::Group(command)) => ask(commands::group::run(common, command)),
+        Some(Command::User(command)) => ask(commands::user::run(common, command)),
+        Some(Command::Workflow(command)) => ask(commands::workflow::run(common, command)),
+        Some(Command::Store(command)) => ask(commands::store::run(common, command)),
+        Some(Command::Policy(command)) => ask(commands::policy::run(common, command)),
+        Some(Command::Access(command)) => ask(commands::access::run(common, command)),
+        Some(Command::Reclaim(command)) => commands::reclaim::run(common, command),
+        Some(Command::Certificate(command)) => commands::certificate::run(common, command),
+        Some(Command::Audit(command)) => commands::audit::run(common, command),
+        Some(Command::Usage(command)) => commands::usage::run(common, command),
+        Some(Command::Retention(command)) => ask(commands::retention::run(common, command)),
+        Some(Command::Config(command::Config::Check)) => settings::config_check(common),
+        Some(Command::Gpus) => settings::gpus(common),
+        Some(Command::Agent(own)) => commands::agent::run(common, &own),
+        Some(Command::Agents(watching)) => ask(resources::all(common, &resources::AGENTS, &watching)),
+        Some(Command::Simulate(own)) => commands::simulate::run(common, &own),
+        Some(Command::Demo) => ask(crate::cli::commands::demo::run()),
+        Some(Command::Aid(aid)) => commands::help::run(common, aid),
     }
 }
 
@@ -239,7 +198,7 @@ fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failur
 }
 
 fn serve(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failure> {
-    let mut config: Config = offline::settings(common)?;
+    let mut config: Config = settings::settings(common)?;
     if let Some(listen) = own.listen {
         config.listen = listen;
     }
@@ -251,7 +210,7 @@ fn serve(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failu
     }
     let config =
         config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
-    logs::begin(&config.log, style::Stream::Err.is_coloured()).map_err(Failure::other)?;
+    logs::begin(&config.log, output::style::Stream::Err.is_coloured()).map_err(Failure::other)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(server::serve(config, more))?;
     Ok(Exit::Done)

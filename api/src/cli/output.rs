@@ -1,9 +1,13 @@
 //! Answers on standard output: a table for people, plain text for pipes, JSON for programs.
 
-use super::{
-    args::Format,
-    moment,
-    style::{self, Paint, Stream},
+pub(crate) mod preview;
+pub(crate) mod progress;
+pub(crate) mod style;
+pub(crate) mod timestamps;
+
+use crate::cli::{
+    command::Format,
+    output::style::{Paint, Stream},
 };
 use crate::exit::{Exit, Failure};
 use chrono::{DateTime, Utc};
@@ -60,7 +64,7 @@ pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Res
 
 /// A list as it is written.
 pub(super) fn listing(format: Format, items: &[Value], columns: &[Column]) -> Result<String, Failure> {
-    let now = if style::wide() { None } else { Some(moment::now()) };
+    let now = if style::wide() { None } else { Some(timestamps::now()) };
     match format {
         Format::Json => json(&Value::Array(items.to_vec())),
         Format::Yaml => yaml(&Value::Array(items.to_vec())),
@@ -75,7 +79,7 @@ pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
         Format::Json => json(item)?,
         Format::Yaml => yaml(item)?,
         Format::Table if style::wide() => outline(item),
-        Format::Table => outline(&moment::dated(item, moment::now())),
+        Format::Table => outline(&timestamps::dated(item, timestamps::now())),
     };
     say(&text)
 }
@@ -128,7 +132,7 @@ fn plain(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> Str
 }
 
 fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
-    let spoken = |text: &str| Some(moment::spoken(moment::parse(text)?, now?));
+    let spoken = |text: &str| Some(timestamps::spoken(timestamps::parse(text)?, now?));
     let text = match item.pointer(path) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => spoken(text).unwrap_or_else(|| harmless(text)),
@@ -254,7 +258,7 @@ mod tests {
         let at = "2026-11-22T11:00:00.000Z";
         let items = [json!({ "nominal": at, "at": at })];
         let columns = [("nominal", "/nominal"), ("at", "/at")];
-        let now = moment::parse("2026-11-22T14:00:00.000Z");
+        let now = timestamps::parse("2026-11-22T14:00:00.000Z");
         assert_eq!(plain(&items, &columns, now).lines().nth(1), Some(&*format!("{at}  3h ago")));
         assert_eq!(plain(&items, &columns, None).lines().nth(1), Some(&*format!("{at}  {at}")));
     }

@@ -3,18 +3,18 @@
 //! The files hold nothing of anybody, so they need no token: all that the console shows comes from `/v1`, under the token of whoever
 //! signs in. The policy below lets it load from this server alone and run nothing that is not in these files.
 
-use super::{
-    code::Code,
-    problem::Problem,
-    route::{Access, Route},
-    shown::people::Me,
-    told::told,
-    view::time,
+use crate::{
+    auth::{Caller, Verb, sitting},
+    encoding::hex,
+    state::Shared,
 };
 use crate::{
-    app::Shared,
-    auth::{Caller, Verb, sitting},
-    hex,
+    http::{
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{mapping::time, users::Me},
 };
 use axum::{
     Extension, Json,
@@ -54,7 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The headers of every file, beside those of every answer ([`headers`](super::headers)).
+/// The headers of every file, beside those of every answer ([`headers`](crate::http::middleware::headers)).
 fn guarded() -> [(HeaderName, HeaderValue); 3] {
     [
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),

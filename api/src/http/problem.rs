@@ -1,8 +1,11 @@
 //! Answers that are not what was asked for, as RFC 9457 problems.
 
-use super::{
+pub(crate) mod code;
+pub(crate) mod denial;
+
+use crate::http::problem::{
     code::Code,
-    deny::{Asker, Refused},
+    denial::{Asker, Refused},
 };
 use axum::{
     http::{HeaderValue, StatusCode, header},

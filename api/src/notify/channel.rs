@@ -1,14 +1,17 @@
 //! Channels as they are used: made of the settings, with their secrets read, at the start of the server.
 
-use super::{
-    email::Email,
-    file::Lines,
-    pagerduty::Pagerduty,
-    slack::Slack,
-    text::{Texts, Words},
-    webhook::Webhook,
-};
+pub(crate) mod email;
+pub(crate) mod file;
+pub(crate) mod pagerduty;
+pub(crate) mod signature;
+pub(crate) mod slack;
+pub(crate) mod webhook;
+
 use crate::config;
+use crate::notify::{
+    channel::{email::Email, file::Lines, pagerduty::Pagerduty, slack::Slack, webhook::Webhook},
+    text::{Texts, Words},
+};
 use engine::{Notification, RetryPolicy};
 use reqwest::{Client, RequestBuilder, Response, header, redirect::Policy};
 use std::{fs, time::Duration};

@@ -7,30 +7,24 @@
 //! redirect is followed. Each channel has a task of its own, so that none waits for another. Described in `docs/notifications.md`.
 
 mod channel;
+mod check;
+mod commands;
+mod counts;
 mod delivery;
-mod email;
-mod file;
-mod look;
-mod order;
-mod pagerduty;
+mod fan_out;
 mod run;
 mod send;
-mod share;
-mod signed;
-mod slack;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
-mod webhook;
 
+pub(crate) use crate::notify::channel::signature::Keys;
+pub(crate) use crate::notify::check::{Leads, look};
+pub(crate) use crate::notify::commands::{Did, Place};
+pub(crate) use crate::notify::counts::Tally;
 pub(crate) use channel::{Channel, Sent};
 pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};
-pub(crate) use look::{Leads, look};
-pub(crate) use order::{Did, Place};
 pub(crate) use run::run;
-pub(crate) use signed::Keys;
-pub(crate) use tally::Tally;
 
 use crate::config;
 use engine::{Clock, Entity};

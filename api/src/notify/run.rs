@@ -2,7 +2,7 @@
 //! keeps nobody waiting but its own channel.
 
 use super::Outbox;
-use crate::app::Shared;
+use crate::state::Shared;
 use std::{sync::PoisonError, time::Duration};
 use store::Error;
 use tokio::{sync::watch, task::JoinSet};

@@ -154,7 +154,7 @@ impl Outbox {
 
 #[cfg(feature = "otlp")]
 fn parent(id: store::ExecutionId) -> Option<String> {
-    Some(crate::traces::parent(id))
+    Some(crate::telemetry::traces::parent(id))
 }
 
 /// Without traces there is none.

@@ -4,9 +4,9 @@
 //! token whose signature, issuer, audience and time were checked here, and from the settings.
 
 mod attempt;
+mod check;
 mod device;
 mod keys;
-mod look;
 mod person;
 mod provider;
 

@@ -9,7 +9,7 @@ mod validity;
 pub(crate) use pair::{Files, Pair};
 pub(crate) use validity::ends;
 
-use crate::{app::Shared, config::Tls as Settings};
+use crate::{config::Tls as Settings, state::Shared};
 use chrono::{DateTime, Utc};
 use prometheus_client::{
     encoding::EncodeLabelSet,

@@ -6,28 +6,24 @@
 //! each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's lease. ADR 0008.
 
 mod breaker;
-mod changing;
-mod gate;
-mod leaving;
-mod line;
-mod passing;
-mod rule;
-mod shell;
-mod status;
+pub(crate) mod limiter;
+pub(crate) mod rule;
+pub(crate) mod state;
+pub(crate) mod waiters;
 
+pub use crate::limits::limiter::{Barred, Closed, Gate, Place};
+pub use crate::operations::limits::{KeyStatus, Waiting};
 pub use breaker::{Breaker, BreakerRule, BreakerState};
-pub use gate::{Barred, Closed, Gate, Place};
 pub use rule::{Limit, LimitError, Rate};
-pub use status::{KeyStatus, Waiting};
 
 #[cfg(test)]
-pub(crate) use gate::Terms;
-pub(crate) use gate::Verdict;
-pub(crate) use leaving::{Left, verdict};
+pub(crate) use crate::limits::limiter::Terms;
+pub(crate) use crate::limits::limiter::Verdict;
+pub(crate) use crate::limits::state::{Inside, Limits};
 #[cfg(test)]
-pub(crate) use line::{Lines, Waiter};
-pub(crate) use passing::Pass;
-pub(crate) use shell::{Inside, Limits};
+pub(crate) use crate::limits::waiters::{Lines, Waiter};
+pub(crate) use crate::runtime::attempts::acquire::Pass;
+pub(crate) use crate::runtime::attempts::release::{Left, verdict};
 
 /// What becomes of the places of an action that answers that it is not done yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

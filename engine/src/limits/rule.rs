@@ -42,7 +42,7 @@ pub struct Rate {
 
 impl Rate {
     /// Between two attempts, in microseconds.
-    pub(super) fn interval(&self) -> u64 {
+    pub(crate) fn interval(&self) -> u64 {
         let per = u64::try_from(self.per.as_micros()).unwrap_or(u64::MAX);
         (per / u64::from(self.times.max(1))).max(1)
     }
@@ -109,7 +109,7 @@ impl Limit {
 }
 
 /// Refuses what cannot be a key: `kind/name`, printable, without `*` and `:`.
-pub(super) fn check_key(key: &str) -> Result<(), LimitError> {
+pub(crate) fn check_key(key: &str) -> Result<(), LimitError> {
     let allowed = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '*' | ':');
     let named = key.split_once('/').is_some_and(|(kind, _)| !kind.is_empty());
     if !named || key.len() > KEY_LIMIT || !key.chars().all(allowed) {
@@ -124,19 +124,19 @@ pub(super) fn check_key(key: &str) -> Result<(), LimitError> {
 
 /// All limits in force.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rules(BTreeMap<String, Arc<Limit>>);
+pub(crate) struct Rules(BTreeMap<String, Arc<Limit>>);
 
 impl Rules {
-    pub(super) fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
+    pub(crate) fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self(limits.into_iter().map(|limit| (limit.key.clone(), Arc::new(limit))).collect())
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
         self.0.values()
     }
 
     /// The limit of `key`: its own, else that of the longest pattern that matches it.
-    pub(super) fn of(&self, key: &str) -> Option<&Arc<Limit>> {
+    pub(crate) fn of(&self, key: &str) -> Option<&Arc<Limit>> {
         if let Some(own) = self.0.get(key) {
             return Some(own);
         }

@@ -5,16 +5,16 @@
 //! or a repetition; with the world as it was after a failure before the pivot; parked, and finished by a retry, after one
 //! behind it. [`Report::complaints`] names the action at fault.
 
-pub(crate) mod cuttable;
-mod lift;
+mod adapt_step;
+pub(crate) mod crash_store;
+mod fault_injector;
+mod fault_sweep;
 mod report;
 pub(crate) mod run;
-mod scene;
-mod sweep;
-mod tap;
+mod scenario;
 
-pub use cuttable::Cuttable;
+pub use crate::testing::crash_store::Cuttable;
+pub use crate::testing::fault_sweep::{verify, verify_with_children};
+pub use crate::testing::scenario::{Fault, Meanwhile, Scene, World};
 pub use report::Report;
 pub use run::Cut;
-pub use scene::{Fault, Meanwhile, Scene, World};
-pub use sweep::{verify, verify_with_children};

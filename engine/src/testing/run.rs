@@ -1,15 +1,15 @@
 //! One run from request to rest, on the in-memory store and a clock that jumps to whatever is due next.
 
-use super::{
-    cuttable::Cuttable,
-    scene::{Fault, Meanwhile, Scene},
-    tap::{Deeded, ScriptTap, locked},
+use crate::testing::{
+    crash_store::Cuttable,
+    fault_injector::{Deeded, ScriptTap, locked},
+    scenario::{Fault, Meanwhile, Scene},
 };
 use crate::{
     Clock, Edge, Engine, Error, Event, Execution, ManualClock, Order, Outcome, Person, Phase, Reason,
     Request, Verdict, Workflow,
-    action::{MINUTE, SECOND},
-    machine::Awaits,
+    model::action::{MINUTE, SECOND},
+    runtime::erased_workflow::Awaits,
 };
 use serde_json::Value;
 use std::{

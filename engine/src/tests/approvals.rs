@@ -1,6 +1,6 @@
 //! Who may decide, in whose place, until when, and what happens while nobody does. By plain calls of the core.
 
-use super::question::{Asked, Question, START, State, mandate, person};
+use crate::tests::one_approval::{Asked, Question, START, State, mandate, person};
 use crate::{
     Authoriser, BreakGlass, DAY, Escalation, Event, HOUR, Order, Phase, Procedure, Refusal, Reminders,
     Ruling, Seat, Verdict, Vote, What,

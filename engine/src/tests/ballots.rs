@@ -1,7 +1,7 @@
 //! Whatever happens to an approval, in whatever order: what it grants, enough entitled people have granted.
 
-use super::{
-    question::{Asked, Question, START, State, mandate, person},
+use crate::tests::{
+    one_approval::{Asked, Question, START, State, mandate, person},
     random::Random,
 };
 use crate::{

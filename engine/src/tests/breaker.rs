@@ -1,6 +1,6 @@
 //! The breaker by itself, on random histories.
 
-use super::toil::Dice;
+use crate::tests::one_step::Dice;
 use crate::{Breaker, BreakerRule, BreakerState, SECOND};
 use store::{ExecutionId, TaskId, Timestamp};
 

@@ -1,6 +1,6 @@
 //! Limits as executions meet them: put off, woken, fair, and given back whatever happens.
 
-use super::toil::{Bench, Dice, Reply, Toil};
+use crate::tests::one_step::{Bench, Dice, Reply, Toil};
 use crate::{
     ActionError, Breaker, BreakerRule, BreakerState, Clock as _, Closed, Engine, Event, HOUR, Limit, MINUTE,
     Order, Rate, RetryPolicy, SECOND,

@@ -1,20 +1,20 @@
 //! Tests of the engine alone.
 
+mod action_names;
+mod approval_records;
 mod approvals;
 mod ballots;
 mod breaker;
-mod counted;
-mod crowd;
-mod gates;
-mod held;
+mod contention;
+mod latency;
+mod limiter;
 mod limits;
-mod limits_set;
-mod lines;
-mod names;
-mod notices;
-mod pace;
-mod question;
+mod maintenance;
+mod metrics;
+mod one_approval;
+mod one_step;
+mod plan_edits;
 mod random;
-mod shaping;
+mod set_limits;
 mod timeouts;
-mod toil;
+mod waiters;

@@ -1,6 +1,6 @@
 //! Retries end where their policy says, and a failure says which limit of time was reached.
 
-use super::toil::{Bench, Reply, Toil, Yard};
+use crate::tests::one_step::{Bench, Reply, Toil, Yard};
 use crate::{
     ActionError, Clock as _, Engine, HOUR, MINUTE, ManualClock, Options, Person, Request, RetryPolicy,
     SECOND, TimeLimit, TimedOut,

@@ -1,60 +1,107 @@
-//! History is appended, in order, and read in pages.
+//! The history of all executions is one line, in the order of commits.
 
-use super::{Outcome, kit::*};
-use crate::{Page, Sequence};
+use crate::conformance::{Outcome, fixture::*};
+use crate::{Commit, Page, Sequence};
 
 pub(super) const CASES: &[Named] = &[
-    ("history keeps the order of commits, and within a commit the order given", |on| boxed(order(on))),
-    ("history is read in pages that neither skip nor repeat", |on| boxed(pages(on))),
-    ("a history cursor stays where it is while history grows", |on| boxed(growing(on))),
-    ("histories of two executions do not mix", |on| boxed(apart(on))),
+    ("the history of all is in the order of commits, each entry once", |on| boxed(whole(on))),
+    ("the history of all is read in pages that neither skip nor repeat", |on| boxed(pages(on))),
+    ("what is committed later stands later in the history of all", |on| boxed(appended(on))),
+    ("who follows the history of all while others commit misses nothing", |on| boxed(followed(on))),
+    ("an entry of an execution without a record is part of the history of all", |on| boxed(nobody(on))),
 ];
 
-async fn order(on: On) -> Outcome {
-    let first = commit(&on, entries(vec![entry(1, "b"), entry(1, "a"), entry(1, "c")])).await?.sequence;
-    let second = commit(&on, entries(vec![entry(1, "a")])).await?.sequence;
-    let all = must(on.journal(id(1), None, 10).await)?;
-    same("end", all.next, None)?;
-    let seen: Vec<(Sequence, String)> = all.items.into_iter().map(|e| (e.sequence, e.event)).collect();
-    let wanted = [(first, "b"), (first, "a"), (first, "c"), (second, "a")];
-    same("entries", seen, wanted.map(|(sequence, event)| (sequence, event.to_owned())).to_vec())
+async fn whole(on: On) -> Outcome {
+    let first = commit(&on, entries(vec![entry(2, "b"), entry(1, "a")])).await?.sequence;
+    commit(&on, put("a", "1")).await?;
+    let second = commit(&on, entries(vec![entry(1, "c")])).await?.sequence;
+    let Page { items, next } = must(on.history(None, 10).await)?;
+    same("end", next, None)?;
+    let seen: Vec<_> =
+        items.into_iter().map(|(place, e)| (e.sequence, place, e.execution, e.event)).collect();
+    let wanted = [(first, 0, 2, "b"), (first, 1, 1, "a"), (second, 0, 1, "c")];
+    same("entries", seen, wanted.map(|(at, place, n, event)| (at, place, id(n), event.to_owned())).to_vec())
+}
+
+async fn all(on: &On, limit: usize) -> Result<Vec<String>, String> {
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let Page { items, next } = must(on.history(after, limit).await)?;
+        holds("a page is not longer than asked", items.len() <= limit)?;
+        seen.extend(items.into_iter().map(|(_, entry)| entry.event));
+        match next {
+            Some(_) => after = next,
+            None => return Ok(seen),
+        }
+    }
 }
 
 async fn pages(on: On) -> Outcome {
-    for commits in 0..4 {
-        let names = [format!("{commits}a"), format!("{commits}b"), format!("{commits}c")];
-        commit(&on, entries(names.iter().map(|name| entry(1, name)).collect())).await?;
+    for commits in 0..60 {
+        let of = |part: u64| entry(part * 7 % 3, &format!("{commits}.{part}"));
+        commit(&on, entries((0..5).map(of).collect())).await?;
     }
-    let mut seen = Vec::new();
-    let mut after = None;
-    loop {
-        let Page { items, next } = must(on.journal(id(1), after, 5).await)?;
-        holds("a page is not longer than asked", items.len() <= 5)?;
-        seen.extend(items.into_iter().map(|entry| entry.event));
-        after = next;
-        if after.is_none() {
-            break;
-        }
+    let wanted: Vec<String> = (0..60).flat_map(|n| (0..5).map(move |part| format!("{n}.{part}"))).collect();
+    for limit in [1, 7, 300, 1_000] {
+        same("entries", all(&on, limit).await?, wanted.clone())?;
     }
-    let wanted: Vec<String> = (0..4).flat_map(|n| ["a", "b", "c"].map(|part| format!("{n}{part}"))).collect();
-    same("entries", seen, wanted)
+    Ok(())
 }
 
-async fn growing(on: On) -> Outcome {
-    commit(&on, entries(vec![entry(1, "one"), entry(1, "two")])).await?;
-    let first = must(on.journal(id(1), None, 1).await)?;
-    holds("there is more", first.next.is_some())?;
+async fn appended(on: On) -> Outcome {
+    commit(&on, entries(vec![entry(9, "one"), entry(9, "two")])).await?;
+    let Page { items, .. } = must(on.history(None, 10).await)?;
+    let last = items.last().map(|(place, entry)| (entry.sequence, *place));
     commit(&on, entries(vec![entry(1, "three")])).await?;
-    let rest = must(on.journal(id(1), first.next, 10).await)?;
-    let seen: Vec<String> = rest.items.into_iter().map(|entry| entry.event).collect();
-    same("rest", seen, vec!["two".to_owned(), "three".to_owned()])
+    let rest = must(on.history(last, 10).await)?;
+    same("rest", rest.items.into_iter().map(|(_, e)| e.event).collect::<Vec<_>>(), vec!["three".to_owned()])?;
+    same("after the end", must(on.history(Some((Sequence(u64::MAX), 0)), 10).await)?.items.len(), 0)
 }
 
-async fn apart(on: On) -> Outcome {
-    commit(&on, entries(vec![entry(1, "mine"), entry(2, "yours"), entry(1, "mine too")])).await?;
-    let mine: Vec<String> =
-        must(on.journal(id(1), None, 10).await)?.items.into_iter().map(|e| e.event).collect();
-    same("of 1", mine, vec!["mine".to_owned(), "mine too".to_owned()])?;
-    same("of 2", must(on.journal(id(2), None, 10).await)?.items.len(), 1)?;
-    same("of 3", must(on.journal(id(3), None, 10).await)?.items.len(), 0)
+async fn nobody(on: On) -> Outcome {
+    let both = Commit { journal: vec![entry(4, "alone")], ..create(record(1)) };
+    commit(&on, both).await?;
+    same("entries", all(&on, 10).await?, vec!["alone".to_owned()])
+}
+
+/// Each writer's entries come in its own order, and none of them after the follower has passed its place.
+async fn followed(on: On) -> Outcome {
+    const WRITERS: u64 = 8;
+    const EACH: u64 = 40;
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let on = on.clone();
+            tokio::spawn(async move {
+                for n in 0..EACH {
+                    let both = vec![entry(writer, &n.to_string()), entry(writer, &format!("{n}+"))];
+                    commit(&on, entries(both)).await?;
+                }
+                Ok::<(), String>(())
+            })
+        })
+        .collect();
+    let (mut seen, mut after) = (Vec::new(), None);
+    while seen.len() < usize::try_from(WRITERS * EACH * 2).unwrap_or_default() {
+        let page = must(on.history(after, 7).await)?;
+        if let Some((place, last)) = page.items.last() {
+            after = Some((last.sequence, *place));
+        }
+        if page.items.is_empty() && writers.iter().all(tokio::task::JoinHandle::is_finished) {
+            let rest = must(on.history(after, 1).await)?.items.len();
+            holds("all has been committed, and the follower has seen all of it", rest > 0)?;
+        }
+        seen.extend(page.items.into_iter().map(|(place, entry)| (entry.sequence, place, entry)));
+        tokio::task::yield_now().await;
+    }
+    for writer in writers {
+        writer.await.map_err(|error| error.to_string())??;
+    }
+    holds("it is in order", seen.is_sorted_by_key(|(sequence, place, _)| (*sequence, *place)))?;
+    for writer in 0..WRITERS {
+        let own = seen.iter().filter(|(_, _, entry)| entry.execution == id(writer));
+        let events: Vec<String> = own.map(|(_, _, entry)| entry.event.clone()).collect();
+        let wanted: Vec<String> = (0..EACH).flat_map(|n| [n.to_string(), format!("{n}+")]).collect();
+        same("entries of a writer", events, wanted)?;
+    }
+    Ok(())
 }

@@ -4,22 +4,22 @@
 //! its type, and is named by the promise it holds the store to.
 
 mod commits;
+mod differential;
 mod documents;
-mod erasing;
+mod erasure;
+mod execution_history;
+mod fairness;
+mod fixture;
 mod guards;
-mod held;
 mod history;
-mod kit;
 mod limits;
-mod lists;
-mod order;
-mod reading;
-mod searches;
+mod listing;
+mod maintenance;
+mod reads;
+mod search;
 mod tasks;
-mod turns;
-mod twins;
 
-pub use twins::Twins;
+pub use crate::conformance::differential::Twins;
 
 use crate::Store;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
@@ -43,14 +43,14 @@ pub const CASES: &[Cases] = &[
     documents::CASES,
     tasks::LEASING,
     tasks::FENCING,
-    turns::CASES,
-    held::CASES,
+    fairness::CASES,
+    maintenance::CASES,
+    execution_history::CASES,
     history::CASES,
-    order::CASES,
-    erasing::CASES,
-    lists::CASES,
-    searches::CASES,
-    reading::CASES,
+    erasure::CASES,
+    listing::CASES,
+    search::CASES,
+    reads::CASES,
     limits::CASES,
 ];
 

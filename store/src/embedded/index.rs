@@ -5,21 +5,28 @@
 //! the index as a whole, so that a scan on opening proves it whole. Long values are cut into pieces, since sled never frees
 //! the files of long ones.
 
-mod account;
 mod apply;
 mod block;
+mod cache;
+mod full_scan;
 mod read;
-mod scan;
-mod spread;
+mod stats;
 mod verify;
 
-pub(crate) use account::Account;
+pub(crate) use crate::embedded::index::cache::Spread;
+pub(crate) use crate::embedded::index::stats::Account;
 #[cfg(test)]
 pub(crate) use read::rows_in;
-pub(crate) use spread::Spread;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
-use super::{bytes::Cursor, bytes::length, faults::Faults, key, overlay::Value};
+use crate::embedded::{
+    faults::Faults,
+    format::{
+        bytes::{Cursor, length},
+        key,
+    },
+    memtable::Value,
+};
 use crate::{Error, Sequence, hex::hex};
 use std::{
     collections::BTreeMap,

@@ -5,57 +5,41 @@
 //! the journal, one prepares its files, one feeds the index, one writes checkpoints, one looks after the others, and
 //! some read. Formats, damage and limits are told in `docs/store.md`, the reasons in ADR 0002 and 0003.
 
-mod bell;
-mod bytes;
-mod checkpoint;
-pub(crate) mod codec;
-pub(crate) mod decide;
-pub(crate) mod deliveries;
-pub(crate) mod envelope;
+pub(crate) mod commit;
+mod event;
 mod faults;
-pub(crate) mod frame;
-mod head;
-pub(crate) mod held;
+pub(crate) mod folder;
+pub(crate) mod format;
 pub(crate) mod index;
-mod indexer;
 pub(crate) mod journal;
-pub(crate) mod key;
-pub(crate) mod lock;
-mod monitor;
+pub(crate) mod maintenance;
+mod memtable;
 pub(crate) mod open;
+mod open_report;
 mod options;
-mod overlay;
-pub(crate) mod place;
-mod preparer;
-mod readers;
 mod reads;
 mod recovery;
-mod report;
-mod rota;
 mod search;
-pub(crate) mod segment;
 pub(crate) mod shared;
 pub(crate) mod snapshot;
-mod space;
 mod tasks;
-pub(crate) mod terms;
-mod walk;
-mod writer;
+pub(crate) mod threads;
 
+pub use crate::embedded::open_report::Report;
 pub use faults::{Faults, Hook};
 pub use options::{FreeSpace, OnStall, Options};
-pub use report::Report;
 
-use self::{
-    checkpoint::Wanted,
-    decide::locked,
-    readers::Readers,
+use crate::embedded::{
+    commit::{
+        apply::locked,
+        writer::{Request, Work, Writer},
+    },
     shared::{Course, Shared},
-    writer::{Request, Work, Writer},
+    threads::{checkpoint::Wanted, readers::Readers},
 };
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
-    Page, Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Page, Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, model::limits,
 };
 use async_trait::async_trait;
 use std::{
@@ -119,7 +103,7 @@ impl Embedded {
     /// [`Error::Unavailable`] when the folder cannot be read.
     pub fn held_in(dir: &Path) -> Result<Option<Hold>, Error> {
         let unread = |error| Error::Unavailable { why: format!("{}: {error}", dir.display()) };
-        held::read(dir).map_err(unread)
+        maintenance::read(dir).map_err(unread)
     }
 
     fn readers(&self) -> Result<Arc<Readers>, Error> {
@@ -208,7 +192,7 @@ impl Drop for Embedded {
 impl Store for Embedded {
     async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         let bytes = limits::check(&commit)?;
-        if let Some(done) = writer::alone(&self.writer, &self.waiting, &commit, bytes) {
+        if let Some(done) = commit::writer::alone(&self.writer, &self.waiting, &commit, bytes) {
             // Whoever commits in a loop lets others on its thread have their turn, as when it was woken each time.
             tokio::task::consume_budget().await;
             return done;
@@ -226,20 +210,24 @@ impl Store for Embedded {
     }
 
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
-        let key = key::record(id);
+        let key = format::key::record(id);
         let waiting = self.shared.overlay().get(&key);
         match waiting {
             Some(None) => Ok(None),
-            Some(Some(value)) => self.shared.decode(id, &key, codec::record(&key, value.as_ref())).map(Some),
+            Some(Some(value)) => {
+                self.shared.decode(id, &key, format::codec::record(&key, value.as_ref())).map(Some)
+            }
             None => self.read(move |shared| shared.load(id)).await,
         }
     }
 
     async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
-        let key = key::guard(guard);
+        let key = format::key::guard(guard);
         self.read(move |shared| {
             let value = shared.get(&key)?;
-            value.map(|value| decide::decoded(&key, codec::guard(&key, value.as_ref()))).transpose()
+            value
+                .map(|value| commit::apply::decoded(&key, format::codec::guard(&key, value.as_ref())))
+                .transpose()
         })
         .await
     }
@@ -281,14 +269,16 @@ impl Store for Embedded {
 
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
         limits::check_key(key)?;
-        let stored = key::document(&key.collection, &key.id);
+        let stored = format::key::document(&key.collection, &key.id);
         let waiting = {
             let overlay = self.shared.overlay();
             if overlay.is_absent(&stored) { Some(None) } else { overlay.get(&stored) }
         };
         match waiting {
             Some(None) => Ok(None),
-            Some(Some(value)) => decide::decoded(&stored, codec::document(&stored, value.as_ref())).map(Some),
+            Some(Some(value)) => {
+                commit::apply::decoded(&stored, format::codec::document(&stored, value.as_ref())).map(Some)
+            }
             None => {
                 let key = key.clone();
                 self.read(move |shared| shared.read_document(&key)).await

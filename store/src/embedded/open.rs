@@ -1,21 +1,20 @@
 //! Starting the threads of a store, and ending them.
 
-use super::{
-    Embedded, Opened, Options, ROOM, checkpoint, codec,
-    decide::locked,
-    deliveries, head, held,
+use crate::embedded::{
+    Embedded, Opened, Options, ROOM,
+    commit::{
+        apply::locked,
+        writer::{self, Inbox, Writer},
+    },
+    folder::{deliveries, identity, lock::Lock, space::Space, watermark},
+    format::{codec, key},
     index::{Index, Spread},
-    indexer, key,
-    lock::Lock,
-    monitor,
-    overlay::Overlay,
-    place, preparer,
-    readers::Readers,
+    maintenance,
+    memtable::Overlay,
     recovery::{Recovered, failed, recover},
     shared::{Counters, Course, Shared},
-    space::Space,
     tasks::{Restoring, Tasks},
-    writer::{self, Inbox, Writer},
+    threads::{checkpoint, indexer, monitor, readers::Readers, segment_preparer},
 };
 use crate::{Error, ExecutionId, Hold};
 use std::{
@@ -41,7 +40,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         return Err(Error::Refused { why });
     }
     let unknown = |error: io::Error| failed("tell the place of", dir, &error);
-    let copied = options.notice_copies && place::is_copy(dir).map_err(unknown)?;
+    let copied = options.notice_copies && identity::is_copy(dir).map_err(unknown)?;
     let more = if copied { RESTORED_OPENS } else { 0 };
     let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
@@ -49,8 +48,8 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     let held = hold_of(dir, copied, &mut tasks).map_err(unknown)?;
     let deliveries =
         deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
-    let head = head::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
-    head.write(head::Head { sequence, opens }).map_err(|error| failed("write HEAD in", dir, &error))?;
+    let head = watermark::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
+    head.write(watermark::Head { sequence, opens }).map_err(|error| failed("write HEAD in", dir, &error))?;
     let shared = Arc::new(Shared {
         dir: dir.to_owned(),
         space: Space::new(dir, &options),
@@ -64,9 +63,9 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         counters: Counters::default(),
         problems: Mutex::default(),
         opens,
-        published: super::bell::Bell::default(),
-        applied: super::bell::Bell::default(),
-        steered: super::bell::Bell::default(),
+        published: crate::embedded::event::Bell::default(),
+        applied: crate::embedded::event::Bell::default(),
+        steered: crate::embedded::event::Bell::default(),
         files: Mutex::new(()),
         course: 0.into(),
         _lock: lock,
@@ -79,17 +78,17 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
 
 /// Why the store in `dir` hands out nothing. A folder that was copied is held from here on, also if it was held before.
 fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
-    let mut hold = held::read(dir)?;
+    let mut hold = maintenance::read(dir)?;
     if copied {
         tasks.count_all();
         deliveries::Log::open(dir, tasks)?.sync()?;
         let before = hold.map(|hold| format!("; it was held before: {}", hold.why)).unwrap_or_default();
         let why = format!("{} is a copy of a store: it was restored, or moved{before}", dir.display());
         let copied = Hold::begun(why);
-        held::write(dir, &copied)?;
+        maintenance::write(dir, &copied)?;
         hold = Some(copied);
     }
-    place::settle(dir)?;
+    identity::settle(dir)?;
     if let Some(hold) = &hold {
         tracing::warn!(why = hold.why, "the store is held: nothing is performed until somebody lets it go");
     }
@@ -173,7 +172,11 @@ impl<'a> Owners<'a> {
     }
 }
 
-fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Writer) -> io::Result<Embedded> {
+fn start(
+    shared: &Arc<Shared>,
+    segment: crate::embedded::journal::segment::Segment,
+    head: watermark::Writer,
+) -> io::Result<Embedded> {
     let (inbox, commits) = unbounded_channel();
     let (prepared, blanks) = mpsc::sync_channel(0);
     let (wanted, wanting) = mpsc::sync_channel(1);
@@ -187,7 +190,7 @@ fn start(shared: &Arc<Shared>, segment: super::segment::Segment, head: head::Wri
     // The writer comes first: it is joined before the others are told to end.
     threads.insert(0, spawn("store-write", Box::new(move || writer::run(&its, commits)))?);
     let mine = shared.clone();
-    threads.push(spawn("store-prepare", Box::new(move || preparer::run(&mine, &prepared)))?);
+    threads.push(spawn("store-prepare", Box::new(move || segment_preparer::run(&mine, &prepared)))?);
     let mine = shared.clone();
     threads.push(spawn("store-index", Box::new(move || indexer::run(&mine)))?);
     let mine = shared.clone();
@@ -220,8 +223,8 @@ pub(super) fn end(shared: &Arc<Shared>, course: Course, threads: Vec<JoinHandle<
     }
     if course == Course::Drain {
         let sequence = shared.overlay().last();
-        let written = head::Writer::open(&shared.dir)
-            .and_then(|head| head.write(head::Head { sequence, opens: shared.opens }));
+        let written = watermark::Writer::open(&shared.dir)
+            .and_then(|head| head.write(watermark::Head { sequence, opens: shared.opens }));
         if let Err(error) = written {
             tracing::warn!("HEAD in {} could not be written: {error}", shared.dir.display());
         }

@@ -1,9 +1,8 @@
 //! The reads of an embedded store, as they run on its reading threads.
 
-use super::{
-    codec,
-    decide::locked,
-    key,
+use crate::embedded::{
+    commit::apply::locked,
+    format::{codec, key},
     shared::{Part, Shared},
     tasks::Picked,
 };
@@ -55,7 +54,9 @@ impl Shared {
         if value.is_none() {
             self.overlay_mut().note_absent(&key, retirements);
         }
-        value.map(|value| super::decide::decoded(&key, codec::document(&key, value.as_ref()))).transpose()
+        value
+            .map(|value| crate::embedded::commit::apply::decoded(&key, codec::document(&key, value.as_ref())))
+            .transpose()
     }
 
     pub(crate) fn read_journal(
@@ -71,7 +72,7 @@ impl Shared {
         to.push(0);
         let mut found = Collect::new(limit);
         self.scan(from, &to, |key, value| {
-            let entry = super::decide::decoded(key, codec::entry(key, value.as_ref()))?;
+            let entry = crate::embedded::commit::apply::decoded(key, codec::entry(key, value.as_ref()))?;
             Ok(found.take(entry))
         })?;
         let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
@@ -89,7 +90,8 @@ impl Shared {
             let key = key::entry(id, sequence, place);
             // Erased between the two reads: its mark went with it.
             let Some(value) = self.get(&key)? else { return Ok(true) };
-            let (entry, place) = super::decide::decoded(&key, codec::entry(&key, value.as_ref()))?;
+            let (entry, place) =
+                crate::embedded::commit::apply::decoded(&key, codec::entry(&key, value.as_ref()))?;
             Ok(found.take((place, entry)))
         })?;
         Ok(found.page(|(place, entry)| (entry.sequence, *place)))
@@ -112,7 +114,8 @@ impl Shared {
             if !key.starts_with(&start) {
                 return Ok(false);
             }
-            let document = super::decide::decoded(key, codec::document(key, value.as_ref()))?;
+            let document =
+                crate::embedded::commit::apply::decoded(key, codec::document(key, value.as_ref()))?;
             Ok(found.take(document))
         })?;
         Ok(found.page(|document| document.key.id.clone()))

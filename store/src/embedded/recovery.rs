@@ -5,22 +5,23 @@
 //! refuses only if no base does, or if commits known to have been acknowledged would be missing.
 
 mod base;
-mod survey;
+mod evidence;
 
-use self::{
+use crate::embedded::recovery::{
     base::{Base, Choice},
-    survey::Evidence,
+    evidence::Evidence,
 };
-use super::{
-    checkpoint,
-    frame::Frame,
+use crate::embedded::{
     index::{Index, Progress, Rows, Verdict, open_verified},
-    indexer::merged,
-    journal,
+    journal::{
+        frame::Frame,
+        segment::{self, Blank, Segment},
+        survey,
+    },
+    open_report::Report,
     options::Options,
-    report::Report,
-    segment::{self, Blank, Segment},
     snapshot,
+    threads::{checkpoint, indexer::merged},
 };
 use crate::{Error, Sequence};
 use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc};
@@ -61,7 +62,7 @@ pub(crate) fn recover(dir: &Path, options: &Options, opens: u64) -> Result<Recov
 
 fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Result<Recovered, Error> {
     tidy(dir)?;
-    let mut evidence = survey::look(dir, options, progress)?;
+    let mut evidence = evidence::look(dir, options, progress)?;
     let choice = base::choose(&evidence)?;
     let mut report = Report { sequence: choice.sequence, ..Report::default() };
     if let (Some((_, from, to)), false) = (&evidence.journal.torn, evidence.is_repaired(&choice)) {
@@ -182,7 +183,7 @@ fn replay(dir: &Path, index: &Index, upto: Sequence) -> Result<u64, Error> {
         let (rows, upto) = merged(frames, index.applied())?;
         if upto > index.applied() { index.apply(&rows, upto) } else { Ok(()) }
     };
-    journal::survey(dir, |frame| {
+    survey::survey(dir, |frame| {
         if frame.header.last() > start && frame.header.last() <= upto {
             bytes = bytes.saturating_add(frame.bytes.len());
             frames.push(Arc::new(frame));
@@ -206,8 +207,8 @@ pub(crate) fn rebuild(
     opens: u64,
     acknowledged: Sequence,
 ) -> Result<Index, Error> {
-    let mut evidence = Evidence { journal: journal::survey(dir, |_| Ok(()))?, ..Evidence::default() };
-    survey::snapshots(dir, &mut evidence)?;
+    let mut evidence = Evidence { journal: survey::survey(dir, |_| Ok(()))?, ..Evidence::default() };
+    evidence::snapshots(dir, &mut evidence)?;
     let Choice { base, .. } = base::choose(&evidence)?;
     let index = fresh(dir, options, &base, &Progress::default())?;
     replay(dir, &index, acknowledged)?;

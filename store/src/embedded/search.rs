@@ -1,6 +1,12 @@
 //! Searching the acknowledged records: by the terms of the index, and by what the index has not taken over yet.
 
-use super::{codec, key, shared::Shared, walk::Walk};
+pub(crate) mod scan;
+
+use crate::embedded::{
+    format::{codec, key},
+    search::scan::Walk,
+    shared::Shared,
+};
 use crate::{Error, ExecutionId, Found, Query, Record};
 use std::ops::Bound;
 

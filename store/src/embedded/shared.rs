@@ -1,16 +1,13 @@
 //! What the threads of an embedded store share.
 
-use super::{
-    bell::Bell,
-    codec,
-    decide::{Lookup, locked},
-    deliveries::Log,
+use crate::embedded::{
+    commit::apply::{Lookup, locked},
+    event::Bell,
+    folder::{deliveries::Log, lock::Lock, space::Space},
+    format::codec,
     index::Index,
-    lock::Lock,
+    memtable::{Overlay, Value},
     options::Options,
-    overlay::Overlay,
-    overlay::Value,
-    space::Space,
     tasks::Tasks,
 };
 use crate::{Error, ExecutionId, Hold, Tally};

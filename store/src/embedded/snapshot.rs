@@ -7,8 +7,8 @@
 //! makes of them. The first block is the header (its rows are none), the last the trailer; a snapshot without a trailer
 //! that counts its rows is none.
 
-use super::bytes::{Cursor, length};
 use crate::Sequence;
+use crate::embedded::format::bytes::{Cursor, length};
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
@@ -39,7 +39,7 @@ pub(crate) fn path(dir: &Path, applied: Sequence) -> PathBuf {
 
 /// All snapshots of the store in `dir`, oldest first.
 pub(crate) fn list(dir: &Path) -> io::Result<Vec<(Sequence, PathBuf)>> {
-    super::segment::numbered(&folder(dir), "snap")
+    crate::embedded::journal::segment::numbered(&folder(dir), "snap")
 }
 
 /// What a snapshot holds.
@@ -126,7 +126,7 @@ impl Writer {
         self.write(TRAILER, &trailer, 0)?;
         self.file.sync_all()?;
         fs::rename(&self.temporary, path(dir, extent.applied))?;
-        super::segment::sync_folder(&folder(dir))?;
+        crate::embedded::journal::segment::sync_folder(&folder(dir))?;
         Ok(self.bytes)
     }
 }

@@ -3,7 +3,9 @@
 //! Leases do not outlive the process. Epochs do grow over restarts: their upper half counts how often the store was
 //! opened. A task whose settling is on its way to the disk is not handed out meanwhile. Tenants take turns: `rota.rs`.
 
-use super::rota::{Rota, Share};
+pub(crate) mod fair_queue;
+
+use crate::embedded::tasks::fair_queue::{Rota, Share};
 use crate::{Epoch, ExecutionId, Sequence, TaskId, Timestamp};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -5,31 +5,28 @@
 //! order of the history is the order of commits. How a commit is decided is the reference store's; here its rows are loaded
 //! before and written after. ADR 0014 has the reasons.
 
-mod batch;
-mod engines;
+pub(crate) mod commit;
 mod error;
-mod hold;
 mod lease;
-mod listen;
-mod load;
-mod moving;
+mod maintenance;
+mod notifications;
 mod open;
 mod options;
-mod parts;
-mod read;
+mod processes;
+mod reads;
 mod row;
-mod save;
 mod search;
-mod witness;
-mod writer;
+mod transfer;
+mod watermark;
 
-pub use engines::EngineRow;
+pub use crate::postgres::processes::EngineRow;
 pub use open::Schema;
 pub use options::PostgresOptions;
 
+use crate::postgres::commit::writer::Request;
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
-    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, limits,
+    Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
 };
 use async_trait::async_trait;
 use sqlx::PgPool;
@@ -42,7 +39,6 @@ use tokio::{
     task::JoinHandle,
 };
 use uuid::Uuid;
-use writer::Request;
 
 /// A [`Store`] in a PostgreSQL database, shared by any number of processes.
 #[derive(Debug)]

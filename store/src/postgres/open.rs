@@ -1,11 +1,11 @@
 //! Opening: the schema and its version, the place of this process, and what runs beside.
 
-use super::{
-    Counters, Postgres, PostgresOptions, Shared, engines,
+use crate::postgres::{
+    Counters, Postgres, PostgresOptions, Shared,
+    commit::writer::Writer,
     error::{Tries, passes, unavailable},
     lease::Turns,
-    listen,
-    writer::Writer,
+    notifications, processes,
 };
 use crate::{Error, random};
 use sqlx::{
@@ -72,8 +72,8 @@ impl Postgres {
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
         let tasks = vec![
             tokio::spawn(writer.run()),
-            tokio::spawn(listen::run(shared.clone())),
-            tokio::spawn(engines::beat(shared.clone())),
+            tokio::spawn(notifications::run(shared.clone())),
+            tokio::spawn(processes::beat(shared.clone())),
         ];
         Ok(Self { shared, inbox, tasks: Mutex::new(tasks) })
     }

@@ -1,9 +1,9 @@
 //! Copies taken while the store is at work, and journals that end anywhere.
 
-use super::{dump::dump, kit::*};
+use crate::tests::{dump::dump, fixture::*};
 use crate::{
     Error, Memory, Options, Store,
-    embedded::{frame, journal, segment},
+    embedded::journal::{frame, segment, survey},
 };
 use std::{
     fs,
@@ -89,7 +89,7 @@ async fn a_tail_torn_at_any_byte_is_cut_and_the_rest_is_whole() {
         let unchanged = torn == whole;
         fs::write(&path, torn).unwrap();
 
-        let survey = journal::survey(&dir, |_| Ok(())).unwrap();
+        let survey = survey::survey(&dir, |_| Ok(())).unwrap();
 
         assert_eq!(survey.last.0, if unchanged { 5 } else { 4 }, "cut at {}", cut - start);
         assert_eq!(survey.damage, vec![]);
@@ -154,7 +154,7 @@ async fn a_journal_of_versions_that_packed_nothing_is_read_and_gone_on_with() {
     earlier[8..12].copy_from_slice(&1_u32.to_le_bytes());
     let (content, crc) = earlier.split_last_chunk_mut::<4>().unwrap();
     *crc = crc32c::crc32c(content).to_le_bytes();
-    journal::survey(&dir, |frame| {
+    survey::survey(&dir, |frame| {
         earlier.extend_from_slice(&frame.plain());
         Ok(())
     })

@@ -1,14 +1,17 @@
 //! Files damaged at random: a store opens whole, or says why it does not; it never panics, hangs or forgets in
 //! silence.
 
-use super::{
+use crate::tests::{
     dump::{Dump, dump},
-    kit::*,
-    random::Random,
+    fixture::*,
+    rng::Random,
 };
 use crate::{
     Embedded, Error, Memory, Options, Report, Store,
-    embedded::{frame, key, segment},
+    embedded::{
+        format::key,
+        journal::{frame, segment},
+    },
 };
 use std::{
     collections::BTreeMap,

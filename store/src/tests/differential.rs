@@ -1,10 +1,13 @@
 //! The embedded store does what the reference does, operation by operation, over restarts.
 
-use super::{dump::dump, kit::*, random::Random};
+use crate::tests::{dump::dump, fixture::*, rng::Random};
 use crate::{
     Attributes, Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Query, Read, Record, Revision,
     Sequence, Settle, Store, Task, TaskId, Timestamp, Write,
-    embedded::{index::rows_in, key, terms},
+    embedded::{
+        format::{index_keys, key},
+        index::rows_in,
+    },
 };
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -185,7 +188,7 @@ async fn an_index_of_a_version_without_blocks_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (embedded, _) = open(folder.path(), options());
     for n in 0..700 {
-        embedded.commit(crate::tests::kit::nth(n)).await.unwrap();
+        embedded.commit(crate::tests::fixture::nth(n)).await.unwrap();
     }
     embedded.close().await.unwrap();
     drop(embedded);
@@ -255,6 +258,6 @@ async fn embedded_does_what_memory_does_over_restarts() {
         pair.embedded.close().await.unwrap();
         drop(pair.embedded);
         let records = pair.memory.search(&Query::All, None, usize::MAX).await.unwrap().items;
-        assert_eq!(terms_in(folder.path()), records.iter().flat_map(terms::of_record).collect());
+        assert_eq!(terms_in(folder.path()), records.iter().flat_map(index_keys::of_record).collect());
     }
 }

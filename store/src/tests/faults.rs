@@ -1,6 +1,6 @@
 //! A world that fails: disks that are full or broken, an index that fails, hangs or stands still.
 
-use super::kit::*;
+use crate::tests::fixture::*;
 use crate::{Commit, Error, Faults, Options, Store};
 use std::{
     path::Path,

@@ -1,13 +1,15 @@
 //! What is on disk: every value ever written can still be read, and what is written does not move by a byte.
 
-use super::kit::*;
+use crate::tests::fixture::*;
 use crate::{
     Revision, Sequence,
     embedded::{
-        codec,
-        envelope::{self, Kind},
+        format::{
+            codec,
+            envelope::{self, Kind},
+            key,
+        },
         index::Account,
-        key,
     },
 };
 use std::path::PathBuf;
@@ -98,7 +100,7 @@ fn what_is_written_has_not_moved_by_a_byte() {
 
 #[test]
 fn the_numbers_of_kinds_are_pinned() {
-    use Kind::*;
+    use crate::embedded::format::envelope::Kind::*;
     let kinds = [Record, Entry, Task, Document, Guard, Open, Tenant, Meta, Order];
     assert_eq!(kinds.map(|kind| kind as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }

@@ -1,6 +1,6 @@
 //! A process of our own, killed at work.
 
-use super::{dump::dump, kit::*};
+use crate::tests::{dump::dump, fixture::*};
 use crate::{Memory, Store};
 use std::{
     io::{BufRead, BufReader},

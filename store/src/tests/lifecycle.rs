@@ -1,6 +1,6 @@
 //! Opening, closing, killing and reopening.
 
-use super::kit::*;
+use crate::tests::fixture::*;
 use crate::{Embedded, Error, Filter, Hold, Options, Sequence, Store, Timestamp};
 use std::{
     ops::RangeInclusive,

@@ -1,17 +1,17 @@
 //! Tests that need more than one module, or the inside of the embedded store.
 
-mod conforming;
+mod conformance;
 mod crash;
-mod cut;
 mod damage;
 mod differential;
 mod dump;
+mod encryption;
 mod faults;
+mod fixture;
 mod format;
-mod holding;
+mod index_crash;
 mod killed;
-mod kit;
 mod lifecycle;
-mod random;
-mod sealing;
-mod transferring;
+mod maintenance;
+mod rng;
+mod transfer;

@@ -3,10 +3,10 @@
 use crate::{
     Error, Options, Sequence,
     embedded::{
-        codec,
+        folder::lock::Lock,
+        format::{codec, key},
         index::{Progress, Verdict, Verified, open_verified},
-        journal, key,
-        lock::Lock,
+        journal::survey,
         snapshot,
     },
 };
@@ -74,7 +74,7 @@ pub fn check(dir: &Path) -> Result<CheckReport, Error> {
 
 fn check_journal(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
     let mut bad = Vec::new();
-    let survey = journal::survey(dir, |frame| {
+    let survey = survey::survey(dir, |frame| {
         for row in frame.rows() {
             let wrong = match row {
                 None => Some("its rows are malformed".to_owned()),

@@ -7,9 +7,11 @@ use super::{
 use crate::{
     Embedded, Epoch, Error, Hold, Options, Sequence,
     embedded::{
-        codec,
-        decide::locked,
-        key::{self, Name},
+        commit::apply::locked,
+        format::{
+            codec,
+            key::{self, Name},
+        },
         shared::Shared,
     },
     hex::hex,

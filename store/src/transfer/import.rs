@@ -7,16 +7,16 @@ use super::{
 use crate::{
     BODY_LIMIT, Error, Hold, Record, Sequence, TaskId,
     embedded::{
-        IMPORTING, codec, deliveries,
-        envelope::Kind,
-        held, key,
-        lock::Lock,
+        IMPORTING,
+        folder::{deliveries, lock::Lock},
+        format::{codec, envelope::Kind, key},
+        journal::segment,
+        maintenance,
         open::RESTORED_OPENS,
-        segment,
         snapshot::{self, Extent},
     },
     hex::hex,
-    limits,
+    model::limits,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -106,7 +106,7 @@ fn clear(dir: &Path) -> io::Result<()> {
         }
     }
     deliveries::remove(dir)?;
-    held::remove(dir)?;
+    maintenance::remove(dir)?;
     fs::remove_file(dir.join(IMPORTING))
 }
 
@@ -308,7 +308,7 @@ impl Import {
         let (file, _) = deliveries::write(dir, counted.filter(|(.., count)| *count > 0))?;
         file.sync_all()?;
         if !self.moved {
-            held::write(dir, &restored(self.sequence))?;
+            maintenance::write(dir, &restored(self.sequence))?;
         }
         // The first opening gives out epochs above all of the export's; of a store that goes on, also above those it gives out since.
         let since = if self.moved { 0 } else { RESTORED_OPENS };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use store::ExecutionId;
 use tests::account::{World, fencing, gpus, h100, job, tenant, workspace};
 use workflows::{
-    admission::*,
     reclaim::{Cause, Gone as Ended, Planned, Reclaim, Verdict, preview},
+    scheduling::admission::*,
     tenancy::*,
 };
 

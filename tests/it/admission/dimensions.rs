@@ -4,8 +4,8 @@ use engine::ActionError;
 use std::time::Duration;
 use tests::account::{World, gpus, h100, job, workspace};
 use workflows::{
-    admission::{Request, Rules, admit},
     policy::{PlatformPolicy, publish},
+    scheduling::admission::{Request, Rules, admit},
     tenancy::*,
 };
 
@@ -195,7 +195,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
         let profile = "1g.10gb".parse().unwrap();
         world
             .decide(|view| {
-                workflows::admission::cut_gpus(
+                workflows::scheduling::admission::cut_gpus(
                     view,
                     &tests::account::tenant(),
                     &node,

@@ -10,7 +10,7 @@ use std::{
 use store::ExecutionId;
 use tests::account::{self, World, h100, tenant, workspace};
 use workflows::{
-    admission::{self, Allowances, Demand, Fence, Fenced, Gone, Granted, News, Request},
+    scheduling::admission::{self, Allowances, Demand, Fence, Fenced, Gone, Granted, News, Request},
     tenancy::*,
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use store::{ExecutionId, Timestamp};
 use tests::account::{World, fencing, gpus, h100, job, tenant};
 use workflows::{
-    admission::{self, Fence, Gone, MOST_WOKEN, Request},
+    scheduling::admission::{self, Fence, Gone, MOST_WOKEN, Request},
     tenancy::*,
 };
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use store::{Commit, Memory, Store, Timestamp};
 use tests::account::{World, gpus, h100, job, tenant, workspace};
 use workflows::{
-    admission::{self, Request},
-    reclaim::planner::{Kind, Preemption, Quota, Sharing, Snapshot},
+    scheduling::{
+        admission::{self, Request},
+        planner::{Kind, Preemption, Quota, Sharing, Snapshot},
+    },
     tenancy::*,
 };
 
@@ -72,7 +74,7 @@ proptest! {
             let quota = Quota { nominal: *nominal, borrowing_limit: *borrowing_limit, lending_limit: *lending_limit };
             snapshot.set_quota(&name, &kind, quota).unwrap();
             let usage = [(kind.clone(), *used)].into();
-            snapshot.admit(workflows::reclaim::planner::Workload::new(&format!("x-{n}"), &name, usage)).unwrap();
+            snapshot.admit(workflows::scheduling::planner::Workload::new(&format!("x-{n}"), &name, usage)).unwrap();
         }
         for n in 0..all.len() {
             let name = format!("w-{n}");

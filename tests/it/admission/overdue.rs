@@ -3,8 +3,8 @@
 use std::time::Duration;
 use tests::account::{World, gpus, h100, job, tenant};
 use workflows::{
-    admission::{self, Request},
     policy::{PlatformPolicy, publish},
+    scheduling::admission::{self, Request},
     tenancy::*,
 };
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 use tests::account::{World, tenant, workspace};
-use workflows::{admission, tenancy::*};
+use workflows::{scheduling::admission, tenancy::*};
 
 /// I-9: a loan that has ended never changes again. I-20: every decision follows again from its grounds.
 pub fn what_is_past_stays(before: &World, after: &World) -> Result<(), TestCaseError> {

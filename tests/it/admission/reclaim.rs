@@ -3,7 +3,7 @@
 use std::time::Duration;
 use store::ExecutionId;
 use tests::account::{self, World, gpus, h100, job, tenant, workspace};
-use workflows::{admission::*, tenancy::*};
+use workflows::{scheduling::admission::*, tenancy::*};
 
 fn by(n: u8) -> ExecutionId {
     ExecutionId::from_bytes([n; 16])

@@ -2,7 +2,7 @@
 
 use store::ExecutionId;
 use tests::account::{self, World, gpus, h100, job, tenant, workspace};
-use workflows::{admission::*, tenancy::*};
+use workflows::{scheduling::admission::*, tenancy::*};
 
 const OWNERS: [&str; 2] = ["a", "b"];
 

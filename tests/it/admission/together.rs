@@ -4,8 +4,8 @@ use std::time::Duration;
 use store::ExecutionId;
 use tests::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{
-    admission::*,
     reclaim::{Cause, Planned, Reclaim, Verdict, preview},
+    scheduling::admission::*,
     tenancy::*,
 };
 

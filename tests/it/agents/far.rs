@@ -12,8 +12,8 @@ use std::{
 };
 use tests::door::Asked;
 use workflows::{
-    actuators::{LayoutState, ScrubLevel},
     backends::agents::{Command, Output},
+    platform::{LayoutState, ScrubLevel},
 };
 
 const SECRET: &[u8] = b"weights of a model that was ours";

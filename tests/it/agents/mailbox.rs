@@ -9,13 +9,12 @@ use std::{
 use store::Epoch;
 use tokio::time::{Instant, sleep, timeout};
 use workflows::{
-    actuators::Platform,
-    actuators::{ScrubLevel, Stamp, WorkloadRef, Workloads as _},
     backends::{
         agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
         simulated::LocalWorld,
         targets::Targets,
     },
+    platform::{Platform, ScrubLevel, Stamp, WorkloadRef, Workloads as _},
 };
 
 fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> Pull {

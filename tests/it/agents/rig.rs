@@ -15,8 +15,8 @@ use tests::{
 };
 use tokio::sync::MutexGuard;
 use workflows::{
-    actuators::GpuLayout,
     backends::agents::{Command, Output},
+    platform::GpuLayout,
 };
 
 pub const CLUSTER: &str = "metal-1";

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 use workflows::{
-    actuators::{Diagnosis, Level},
     backends::agents::{Command, Output},
+    platform::{Diagnosis, Level},
 };
 
 /// A node of eight GPUs and a program that finds them fit unless there is a file `bad`.

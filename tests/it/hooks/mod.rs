@@ -29,12 +29,12 @@ use tests::kit::{
 };
 use tokio::net::TcpListener;
 use workflows::{
-    actuators::{Found, Hook, Hooks, Stamp, codes},
     backends::{
         exec::{ExecTarget, Program},
         hooks::{OneHook, Table},
         http::{HttpTarget, Service},
     },
+    platform::{Found, Hook, Hooks, Stamp, codes},
 };
 
 /// Hooks with one of this name.

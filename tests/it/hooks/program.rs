@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 use workflows::{
-    actuators::{Hooks, Stamp, codes},
     backends::exec::{ExecTarget, Program},
+    platform::{Hooks, Stamp, codes},
 };
 
 fn target(folder: &Path, text: &str) -> ExecTarget {

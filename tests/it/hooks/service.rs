@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 use workflows::{
-    actuators::{Hooks, Stamp, codes},
     backends::http::{HttpTarget, Service, signature},
+    platform::{Hooks, Stamp, codes},
 };
 
 fn hooks(target: &HttpTarget) -> workflows::backends::hooks::Table {

@@ -5,11 +5,11 @@ use engine::Class;
 use serde_json::json;
 use std::{path::Path, sync::Arc};
 use workflows::{
-    actuators::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes},
     backends::{
         exec::{ExecTarget, Program},
         hooks::System,
     },
+    platform::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes},
 };
 
 /// The system behind a script, which finds the request in `$request` and its folder in `$0`.

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use store::{Memory, Timestamp};
 use tests::kit::{Trouble, house::House};
 use workflows::{
-    actuators::Platform,
-    actuators::{Hook, RunHook, UndoHook},
     backends::{
         exec::{ExecTarget, Program},
         simulated::LocalWorld,
     },
+    platform::{Hook, Platform, RunHook, UndoHook},
 };
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

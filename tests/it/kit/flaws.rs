@@ -13,7 +13,7 @@ use std::{
 };
 use store::Epoch;
 use tests::kit::{self, Subject, Trouble};
-use workflows::actuators::{Found, Stamp, codes};
+use workflows::platform::{Found, Stamp, codes};
 
 /// How a backend goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use tests::kit::{
     proxy::{Asked, Proxy},
 };
 use workflows::{
-    actuators::*,
     backends::simulated::{LocalWorld, RemoteWorld, Simulated},
+    platform::*,
 };
 
 pub(super) const NO_CHANGE: &str = "it has no amount that is changed";

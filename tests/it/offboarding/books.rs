@@ -5,8 +5,8 @@ use engine::{Error, Event, Order};
 use std::collections::BTreeSet;
 use store::ExecutionId;
 use workflows::{
-    admission::{self, MOST_ENDED, Request, Submitted},
     offboarding::preview,
+    scheduling::admission::{self, MOST_ENDED, Request, Submitted},
     tenancy::{
         Admitting, Answer, Checkpoint, Cohort, GpuKind, Line, Loan, LoanState, NodeUse, Occupancy, OpenLoans,
         Resource, Roster, Tenant, TenantState, Usage, Workload, WorkloadClass, WorkloadState,

@@ -4,10 +4,10 @@ use super::stage::Stage;
 use engine::{Event, Order};
 use serde_json::json;
 use workflows::{
-    actuators::Thing,
     backends::simulated::{Fault, What},
     destruction::{AssetId, DataClass, Moment, Outcome, Technique, VerificationMethod},
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    platform::Thing,
     policy::Request,
     tenancy::{Node, NodeState, Tenant, TenantState},
 };

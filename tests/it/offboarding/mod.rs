@@ -9,7 +9,7 @@ mod stage;
 
 use engine::{Workflow, check, diagram};
 use std::{env, fs};
-use workflows::{offboarding::Offboarding, sanitisation::NodeSanitisation};
+use workflows::offboarding::{Offboarding, node_sanitisation::NodeSanitisation};
 
 #[test]
 fn offboarding_and_its_child_are_sound() {

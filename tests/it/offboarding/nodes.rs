@@ -2,8 +2,8 @@
 
 use super::stage::Stage;
 use workflows::{
-    actuators::Thing,
     backends::simulated::{Fault, What},
+    platform::Thing,
     tenancy::{Holding, Node, NodeState},
 };
 

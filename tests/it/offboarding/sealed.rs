@@ -5,11 +5,11 @@ use engine::Clock as _;
 use std::{path::Path, sync::Arc};
 use store::{
     Attributes, Commit, Entry, ExecutionId, Memory, Record, Revision, Sequence, Store, Timestamp, Write,
-    sealed::{KeyFolder, Sealed, Secret, Unopened},
+    encrypted::{KeyFolder, Sealed, Secret, Unopened},
 };
 use workflows::{
     audit::{self, Auditor, Pace},
-    backends::records::{KEPT_BY_THE_PLATFORM, SealedRecords},
+    backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords},
     proof::{left_behind, ready},
 };
 

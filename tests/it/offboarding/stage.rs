@@ -4,13 +4,13 @@ use engine::{Engine, Error, Event, ManualClock, Person, Request as Asked, Verdic
 use std::sync::Arc;
 use store::{Commit, Document, ExecutionId, Memory, Store, Timestamp};
 use workflows::{
-    actuators::Platform,
     backends::simulated::{Fault, LocalWorld, Script},
     destruction::{
         Hold, HoldKind, HoldRefused, Moment, PlaceHold, ReleaseHold, SanitisationRecord, Scope,
         certificate::{Basis, Kept, LegalBasis},
     },
     offboarding::{HOLD_RELEASED, Offboarding},
+    platform::Platform,
     proof::{left_behind, ready},
     tenancy::TenantId,
 };

@@ -3,7 +3,7 @@
 use super::{chosen, kueue};
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::Strategy};
 use tests::preemption::{Mistake, Place, Running, State, choose, name};
-use workflows::reclaim::planner::{Strategy as Strategies, *};
+use workflows::scheduling::planner::{Strategy as Strategies, *};
 
 fn quota() -> impl Strategy<Value = Option<Quota>> {
     let limit = || option::weighted(0.3, 0..4_u64);

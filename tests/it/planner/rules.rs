@@ -1,7 +1,7 @@
 //! The rules that Kueue does not have: filters, the guard, gangs, nodes, slices, evictions in flight, cooling down.
 
 use super::{gpus, h100, kueue, on, reclaim, tenant, verdict, victims};
-use workflows::reclaim::planner::*;
+use workflows::scheduling::planner::*;
 
 const HOUR: i64 = 60 * 60 * 1000;
 

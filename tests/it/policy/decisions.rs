@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 use tests::books::Books;
 use workflows::{
-    actuators::FlavorQuota,
     placement::Constraints,
+    platform::FlavorQuota,
     policy::{decisions::*, *},
     tenancy::*,
 };

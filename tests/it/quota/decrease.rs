@@ -4,8 +4,10 @@ use super::stage::{BEGIN, Stage, gpu, request};
 use engine::{DAY, HOUR, MINUTE, check};
 use serde_json::json;
 use workflows::{
-    quota_decrease::{QuotaDecrease, USE_FELL, preview},
-    quotas::QuotaRequest,
+    quota_change::{
+        QuotaRequest,
+        decrease::{QuotaDecrease, USE_FELL, preview},
+    },
     tenancy::*,
 };
 

@@ -6,8 +6,10 @@ use serde_json::json;
 use workflows::{
     onboarding::CAPACITY_FREED,
     policy::{Judgement, PlatformPolicy, Sweep, Verdict},
-    quota_increase::{QuotaIncrease, preview},
-    quotas::{QuotaDecision, QuotaRequest, evaluate},
+    quota_change::{
+        QuotaDecision, QuotaRequest, evaluate,
+        increase::{QuotaIncrease, preview},
+    },
     tenancy::*,
 };
 
@@ -182,7 +184,7 @@ async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
     let stage = Stage::with_tenant("H100").await;
     let first = stage.increase("by: 3").await;
 
-    let second = stage.begin(workflows::quota_decrease::QuotaDecrease::new(request("to: 1"))).await;
+    let second = stage.begin(workflows::quota_change::decrease::QuotaDecrease::new(request("to: 1"))).await;
 
     match second {
         Err(Error::Store(store::Error::Busy { guard, holder })) => {

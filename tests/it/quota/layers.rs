@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use store::{ExecutionId, Key, Memory, Store as _};
 use workflows::{
-    actuators::Platform,
-    actuators::{ChangeCohortQuota, CreateCohort, LimitNames, ReadLimits, RestoreCohortQuota, Restored},
     backends::simulated::{Fault, LocalWorld, Request, Response, Script, Verb, What, World},
-    quota_decrease::QuotaDecrease,
-    quota_increase::QuotaIncrease,
+    platform::{
+        ChangeCohortQuota, CreateCohort, LimitNames, Platform, ReadLimits, RestoreCohortQuota, Restored,
+    },
+    quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
     tenancy::*,
 };
 

@@ -2,7 +2,10 @@
 
 use engine::{Workflow, diagram};
 use std::{env, fs};
-use workflows::{quota_decrease::QuotaDecrease, quota_increase::QuotaIncrease, sla_change::SlaChange};
+use workflows::{
+    quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
+    sla_change::SlaChange,
+};
 
 /// Run with `BLESS=1` to write the diagrams into the pages.
 #[test]

@@ -1,7 +1,7 @@
 //! The document that asks for another quota.
 
 use super::stage::request;
-use workflows::quotas::{Change, QuotaRequest};
+use workflows::quota_change::{Change, QuotaRequest};
 
 #[test]
 fn a_request_is_read_from_yaml_and_json_alike() {

@@ -9,17 +9,15 @@ use tests::{
     books::{Books, rows},
 };
 use workflows::{
-    actuators::Platform,
-    admission::{self, Observation, Seen},
     backends::simulated::{LocalWorld, World},
-    incident_response::IncidentResponse,
+    incident::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
+    platform::Platform,
     policy::Request,
-    quota_decrease::QuotaDecrease,
-    quota_increase::QuotaIncrease,
-    quotas::QuotaRequest,
+    quota_change::{QuotaRequest, decrease::QuotaDecrease, increase::QuotaIncrease},
     reclaim::Reclaim,
+    scheduling::admission::{self, Observation, Seen},
     sla_change::SlaChange,
     tenancy::*,
 };

@@ -2,7 +2,7 @@
 //! which the onboarding is another; with `UNDER_TEST=door` tests have calls of their own made on its platform.
 
 use engine::{Engine, Unsound};
-use workflows::actuators::Platform;
+use workflows::platform::Platform;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

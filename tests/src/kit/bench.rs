@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::Epoch;
-use workflows::actuators::{Found, Stamp, codes};
+use workflows::platform::{Found, Stamp, codes};
 
 /// Why a case ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub use table::{Cell, Table, records};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::time::Duration;
-use workflows::actuators::{Found, Stamp};
+use workflows::platform::{Found, Stamp};
 
 /// Trouble that a subject is asked to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::{Mistake, State, resource};
 use std::cmp::Ordering;
-use workflows::reclaim::planner::Quota;
+use workflows::scheduling::planner::Quota;
 
 pub(super) fn wide(amount: u64) -> i128 {
     i128::from(amount)

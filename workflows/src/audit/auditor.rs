@@ -3,12 +3,12 @@
 //! Every commit here rests on the cursor as it was read and moves it. So several auditors may run on one store, and one that
 //! dies between two commits has neither skipped nor doubled an entry.
 
-use super::{
+use crate::audit::{
     chain::{Cursor, Head, Sealed, chain_of, head, put, read},
     checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
-    told::{Known, policy_of, told},
+    render::{Known, policy_of, told},
 };
-use crate::{actuators::Platform, destruction::Signer};
+use crate::{destruction::Signer, platform::Platform};
 use engine::{Behalf, Engine, Entity, Error};
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},

@@ -1,6 +1,6 @@
 //! One line of an audit: a sentence, and the same in fields.
 
-use super::denied::Denied;
+use crate::audit::denial::Denied;
 use crate::{
     destruction::{Digest, Moment},
     policy::PolicyRef,

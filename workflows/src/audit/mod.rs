@@ -8,20 +8,20 @@
 mod auditor;
 mod chain;
 mod checkpoint;
-mod denied;
+mod denial;
 mod entry;
-mod file;
-mod line;
+mod export;
+mod export_line;
+mod render;
 #[cfg(test)]
 mod tests;
-mod told;
 mod verify;
 
+pub use crate::audit::denial::{Denial, Denied};
+pub use crate::audit::export::{MOST_ENTRIES, Period, export};
+pub use crate::audit::export_line::{End, Header};
 pub use auditor::{Auditor, Lag, Pace};
 pub use chain::{Cursor, Head, PLATFORM, Sealed, cursor, entries, head};
 pub use checkpoint::{Checkpoint, Signed, checkpoints};
-pub use denied::{Denial, Denied};
 pub use entry::{Entry, Journalled, PlanKnownBy, PlanStood};
-pub use file::{MOST_ENTRIES, Period, export};
-pub use line::{End, Header};
 pub use verify::{Problem, Verification, verify};

@@ -1,15 +1,15 @@
 //! The promises of an audit, on journals made for them.
 
 mod damage;
+mod rendering;
 mod sealing;
-mod telling;
 mod vector;
 
 use super::*;
 use crate::{
-    actuators::Platform,
     backends::simulated::LocalWorld,
     destruction::{PublicKey, SigningKey},
+    platform::Platform,
 };
 use engine::{Engine, ManualClock};
 use serde_json::{Value, json};

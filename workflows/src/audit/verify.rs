@@ -1,12 +1,15 @@
 //! Verification of an export, with the public key and nothing else. Takes any bytes, never panics, and names the record.
 
-use super::{
+use crate::audit::{
     chain::{Head, chain_of},
     checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
     entry::Entry,
-    line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
+    export_line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
 };
-use crate::destruction::{Digest, PublicKey, dsse::Signature};
+use crate::{
+    destruction::{Digest, PublicKey},
+    signing::dsse::Signature,
+};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;

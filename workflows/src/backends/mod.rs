@@ -2,6 +2,8 @@
 //! in the file of targets; the GPU facts of this machine by NVML, and the keys of sealed records.
 
 pub mod agents;
+#[cfg(any(feature = "pkcs11", feature = "s3", feature = "vault"))]
+mod connection_settings;
 #[cfg(feature = "drives")]
 pub mod drives;
 #[cfg(feature = "exec")]
@@ -9,17 +11,16 @@ pub mod exec;
 pub mod hooks;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod http_response;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod nvml;
 #[cfg(feature = "pkcs11")]
 pub mod pkcs11;
-pub mod records;
-pub mod routed;
+pub mod record_keys;
+pub mod routing;
 #[cfg(feature = "s3")]
 pub mod s3;
-#[cfg(any(feature = "pkcs11", feature = "s3", feature = "vault"))]
-mod setting;
 pub mod simulated;
 #[cfg(feature = "slurm")]
 pub mod slurm;
@@ -28,7 +29,6 @@ mod state_file;
 pub mod targets;
 #[cfg(feature = "vault")]
 pub mod vault;
-pub mod wire;
 
 #[cfg(any(feature = "pkcs11", feature = "s3", feature = "vault"))]
-pub use setting::SettingError;
+pub use crate::backends::connection_settings::SettingError;

@@ -2,7 +2,7 @@
 //!
 //! [`Steps`] are the keys and epochs of the steps that have acted, for targets that can compare neither.
 
-use crate::actuators::{Stamp, codes};
+use crate::platform::{Stamp, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{

@@ -1,6 +1,6 @@
 //! What a tenant leaves behind: every place that holds, or may hold, its data.
 
-use super::moment::Moment;
+use crate::signing::moment::Moment;
 use crate::tenancy::{TenantId, WorkspaceName};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};

@@ -2,11 +2,11 @@
 //!
 //! Invariant: an inventory lists each asset once, sorted by id, so that equal lists have equal digests.
 
-use super::{
-    asset::{Asset, AssetId, Scan},
-    canonical::{Digest, compact, value},
-};
 use crate::tenancy::TenantId;
+use crate::{
+    destruction::asset::{Asset, AssetId, Scan},
+    signing::canonical::{Digest, compact, value},
+};
 use engine::{Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,8 @@
 //! Where rules disagree, keeping wins: an obligation of law goes before erasure (GDPR art. 17(3)(b)). Who reads the
 //! result is told when that happened.
 
-use super::{asset::DataClass, moment::Moment};
 use crate::tenancy::Compliance;
+use crate::{destruction::asset::DataClass, signing::moment::Moment};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

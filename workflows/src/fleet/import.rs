@@ -5,7 +5,7 @@ use super::{
     sites::{ClusterRow, RegionRow, SiteReport, Sites, presumed, regions_of},
 };
 use crate::{
-    ledger::shelves::Shelves,
+    ledger::pool_index::Shelves,
     tenancy::{
         Atlas, Buffer, Chunk, Cluster, ClusterId, ClusterKind, Gpu, GpuModel, Node, NodeState, OwnerEpoch,
         Pool, Region, RegionId, Tenancy,

@@ -5,34 +5,35 @@
 //! [`Holding`](crate::tenancy::Holding). Documents read become conditions of the commit, so two decisions that cannot
 //! both hold never both commit.
 
-mod capacity;
-mod claim;
+mod candidates;
+pub(crate) mod capacity_waitlist;
 mod cluster_keys;
 pub mod codes;
-mod evaluate;
-mod lowering;
-mod quota_changes;
-mod quotas;
-mod register;
-mod replace;
-pub(crate) mod shelves;
-mod stock;
-mod waitlist;
+mod evaluate_request;
+pub(crate) mod node_claim;
+mod node_replacement;
+pub(crate) mod pool_index;
+pub(crate) mod quotas;
+mod tenant_registration;
 
-pub use capacity::{GrantQuota, HoldCapacity, PrepareHeld, QuarantineHeld, ReleaseCapacity};
-pub use claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
+pub use crate::ledger::candidates::{candidates, choose};
+pub use crate::ledger::capacity_waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};
+pub(crate) use crate::ledger::evaluate_request::propose;
+pub use crate::ledger::evaluate_request::{Evaluate, Evaluated, facts};
+pub use crate::ledger::node_claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
+pub use crate::ledger::node_replacement::{ClaimReplacements, QuarantineNodes};
+pub use crate::ledger::tenant_registration::{ActivateTenant, RegisterTenant, UnregisterTenant};
+pub use crate::quota_change::ledger::capacity_hold::{
+    GrantQuota, HoldCapacity, PrepareHeld, QuarantineHeld, ReleaseCapacity,
+};
+pub(crate) use crate::quota_change::ledger::evaluate_change::write_line;
+pub use crate::quota_change::ledger::evaluate_change::{EvaluateChange, change_facts};
+pub use crate::quota_change::ledger::lower_quota::{
+    CheckUse, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease,
+};
 pub use cluster_keys::{
     IssueClusterKey, Issued, KEY_ORPHANED, KEYS_OVERLAP, RevokeClusterKey, Succession, revoke_cluster_key,
     rotate_cluster_key,
 };
-pub(crate) use evaluate::propose;
-pub use evaluate::{Evaluate, Evaluated, facts};
-pub use lowering::{CheckUse, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease};
-pub(crate) use quota_changes::write_line;
-pub use quota_changes::{EvaluateChange, change_facts};
 pub use quotas::{ClearQuotas, SetQuotas};
 pub(crate) use quotas::{freeze, thaw};
-pub use register::{ActivateTenant, RegisterTenant, UnregisterTenant};
-pub use replace::{ClaimReplacements, QuarantineNodes};
-pub use stock::{candidates, choose};
-pub use waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};

@@ -5,8 +5,8 @@
 
 use super::codes;
 use crate::{
-    admission,
-    quotas::Stand,
+    quota_change::Stand,
+    scheduling::admission,
     tenancy::{
         Admitting, Cohort, Earmarks, GpuModel, Holding, Limits, Quota, Resource, Tenant, TenantId,
         TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
@@ -114,7 +114,7 @@ impl LedgerAction for ClearQuotas {
 }
 
 /// How much of `resource` the tenant owns, and what the quotas of `workspaces` and the open changes say of it.
-pub(super) fn stand(
+pub(crate) fn stand(
     view: &mut View,
     tenant: &TenantId,
     workspaces: &[WorkspaceName],

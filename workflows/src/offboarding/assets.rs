@@ -2,15 +2,17 @@
 
 use super::{Leaver, Offboarding};
 use crate::{
-    actuators::{Devices, LUKS_KEY, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
     destruction::{Asset, AssetType, DataClass, Moment, Scan},
+    platform::{Devices, LUKS_KEY, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
     tenancy::{ClusterKind, TenantId},
 };
 
 /// What a thing is, and what its data is unless it says so itself. What nobody knows is unclassified.
 pub(super) fn kind_of(thing: &Thing) -> (AssetType, Option<DataClass>) {
-    use AssetType::*;
-    use DataClass::{Backup as Copies, Configuration, Identity as People, Secret as Secrets};
+    use crate::destruction::AssetType::*;
+    use crate::destruction::DataClass::{
+        Backup as Copies, Configuration, Identity as People, Secret as Secrets,
+    };
     let plain = |kind| (kind, Some(Configuration));
     match (thing.system.as_str(), thing.kind.as_str()) {
         ("kubernetes", "Node") => (Node, Some(DataClass::Workload)),
@@ -66,7 +68,7 @@ pub(super) fn is_volume_key(thing: &Thing) -> bool {
 
 /// Whether an asset holds data that is deleted before nodes are cleaned, rather than dismantled after.
 pub(super) fn holds_data(kind: AssetType) -> bool {
-    use AssetType::*;
+    use crate::destruction::AssetType::*;
     match kind {
         Bucket | Pv | Filesystem | Snapshot | Backup | RegistryRepo | Model | Secret | LogStream => true,
         Node | Gpu | Nvme | Nic | Key | Account | Identity | Dns | Ip | FabricKey | Namespace | Queue

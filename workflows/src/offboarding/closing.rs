@@ -1,10 +1,10 @@
 //! The end: clean nodes are everybody's again, and the tenant's books are closed.
 
-use super::books::turn;
+use crate::offboarding::ledger::turn;
 use crate::{
-    admission,
     destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
-    ledger::{codes, shelves::Shelves},
+    ledger::{codes, pool_index::Shelves},
+    scheduling::admission,
     tenancy::{
         Cluster, ClusterKey, Entitlement, Holding, Node, NodeError, NodeId, NodeState, Quota, Tenancy,
         Tenant, TenantId, TenantState, workspace_key,

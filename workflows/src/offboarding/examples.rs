@@ -2,14 +2,14 @@
 
 use super::{Leaver, Offboarding, Target, Terms, assets};
 use crate::{
-    actuators::{Admission, Admits, Fate, Removed, Thing},
     destruction::{
         Digest, Moment, PublicKey,
         certificate::{Basis, LegalBasis, Signed},
-        dsse::Signature,
     },
+    offboarding::node_sanitisation::Demands,
+    platform::{Admission, Admits, Fate, Removed, Thing},
     policy::{Method, PlatformPolicy, PolicyRef},
-    sanitisation::Demands,
+    signing::dsse::Signature,
     tenancy::{ClusterKind, OwnerEpoch},
 };
 use engine::{DAY, HOUR};

@@ -2,12 +2,12 @@
 
 use super::{Leaver, Target, assets};
 use crate::{
-    actuators::{Devices, NodeDevices, Seen},
     destruction::{
         Asset, AssetId, DataClass, Digest, Inventory, Moment, Retention, RetentionRule, Scan,
         codes as destruction_codes, resolve,
     },
     ledger::codes,
+    platform::{Devices, NodeDevices, Seen},
     tenancy::TenantId,
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};

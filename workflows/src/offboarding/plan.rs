@@ -10,8 +10,11 @@ pub(super) fn of(me: &Offboarding) -> Plan {
             json!({ "kind": "offboarding", "tenant": me.tenant, "basis": me.basis, "reason": me.reason });
         return Plan { title: format!("offboard {}", me.tenant), decides, placement: Value::Null };
     };
-    let nodes: Vec<Value> =
-        me.sanitisations().iter().map(crate::sanitisation::NodeSanitisation::decides).collect();
+    let nodes: Vec<Value> = me
+        .sanitisations()
+        .iter()
+        .map(crate::offboarding::node_sanitisation::NodeSanitisation::decides)
+        .collect();
     let title = match &me.inventory {
         None => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
         Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),

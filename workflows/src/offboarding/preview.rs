@@ -1,9 +1,9 @@
 //! A dry run: what an offboarding would destroy as far as our records know, without doing anything.
 
-use super::{Offboarding, assets, books};
+use crate::offboarding::{Offboarding, assets, ledger};
 use crate::{
-    actuators::Thing,
     destruction::{DataClass, Hold, Moment, Retention, Scope, certificate::LegalBasis, holds_of, resolve},
+    platform::Thing,
     tenancy::{NodeId, TenantId},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
@@ -40,8 +40,8 @@ pub fn preview(
     reason: &str,
 ) -> Result<Preview, Undecided> {
     let holds = holds_of(view, tenant)?.keeping(&Scope::Tenant).cloned().collect();
-    let checked = books::check(view, tenant)?;
-    let others = books::disturbing(view, tenant)?;
+    let checked = ledger::check(view, tenant)?;
+    let others = ledger::disturbing(view, tenant)?;
     let now = Moment::from(view.now());
     let kept = resolve(&checked.terms.retention, &checked.leaver.compliance, now);
     let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();

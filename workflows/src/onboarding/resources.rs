@@ -2,17 +2,17 @@
 
 use super::Onboarding;
 use crate::{
-    actuators::{
-        Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout,
-        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
-    },
     ledger::{IssueClusterKey, JoinWaitlist},
     placement::{Ask, Constraints},
+    platform::{
+        Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
+        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout,
+        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode, actions::machines::qualify::QualifyNode,
+    },
     policy::{PolicyRef, WorkspaceTerms},
-    qualification::QualifyNode,
-    quotas::lines,
-    tenancy::{ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, Resource, WorkspaceName},
+    tenancy::{
+        ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, Resource, WorkspaceName, quotas::limit_names,
+    },
 };
 use engine::{DAY, HOUR, Procedure, Rule, Seat};
 use std::{collections::BTreeMap, time::Duration};
@@ -144,7 +144,7 @@ impl Onboarding {
         let bought = self.request.entitlement.gpus;
         let of = |workspace: &WorkspaceTerms| {
             let allowances = workspace.limits.allowances(&self.request.entitlement.gpu_model);
-            (workspace.name.to_string(), lines::associations(&allowances, bought))
+            (workspace.name.to_string(), limit_names::associations(&allowances, bought))
         };
         self.on(ClusterKind::Slurm, || CreateAccount {
             cluster: self.cluster(),
@@ -214,7 +214,7 @@ impl Onboarding {
     pub(super) fn cohorts(&self) -> Vec<CreateCohort> {
         let resource = Resource::gpus(self.request.entitlement.gpu_model.clone());
         let of = |workspace: &WorkspaceTerms| {
-            (lines::cohort(&workspace.name, &resource), u64::from(workspace.limits.nominal.0))
+            (limit_names::cohort(&workspace.name, &resource), u64::from(workspace.limits.nominal.0))
         };
         self.on(ClusterKind::Kubernetes, || CreateCohort {
             cluster: self.cluster(),
@@ -251,7 +251,7 @@ impl Onboarding {
         let (model, bought) = (&self.request.entitlement.gpu_model, self.request.entitlement.gpus);
         let request = self.terms.as_ref().and_then(|terms| terms.container_request.clone());
         self.each(|workspace| {
-            let hard = lines::hard(&workspace.limits.allowances(model), bought);
+            let hard = limit_names::hard(&workspace.limits.allowances(model), bought);
             SetResourceQuota {
                 cluster: self.cluster(),
                 tenant: self.tenant(),

@@ -1,8 +1,10 @@
 //! What cannot be right in a policy although each value can be read: promises that its own rules break.
 
-use super::{
-    PlatformPolicy, Rung, duration::show, finding::Finding, procedures::doubts as doubts_of,
-    provenance::Provenance,
+use crate::policy::{
+    PlatformPolicy, Rung,
+    duration::show,
+    parsing::{finding::Finding, provenance::Provenance},
+    sections::procedures::doubts as doubts_of,
 };
 use engine::Seat;
 use std::collections::{BTreeMap, BTreeSet};

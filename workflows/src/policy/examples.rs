@@ -1,12 +1,14 @@
 //! Examples that a policy carries: what it must decide on which facts. `tenure policy test` runs them.
 
-use super::{
+use crate::policy::{
     Facts, Judgement, PlatformPolicy, Request,
-    approvals::seats,
     decisions::{Question, Ruling, rule},
-    document::{self, Item, Value},
-    finding::Invalid,
-    reader::{Fields, Reader},
+    parsing::{
+        document::{self, Item, Value},
+        finding::Invalid,
+        reader::{Fields, Reader},
+    },
+    sections::approvals::seats,
 };
 use crate::{
     placement::Candidate,

@@ -1,11 +1,11 @@
 //! Which rules hold for one tenant: all kinds of S-69 in one list, each with the place that says so.
 
-use super::{
+use crate::policy::{
     Multitenancy, Origin, PlatformPolicy, Request, TenantPolicy, constraints,
     decisions::{IsolationFacts, IsolationRules, isolation},
     duration::show,
-    evaluate::Facts,
-    procedures::told,
+    onboarding_decision::Facts,
+    sections::procedures::told,
 };
 use crate::tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant};
 use engine::{Procedure, Seat};

@@ -3,65 +3,51 @@
 //! Documents are read strictly, with every finding at its line and column; `docs/policy.md` explains every key. Nothing
 //! here reads a clock, a store or the world, but for [`in_force`], [`version`] and [`publish`], which go through a view.
 
-mod admission;
-mod approvals;
-mod capacity;
 mod contradictions;
 pub mod decisions;
-mod document;
 pub use crate::duration;
-mod evaluate;
+mod change_summary;
 mod examples;
 mod explain;
-mod filled;
-mod finding;
-mod gpu_models;
-mod guards;
-mod lending;
-mod library;
-mod meaning;
-mod offboarding;
-mod pins;
-mod platform;
-mod platform_reader;
-mod procedures;
-mod provenance;
-mod ratio;
-mod reader;
-mod reclaim;
-mod request;
-mod retention;
-mod sanitisation;
-mod scheduling;
-mod sweeps;
+mod onboarding_decision;
+pub(crate) mod parsing;
+mod platform_policy;
+mod platform_policy_reader;
+pub(crate) mod sections;
+mod tenant_request;
 mod terms;
+mod versions;
 
-pub use admission::{Admission, Ageing, SoftThreshold};
-pub use approvals::{Gate, Gates, QuotaIncrease};
-pub use capacity::{Capacity, Rung};
-pub(crate) use document::{Item, Value, from_json, from_yaml};
-pub use evaluate::{Evaluation, Facts, Judgement, Reason, Verdict, evaluate};
-pub use examples::{Example, Expected, Outcome, test};
-pub use explain::{Applies, Subject, explain};
-pub use finding::{Finding, Invalid, Spot};
-pub use gpu_models::{GpuModels, MigProfile, ModelFacts};
-pub use guards::{GuardMode, GuardName, Guards};
-pub use lending::{AntiColocate, ColocationScope, Lending, Thrash};
-pub use library::{Difference, Published, check, diff, in_force, publish, version};
-pub use offboarding::Offboarding;
-pub use pins::Pin;
-pub(crate) use platform::sha256;
-pub use platform::{
+pub use crate::policy::onboarding_decision::{Evaluation, Facts, Judgement, Reason, Verdict, evaluate};
+pub(crate) use crate::policy::parsing::document::{Item, Value, from_json, from_yaml};
+pub use crate::policy::parsing::finding::{Finding, Invalid, Spot};
+pub use crate::policy::parsing::provenance::{Origin, Provenance};
+pub use crate::policy::parsing::ratio::Ratio;
+pub(crate) use crate::policy::parsing::reader::Reader;
+pub(crate) use crate::policy::platform_policy::sha256;
+pub use crate::policy::platform_policy::{
     Approvals, Demands, PlatformPolicy, PolicyChange, PolicyInForce, PolicyRef, PublishedPolicy,
 };
-pub use provenance::{Origin, Provenance};
-pub use ratio::Ratio;
-pub(crate) use reader::Reader;
-pub use reclaim::{Algorithm, Confirm, Guard, Reclaim, Scrub, ScrubMethod, StepLimits};
-pub use request::{EntitlementRequest, Multitenancy, Request, TenantPolicy, WorkspaceRequest};
-pub use retention::{Retention, Then};
-pub use sanitisation::{Medium, Method, Sanitisation};
-pub use scheduling::{BorrowWithin, ReclaimWithin, Scheduling, WithinQueue};
-pub use sweeps::{Schedule, Sweep, Sweeps};
+pub use crate::policy::sections::admission::{Admission, Ageing, SoftThreshold};
+pub use crate::policy::sections::approvals::{Gate, Gates, QuotaIncrease};
+pub use crate::policy::sections::capacity::{Capacity, Rung};
+pub use crate::policy::sections::gpu_models::{GpuModels, MigProfile, ModelFacts};
+pub use crate::policy::sections::guards::{GuardMode, GuardName, Guards};
+pub use crate::policy::sections::lending::{AntiColocate, ColocationScope, Lending, Thrash};
+pub use crate::policy::sections::offboarding::Offboarding;
+pub use crate::policy::sections::pins::Pin;
+pub use crate::policy::sections::reclaim::{
+    Algorithm, Confirm, Guard, Reclaim, Scrub, ScrubMethod, StepLimits,
+};
+pub use crate::policy::sections::retention::{Retention, Then};
+pub use crate::policy::sections::sanitisation::{Medium, Method, Sanitisation};
+pub use crate::policy::sections::scheduling::{BorrowWithin, ReclaimWithin, Scheduling, WithinQueue};
+pub use crate::policy::sections::sweeps::{Schedule, Sweep, Sweeps};
+pub use crate::policy::tenant_request::{
+    EntitlementRequest, Multitenancy, Request, TenantPolicy, WorkspaceRequest,
+};
+pub use crate::policy::versions::{Difference, Published, check, diff, in_force, publish, version};
+pub use examples::{Example, Expected, Outcome, test};
+pub use explain::{Applies, Subject, explain};
 pub(crate) use terms::pins;
 pub use terms::{PriceClass, Terms, WorkspaceTerms, constraints};

@@ -2,12 +2,11 @@
 
 use super::{Facts, Multitenancy, PlatformPolicy, PolicyRef};
 use crate::{
-    actuators::PriorityClass,
     placement::{Candidate, Constraints},
-    quotas::lines,
+    platform::PriorityClass,
     tenancy::{
         Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId,
-        WorkspaceClass, WorkspaceName,
+        WorkspaceClass, WorkspaceName, quotas::limit_names,
     },
 };
 use engine::{Procedure, Seat};
@@ -78,7 +77,7 @@ pub struct Terms {
     /// The class by which Kubernetes ranks it. `None` in what was decided without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<PriorityClass>,
-    /// What a container that asks for nothing is taken to ask for, as [`lines::REQUEST`] has it. `None` in what was decided
+    /// What a container that asks for nothing is taken to ask for, as [`limit_names::REQUEST`] has it. `None` in what was decided
     /// without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_request: Option<BTreeMap<String, u64>>,
@@ -106,7 +105,7 @@ impl Terms {
         let above = monthly > policy.onboarding.finance_above;
         let priority = policy.priorities.get(&request.tenant.tier).copied().unwrap_or_default();
         let kubernetes = chosen.shape.kind == ClusterKind::Kubernetes;
-        let requested = || lines::REQUEST.map(|(name, amount)| (name.to_owned(), amount)).into();
+        let requested = || limit_names::REQUEST.map(|(name, amount)| (name.to_owned(), amount)).into();
         Self {
             policy: policy.reference.clone(),
             waived,

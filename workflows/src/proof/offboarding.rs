@@ -2,9 +2,6 @@
 
 use super::{GIVEN, LEDGER};
 use crate::{
-    actuators::Platform,
-    actuators::Thing,
-    admission::{self, MOST_ENDED, Observation, Seen},
     backends::simulated::{Fault, LocalWorld, Script, What},
     destruction::{
         Holds, Inventory, Moment, SanitisationRecord,
@@ -12,10 +9,11 @@ use crate::{
         codes,
     },
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
-    offboarding::{Leaver, Offboarding, TakeInventory, Terms},
+    offboarding::{Leaver, Offboarding, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
     onboarding::Onboarding,
+    platform::{Platform, Thing},
     policy::{Invalid, Request},
-    sanitisation::NodeSanitisation,
+    scheduling::admission::{self, MOST_ENDED, Observation, Seen},
     tenancy::{
         Admission, Checkpoint, Cohort, Line, Loan, NameError, Node, NodeUse, Occupancy, OpenLoans, Resource,
         Room, Roster, Sighting, TenantId, Workload, WorkloadClass,
@@ -261,7 +259,7 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
             Some(json!([result, field("technique"), field("method")]))
         }
         Kept::COLLECTION => Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()])),
-        Cohort::COLLECTION => Some(json!(super::incidents::admitting(body))),
+        Cohort::COLLECTION => Some(json!(crate::proof::incident_response::admitting(body))),
         Occupancy::COLLECTION => Some(json!(field("nodes").as_object()?.keys().collect::<Vec<_>>())),
         NodeUse::COLLECTION => Some(field("serving")),
         Holds::COLLECTION => {
@@ -369,8 +367,8 @@ impl Node1 {
     }
 }
 
-fn stamp() -> crate::actuators::Stamp {
-    crate::actuators::Stamp {
+fn stamp() -> crate::platform::Stamp {
+    crate::platform::Stamp {
         action: "proof",
         step: "proof".into(),
         key: "proof".into(),
@@ -384,7 +382,7 @@ fn stamp() -> crate::actuators::Stamp {
 /// The node's sanitisation, and the inventory that lists its parts, as an offboarding would have taken it.
 fn inventoried(
     view: &mut View,
-    devices: &crate::actuators::Devices,
+    devices: &crate::platform::Devices,
     run: ExecutionId,
 ) -> Result<(NodeSanitisation, Vec<Put>), Undecided> {
     let tenant: TenantId = "acme".parse().map_err(|e| ActionError::permanent("name.invalid", e))?;

@@ -1,13 +1,12 @@
 //! Reclaim, with its evictions, in small worlds with everything made to go wrong.
 
-use super::stage::{Set, Stage, failed, h100, tenant};
+use crate::proof::fixture::{Set, Stage, failed, h100, tenant};
 use crate::{
-    actuators::Platform,
-    actuators::StartWorkload,
-    admission,
     backends::simulated::{Fault, LocalWorld, Script, What},
+    platform::{Platform, StartWorkload},
     policy::{PolicyInForce, PublishedPolicy},
     reclaim::{Cause, Reclaim},
+    scheduling::admission,
     tenancy::{
         Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
         Roster, Sighting, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,

@@ -1,11 +1,14 @@
 //! Reclaims that between them show every action: for a demand, and for loans that are overdue.
 
-use super::{Cause, Gone, Planned, Reclaim, Terms, Verdict, ledger::Grant, planner::Explanation};
 use crate::{
-    actuators::{StartWorkload, WorkloadRef},
-    eviction,
+    platform::{StartWorkload, WorkloadRef},
     policy::PlatformPolicy,
+    reclaim::eviction,
     tenancy::{Checkpoint, Resource, WorkloadClass},
+};
+use crate::{
+    reclaim::{Cause, Gone, Planned, Reclaim, Terms, Verdict, ledger::Grant},
+    scheduling::planner::Explanation,
 };
 use engine::MINUTE;
 use store::Timestamp;

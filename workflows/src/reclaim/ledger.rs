@@ -5,8 +5,8 @@ use super::{
     planning::{self, Planned, Question, Terms},
 };
 use crate::{
-    actuators::{GpuSet, StartWorkload, WorkloadRef},
-    admission::{self, Fenced, Gone, Granted, News},
+    platform::{GpuSet, StartWorkload, WorkloadRef},
+    scheduling::admission::{self, Fenced, Gone, Granted, News},
     tenancy::{
         Cohort, Holding, Resource, Served, TenantId, Workload, WorkloadClass, WorkloadState, WorkspaceName,
     },

@@ -1,18 +1,21 @@
 //! From the books to the planner and back: who might give way as they stand, and what evicting them takes.
 
-use super::{
-    Cause, books,
-    planner::{self, Answer, Breach, Explanation, Plan},
-    together::{self, Party},
-};
 use crate::{
-    actuators::{GpuSet, ScrubLevel, WorkloadRef},
-    eviction::{Care, Eviction},
+    platform::{GpuSet, ScrubLevel, WorkloadRef},
     policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
+    reclaim::eviction::{Care, Eviction},
     tenancy::{
         Cluster, Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, TenantId,
         Workload, WorkloadState, WorkspaceName, workspace_key,
     },
+};
+use crate::{
+    reclaim::{
+        Cause,
+        batch_owners::{self, Party},
+        planner_input,
+    },
+    scheduling::planner::{self, Answer, Breach, Explanation, Plan},
 };
 use engine::{Procedure, Seat, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -169,12 +172,12 @@ fn for_demand(
     if demand.state != WorkloadState::Waiting {
         return Ok(Found::nothing(Verdict::Satisfied));
     }
-    let snapshot = books::snapshot(view, cohort, &demand, policy)?;
-    let mut asked = books::demand(view, &demand, question.stuck);
-    let settings = books::settings(view, cohort, policy, question.hard)?;
-    let mut more = together::of_its_line(view, question, cohort, &demand)?;
+    let snapshot = planner_input::snapshot(view, cohort, &demand, policy)?;
+    let mut asked = planner_input::demand(view, &demand, question.stuck);
+    let settings = planner_input::settings(view, cohort, policy, question.hard)?;
+    let mut more = batch_owners::of_its_line(view, question, cohort, &demand)?;
     let mut plan = None;
-    if let Some(kind) = books::kind(question.resource).filter(|_| more > 0) {
+    if let Some(kind) = planner_input::kind(question.resource).filter(|_| more > 0) {
         let mut all = asked.clone();
         let amount = all.requests.entry(kind).or_default();
         *amount = amount.saturating_add(more);
@@ -194,7 +197,7 @@ fn for_demand(
         && demand.together <= 1
     {
         let party = Party { snapshot, settings: &settings, asked: &asked };
-        others = together::of_other_lines(view, question, cohort, party, plan)?;
+        others = batch_owners::of_other_lines(view, question, cohort, party, plan)?;
     }
     Ok(Found { more, others, ..found(plan) })
 }
@@ -256,7 +259,7 @@ fn excess(
     workspace: &WorkspaceName,
     amount: u64,
 ) -> Result<Found, Undecided> {
-    let mut running = books::running(view, question.tenant, workspace)?;
+    let mut running = planner_input::running(view, question.tenant, workspace)?;
     running.retain(|(_, one)| one.requests.contains_key(question.resource));
     let being: u64 =
         running.iter().filter(|(_, one)| one.reclaimed).map(|(_, one)| of(one, question.resource)).sum();

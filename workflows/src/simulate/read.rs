@@ -1,6 +1,9 @@
 //! Tells what kind of trace a text is, and reads it.
 
-use super::{dlrm, events, openb, scene::Scene, trace::Trace};
+use crate::simulate::{
+    scenario::Scene,
+    trace::{Trace, dlrm, native, openb},
+};
 use crate::{
     policy::{Finding, Invalid, Spot},
     tenancy::{GpuKind, GpuModel, Name, Naming, TenantId},
@@ -35,23 +38,23 @@ pub fn read(text: &str, seed: u64) -> Result<Source, Invalid> {
     }
     if has(&["workspace", "gpus"]) || has(&["at_s"]) {
         let (tenant, kind) = model("acme")?;
-        return events::read_csv(text, tenant, &kind).map(Source::Trace);
+        return native::read_csv(text, tenant, &kind).map(Source::Trace);
     }
     if first.starts_with('{') {
         let (tenant, kind) = model("acme")?;
-        return events::read_jsonl(text, tenant, &kind).map(Source::Trace);
+        return native::read_jsonl(text, tenant, &kind).map(Source::Trace);
     }
     if !first.starts_with('#') && !first.contains(':') {
         let remedy = format!(
             "give a trace with the columns {} (openb), {} (dlrm) or {} (our own), a JSONL file, or a scenario in YAML",
             openb::COLUMNS.join(","),
             dlrm::COLUMNS.join(","),
-            events::REQUIRED.join(","),
+            native::REQUIRED.join(","),
         );
         let problem = "the file is no trace that is known".to_owned();
         return Err(Finding::new(Some(Spot { line: 1, column: 1 }), "", problem, remedy).into());
     }
-    super::scenario::read(text, seed).map(|scenario| Source::Scenario(Box::new(scenario)))
+    crate::simulate::scenario::file::read(text, seed).map(|scenario| Source::Scenario(Box::new(scenario)))
 }
 
 /// A name that is written in the code.

@@ -1,23 +1,37 @@
 //! The replay itself: virtual time jumps to what happens next, a demand, an end, a sweep, or a task of the engine's.
 //!
-//! Invariant: nothing is decided here. Demands go to [`crate::admission`], what must be called back to the reclaim
+//! Invariant: nothing is decided here. Demands go to [`crate::scheduling::admission`], what must be called back to the reclaim
 //! workflow, and the ledger is only read, to see what they did.
 
-use super::{
-    baseline::Baseline,
-    checks::Checks,
-    gauge::Gauge,
-    life::{Life, Stage as At},
-    measure::{Measures, Part, Sample},
-    reclaimer,
-    scene::Scene,
-    stage::{Stage, usual_policy, without_fill_back},
-    story::{self, Story},
+pub(crate) mod approver;
+pub(crate) mod baseline;
+pub(crate) mod consistency;
+pub(crate) mod demand;
+pub(crate) mod environment;
+pub(crate) mod event_log;
+pub(crate) mod invariants;
+pub(crate) mod ledger_changes;
+pub(crate) mod measures;
+pub(crate) mod metrics;
+pub(crate) mod parallel;
+pub(crate) mod reclaimer;
+
+use crate::simulate::{
+    replay::{
+        baseline::Baseline,
+        demand::{Life, Stage as At},
+        environment::{Stage, usual_policy, without_fill_back},
+        event_log::Story,
+        invariants::Checks,
+        measures::{Measures, Part, Sample},
+        metrics::Gauge,
+    },
+    scenario::Scene,
     trace::{Demand, Standing},
 };
 use crate::{
-    admission::{self, News, Observation, Request, Seen},
     reclaim::ledger::announce,
+    scheduling::admission::{self, News, Observation, Request, Seen},
     tenancy::{Amounts, Cohort, GpuKind, NodeId, Resource, WorkloadClass, WorkspaceName},
 };
 use engine::{Stopwatch, Unsound};
@@ -185,7 +199,7 @@ impl<'a> Replay<'a> {
             called: BTreeSet::new(),
             open: BTreeMap::new(),
             polled: BTreeSet::new(),
-            platform: super::feed::idle(scene),
+            platform: crate::simulate::replay::ledger_changes::idle(scene),
             gauge: Gauge::new(scene),
             story: Story::new(settings.told),
             loans_ended: BTreeMap::new(),
@@ -331,7 +345,7 @@ impl<'a> Replay<'a> {
             format!(
                 "{} is done, {} after it was asked for",
                 demand.name,
-                story::span(now.since(asked.min(since)))
+                event_log::span(now.since(asked.min(since)))
             )
         });
         self.stage.leave(&of).await?;
@@ -459,7 +473,7 @@ fn promised_of(demand: &Demand) -> (WorkspaceName, GpuKind) {
 
 fn asks(demand: &Demand) -> String {
     let who = demand.by.as_deref().unwrap_or("the trace");
-    let what = story::amount(demand.gpus, &demand.kind);
+    let what = event_log::amount(demand.gpus, &demand.kind);
     format!("{who} asks for {what} in {} for {}", demand.workspace, demand.name)
 }
 

@@ -1,5 +1,11 @@
 //! A trace: who asked for which GPUs, when, and for how long. What every adapter makes of its file.
 
+pub(crate) mod csv_rows;
+pub(crate) mod dlrm;
+pub(crate) mod native;
+pub(crate) mod openb;
+pub(crate) mod quota_shares;
+
 use crate::tenancy::{Checkpoint, GpuKind, TenantId, WorkloadClass, WorkspaceClass, WorkspaceName};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};

@@ -2,7 +2,7 @@
 
 use super::SlaRequest;
 use crate::{
-    actuators::PriorityClass,
+    platform::PriorityClass,
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict, sha256},
     tenancy::{
         Allowance, ClusterId, ClusterKind, Gpu, GpuModel, Gpus, Isolation, Layout, NodeId, Tenant,

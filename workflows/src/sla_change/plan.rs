@@ -1,7 +1,7 @@
 //! What people decide on: the promise before and after, and what it changes for each workspace.
 
 use super::{SlaChange, SlaRequest};
-use crate::quotas::shown;
+use crate::quota_change::shown;
 use engine::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

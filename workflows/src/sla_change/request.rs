@@ -2,7 +2,7 @@
 
 use crate::{
     policy::{Invalid, Item, Reader, TenantPolicy, Value, from_json, from_yaml},
-    quotas::instant,
+    quota_change::instant,
     tenancy::{Isolation, TenantId, Tier},
 };
 use serde::{Deserialize, Serialize};

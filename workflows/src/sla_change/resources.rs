@@ -2,12 +2,12 @@
 
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
-    actuators::{
+    platform::{
         ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, KeepLimits, Level,
         LimitNames, Limits, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
         RestoreResourceQuota, SetGpuLayout,
     },
-    quotas::{Waits, layers, names},
+    quota_change::{Waits, layers, names},
     tenancy::{ClusterKind, Resource},
 };
 use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};

@@ -5,9 +5,8 @@
 
 use super::run::{Swept, all, holder};
 use crate::{
-    actuators::Platform,
-    actuators::{ANSWER_WITHIN, FlavorQuota, Limits, Stamp, read_limits},
-    quotas,
+    platform::{ANSWER_WITHIN, FlavorQuota, Limits, Platform, Stamp, read_limits},
+    quota_change,
     tenancy::{Cluster, Entitlement, Gpus, Occupancy, Quota, Tenant, TenantState},
 };
 use engine::{Engine, Error};
@@ -53,12 +52,12 @@ async fn check(
 ) -> Result<(), Error> {
     let now = engine.clock().now();
     for (resource, allowance) in &quota.allowances {
-        let subject = quotas::subject(&quota.tenant, &quota.workspace, resource);
+        let subject = quota_change::subject(&quota.tenant, &quota.workspace, resource);
         if holder(engine, &subject).await?.is_some() {
             continue;
         }
-        let of = quotas::names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
-        let wanted = quotas::layers(cluster.kind, resource, allowance, bought);
+        let of = quota_change::names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
+        let wanted = quota_change::layers(cluster.kind, resource, allowance, bought);
         let key = format!("drift/{subject}/{}", now.0);
         let stamp = Stamp {
             action: "ReadLimits",

@@ -1,8 +1,8 @@
 //! One sweep, and all that are due.
 
-use super::{contracts, drift, keys, loans, promises, quotas};
+use crate::sweeps::{drift, ended_contracts, ended_quotas, missed_promises, old_cluster_keys, overdue_loans};
 use crate::{
-    actuators::Platform,
+    platform::Platform,
     policy::{self, Sweep},
 };
 use engine::{Engine, Entity, Error};
@@ -149,13 +149,13 @@ pub async fn run(
 ) -> Result<Swept, Error> {
     let mut swept = Swept::new(sweep, engine.clock().now(), nominal, by);
     let done = match sweep {
-        Sweep::Reclaim => promises::sweep(engine, &mut swept).await,
-        Sweep::LoanExpiry => loans::sweep(engine, &mut swept).await,
-        Sweep::KeyRotation => keys::sweep(engine, &mut swept).await,
-        Sweep::QuotaExpiry => quotas::sweep(engine, &mut swept).await,
-        Sweep::ContractEnd => contracts::sweep(engine, &mut swept).await,
+        Sweep::Reclaim => missed_promises::sweep(engine, &mut swept).await,
+        Sweep::LoanExpiry => overdue_loans::sweep(engine, &mut swept).await,
+        Sweep::KeyRotation => old_cluster_keys::sweep(engine, &mut swept).await,
+        Sweep::QuotaExpiry => ended_quotas::sweep(engine, &mut swept).await,
+        Sweep::ContractEnd => ended_contracts::sweep(engine, &mut swept).await,
         Sweep::Drift => drift::sweep(engine, &mut swept).await,
-        Sweep::LineAgeing => promises::wake_all(engine, &mut swept).await,
+        Sweep::LineAgeing => missed_promises::wake_all(engine, &mut swept).await,
     };
     if let Err(error) = done {
         tracing::warn!(sweep = <&str>::from(sweep), %error, "a sweep could not be ended");

@@ -1,7 +1,12 @@
 //! The whole document.
 
 use super::operation::Writer;
-use crate::http::{code::Code, problem::address, route::table, shown::operating::Problem, told::of};
+use crate::http::{
+    operation_types::Problem,
+    problem::{address, code::Code},
+    route::table,
+    route_doc::of,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use strum::VariantArray as _;

@@ -9,15 +9,17 @@ mod responses;
 
 pub use document::document;
 
-use super::{
-    code::Code,
-    console::reference,
-    problem::Problem,
-    route::{Access, Route},
-    shown::{Object, operating::ProblemType},
-    told::told,
+use crate::encoding::hex;
+use crate::{
+    http::{
+        console::reference,
+        operation_types::ProblemType,
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::Object,
 };
-use crate::hex;
 use axum::{
     Json,
     extract::Path,

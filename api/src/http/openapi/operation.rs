@@ -5,7 +5,7 @@ use crate::{
     auth::Verb,
     http::{
         route::{Access, Route},
-        told::Writes,
+        route_doc::Writes,
     },
 };
 use schemars::{SchemaGenerator, generate::SchemaSettings};

@@ -1,7 +1,10 @@
 //! What each problem is. Those that actions and ledgers name by codes of their own are explained by the tables of
 //! `docs/operations.md`, which a test holds to the code.
 
-use crate::http::{code::Code, problem::address, shown::operating::ProblemType};
+use crate::http::{
+    operation_types::ProblemType,
+    problem::{address, code::Code},
+};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 

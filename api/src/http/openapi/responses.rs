@@ -4,10 +4,10 @@ use super::parameters::{keyed, parts};
 use crate::{
     auth::Verb,
     http::{
-        code::Code,
-        headers::is_api,
+        middleware::headers::is_api,
+        problem::code::Code,
         route::{Access, Route},
-        told::{Answer, STREAM, Writes},
+        route_doc::{Answer, STREAM, Writes},
     },
 };
 use axum::http::Method;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Sequence,
-    embedded::{envelope::Kind, key, terms},
+    embedded::format::{envelope::Kind, index_keys, key},
 };
 use std::{
     collections::BTreeMap,
@@ -179,8 +179,8 @@ impl Index {
             Some(stub) => self.join(key, &stub)?,
             None => None,
         };
-        let had = joined.as_deref().or(former).map(|former| terms::of_stored(key, Some(former)));
-        let (had, has) = (had.unwrap_or_default(), terms::of_stored(key, value));
+        let had = joined.as_deref().or(former).map(|former| index_keys::of_stored(key, Some(former)));
+        let (had, has) = (had.unwrap_or_default(), index_keys::of_stored(key, value));
         gone.extend(had.difference(&has).map(|term| (term.clone(), None)));
         aside.extend(has.difference(&had).map(|term| (term.clone(), Some(Vec::new()))));
         Ok(())

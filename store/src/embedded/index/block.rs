@@ -6,7 +6,7 @@
 //! row was when it was cut off: rows may go and come, the key stays. `packed u8 | rows bytes u32 | rows`, packed by LZ4 where that is
 //! shorter; a row is `key bytes u16 | key | value bytes u32 | value`.
 
-use crate::embedded::bytes::{Cursor, length};
+use crate::embedded::format::bytes::{Cursor, length};
 
 /// A block with more than one row is no longer than this before it is packed, in bytes. Smaller ones leave more to sled, larger ones
 /// have more written again when one row in them changes.

@@ -3,7 +3,10 @@
 use super::{Found, Index, Stub, block, guarded, opened, rows_of};
 use crate::{
     Error,
-    embedded::{codec, key, overlay::Value},
+    embedded::{
+        format::{codec, key},
+        memtable::Value,
+    },
 };
 use std::ops::Bound;
 

@@ -1,9 +1,9 @@
 //! Opening the index: on a thread of its own, since sled may panic or hang on damaged files, and with a full scan.
 
-use super::{Account, Index, Progress, guarded, scan::scan};
+use crate::embedded::index::{Account, Index, Progress, full_scan::scan, guarded};
 use crate::{
     Error,
-    embedded::{key, options::Options},
+    embedded::{format::key, options::Options},
 };
 use std::{path::Path, sync::Mutex, thread, time::Duration};
 

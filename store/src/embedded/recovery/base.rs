@@ -1,6 +1,6 @@
 //! From which base the journal leads to the last commit without a gap.
 
-use super::survey::Evidence;
+use crate::embedded::recovery::evidence::Evidence;
 use crate::{Error, Sequence, embedded::snapshot::Extent};
 use std::path::PathBuf;
 

@@ -17,8 +17,8 @@ use std::{
 use tempfile::TempDir;
 use tests::kit::{self, Subject, Trouble};
 use workflows::{
-    actuators::{DriveTechnique, Estate, Eyes, Found, LUKS_KEY, Machines, SanitiseStatus, Stamp, Thing},
     backends::drives::{DrivesTarget, LocalMachine},
+    platform::{DriveTechnique, Estate, Eyes, Found, LUKS_KEY, Machines, SanitiseStatus, Stamp, Thing},
 };
 
 const CLUSTER: &str = "eu-1";

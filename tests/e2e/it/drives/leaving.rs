@@ -11,17 +11,16 @@ use std::sync::Arc;
 use store::{Commit, ExecutionId, Memory, Store, Timestamp};
 use tempfile::TempDir;
 use workflows::{
-    actuators::Platform,
-    actuators::{
-        Devices, DriveTechnique, Environment, FilledGpu, Machines, Reset, Samples, SanitiseLog, Segment,
-        Stamp,
-    },
     backends::drives::LocalMachine,
     destruction::{
         Method, Moment, Outcome, SanitisationRecord, Technique,
         certificate::{Basis, Kept, LegalBasis, Verification, certificate_file, verify},
     },
     offboarding::Offboarding,
+    platform::{
+        Devices, DriveTechnique, Environment, FilledGpu, Machines, Platform, Reset, Samples, SanitiseLog,
+        Segment, Stamp,
+    },
     policy::{PlatformPolicy, publish},
     proof::ready,
     tenancy::{Node, NodeState},

@@ -5,7 +5,7 @@ use super::{
     vm::{CLUSTER, NODE, Vm},
 };
 use engine::Class;
-use workflows::actuators::{DriveTechnique, Machines, SanitiseStatus, codes};
+use workflows::platform::{DriveTechnique, Machines, SanitiseStatus, codes};
 
 const SECRET: &str = "the weights of acme, 7";
 

@@ -10,7 +10,7 @@ mod volumes;
 
 use std::time::Duration;
 use store::Epoch;
-use workflows::actuators::Stamp;
+use workflows::platform::Stamp;
 
 fn stamp(step: &str) -> Stamp {
     Stamp {

@@ -7,13 +7,12 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duratio
 use store::Epoch;
 use tempfile::TempDir;
 use workflows::{
-    actuators::Platform,
-    actuators::{DriveTechnique, Machines, SanitiseStatus, Stamp, codes},
     backends::{
         drives::{DrivesTarget, LocalMachine},
         simulated::LocalWorld,
         targets::Targets,
     },
+    platform::{DriveTechnique, Machines, Platform, SanitiseStatus, Stamp, codes},
 };
 
 const BLOCK_ERASE: DriveTechnique = DriveTechnique::BlockErase;

@@ -8,12 +8,11 @@ use engine::Action as _;
 use std::{fs, sync::Arc};
 use tests::calls::Calls;
 use workflows::{
-    actuators::Platform,
-    actuators::{Estate, Eyes, ShredKey, codes},
     backends::{
         drives::{DrivesTarget, LocalMachine},
         simulated::LocalWorld,
     },
+    platform::{Estate, Eyes, Platform, ShredKey, codes},
 };
 
 const PLAIN: &str = "plaintext of acme, 7";

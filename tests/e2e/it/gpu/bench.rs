@@ -9,8 +9,8 @@ use std::{
 use tempfile::TempDir;
 use tests::calls::Calls;
 use workflows::{
-    actuators::{ReadGpuLayout, Stamp},
     backends::nvml::{LocalNode, NvmlTarget},
+    platform::{ReadGpuLayout, Stamp},
 };
 
 pub const CLUSTER: &str = "c1";

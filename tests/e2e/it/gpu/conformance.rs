@@ -14,11 +14,11 @@ use std::{
 use tests::kit::{self, Subject, Trouble};
 use tokio::task::JoinHandle;
 use workflows::{
-    actuators::{Found, Gpus, Stamp},
     backends::{
         agents::{Agents, Answer, Hand, Order, Output, Pull},
         nvml::LocalNode,
     },
+    platform::{Found, Gpus, Stamp},
 };
 
 const OFF: &str = "all-disabled";

@@ -4,7 +4,7 @@ use super::bench::{Bench, CLUSTER, NODE, Stamps};
 use engine::{ActionError, Class};
 use serde_json::json;
 use std::{env, fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
-use workflows::actuators::{Diagnosis, Gpus, Level};
+use workflows::platform::{Diagnosis, Gpus, Level};
 
 const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/recipes/dcgm/diagnosis.sh");
 

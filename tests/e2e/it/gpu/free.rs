@@ -3,7 +3,7 @@
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
-use workflows::actuators::Gpus;
+use workflows::platform::Gpus;
 
 #[tokio::test]
 async fn whoever_has_a_gpu_open_by_any_list_is_named() {

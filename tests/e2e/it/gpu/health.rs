@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::{Value, json};
-use workflows::actuators::{GpuHealth, Gpus, Recovery};
+use workflows::platform::{GpuHealth, Gpus, Recovery};
 
 async fn health(bench: &Bench, more: Value) -> GpuHealth {
     let mut stamps = Stamps::new().await;

@@ -3,7 +3,7 @@
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::json;
 use std::{env, path::Path, process::Command, time::Duration};
-use workflows::actuators::{Gpus, LayoutState};
+use workflows::platform::{Gpus, LayoutState};
 
 const FOLDER: &str = "TENURE_E2E_GPUS";
 

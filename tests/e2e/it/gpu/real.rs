@@ -15,8 +15,8 @@ use std::{
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use workflows::{
-    actuators::{Gpus, Recovery, ScrubLevel, Stamp},
     backends::nvml::{Client, LocalNode},
+    platform::{Gpus, Recovery, ScrubLevel, Stamp},
 };
 
 const TENANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers/gpu-tenant.py");

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps};
 use serde_json::{Value, json};
-use workflows::actuators::Gpus;
+use workflows::platform::Gpus;
 
 const CHANGING: [&str; 5] = [
     "nvmlDeviceSetMigMode",

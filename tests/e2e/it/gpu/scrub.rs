@@ -4,8 +4,8 @@ use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::json;
 use std::{fs, time::Duration};
 use workflows::{
-    actuators::{FilledGpu, Gpus},
     backends::nvml::{LocalNode, Scrub},
+    platform::{FilledGpu, Gpus},
 };
 
 const UUID: &str = "GPU-00000000-0000-4000-8000-000000000000";

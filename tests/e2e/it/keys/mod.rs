@@ -6,7 +6,7 @@ mod vault;
 
 use std::time::Duration;
 use store::Epoch;
-use workflows::actuators::{Stamp, Thing};
+use workflows::platform::{Stamp, Thing};
 
 const TENANT: &str = "acme";
 const NAME: &str = "t-acme";

@@ -16,8 +16,8 @@ use engine::Class;
 use std::{fs, path::PathBuf, time::Duration};
 use tests::kit;
 use workflows::{
-    actuators::{Estate, Eyes, Keys, Stamp, codes},
     backends::pkcs11::{Pkcs11, Pkcs11Target},
+    platform::{Estate, Eyes, Keys, Stamp, codes},
 };
 
 fn target() -> Pkcs11Target {

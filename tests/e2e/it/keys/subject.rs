@@ -6,7 +6,7 @@ use e2e::excuses::{alike, keyless, unchanging};
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tests::kit::{Subject, Trouble, proxy::Proxy};
-use workflows::actuators::{Found, Keys, Stamp};
+use workflows::platform::{Found, Keys, Stamp};
 
 /// Looks and meddles past the backend.
 pub(super) trait Behind: Send + Sync {

@@ -18,8 +18,8 @@ use tests::{
     vault::{Rights, StandIn},
 };
 use workflows::{
-    actuators::{Estate, Eyes, Keys, Stamp, codes},
     backends::vault::{Vault, VaultTarget},
+    platform::{Estate, Eyes, Keys, Stamp, codes},
 };
 
 const MARK: &str = "tenure/keys/t-acme";

@@ -8,7 +8,7 @@ use engine::Class;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tests::kit::proxy::by_method;
-use workflows::actuators::*;
+use workflows::platform::*;
 
 fn some(tenant: &str, steps: &[&str]) -> Vec<Pair> {
     onboarding(tenant, 1).into_iter().filter(|pair| steps.contains(&pair.step)).collect()

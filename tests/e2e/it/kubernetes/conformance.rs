@@ -13,7 +13,7 @@ use tests::kit::{
     proxy::{Asked, Fault, Proxy, by_method},
     run, run_some,
 };
-use workflows::{actuators::*, backends::kubernetes::KubernetesCluster};
+use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
 
 const NAMESPACE: &str = "kit";
 const TENANT: &str = "kit";

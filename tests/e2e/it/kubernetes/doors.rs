@@ -5,7 +5,7 @@ use super::{
     steps::{CLUSTER, Stage, namespace, onboarding},
 };
 use serde_json::{Value, json};
-use workflows::actuators::*;
+use workflows::platform::*;
 
 fn pod(name: &str) -> Value {
     json!({

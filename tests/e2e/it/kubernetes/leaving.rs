@@ -8,7 +8,7 @@ use super::{
 use engine::{ActionError, Class};
 use serde_json::json;
 use std::path::Path;
-use workflows::actuators::*;
+use workflows::platform::*;
 
 fn thing(kind: &str, name: &str) -> Thing {
     Thing::new("kubernetes", CLUSTER, kind, name)

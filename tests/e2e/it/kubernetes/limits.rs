@@ -6,7 +6,7 @@ use super::{
     steps::{CLASS, CLUSTER, NODE, Pair, Stage, WORKSPACE, namespace, onboarding},
 };
 use serde_json::{Value, json};
-use workflows::{actuators::*, tenancy::Tier};
+use workflows::{platform::*, tenancy::Tier};
 
 /// A namespace with its hard limits, and the class before it.
 fn limited(tenant: &str) -> Vec<Pair> {

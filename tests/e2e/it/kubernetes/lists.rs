@@ -7,7 +7,7 @@ use super::{
 };
 use serde_json::{Value, json};
 use tests::kit::proxy::{Asked, by_method};
-use workflows::{actuators::*, backends::kubernetes::KubernetesCluster};
+use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
 
 /// One more than fit into a page.
 const MANY: usize = 501;

@@ -13,13 +13,12 @@ use std::{
     time::Duration,
 };
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::{
         kubernetes::{KubernetesTarget, MigTarget},
         simulated::LocalWorld,
         targets::Targets,
     },
+    platform::{Platform, *},
 };
 
 const SLICED: &str = "all-1g.10gb";

@@ -5,7 +5,7 @@ use super::{
     steps::{CLUSTER, Stage},
 };
 use serde_json::{Value, json};
-use workflows::actuators::*;
+use workflows::platform::*;
 
 fn of(tenant: &str, owner_epoch: u64) -> Ownership {
     Ownership { tenant: Some(tenant.to_owned()), owner_epoch, cordoned: false }

@@ -6,7 +6,7 @@ use super::{
     steps::{CLASS, NODE, Stage, namespace, onboarding},
 };
 use serde_json::{Value, json};
-use workflows::actuators::*;
+use workflows::platform::*;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kubernetes-onboarding.json");
 

@@ -5,7 +5,7 @@ use super::{
     steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding},
 };
 use serde_json::json;
-use workflows::actuators::*;
+use workflows::platform::*;
 
 /// S135. What holds is seen to hold, what does not is seen not to, and what cannot be tried is no pass.
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use super::{
 };
 use engine::{ActionError, Class};
 use serde_json::{Value, json};
-use workflows::actuators::codes;
+use workflows::platform::codes;
 
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure";
 

@@ -9,8 +9,8 @@ use engine::{ActionError, Class};
 use serde_json::{Value, json};
 use std::time::Duration;
 use workflows::{
-    actuators::{IsolationKind::*, *},
     backends::kubernetes::KubernetesTarget,
+    platform::{IsolationKind::*, *},
 };
 
 const NODE: &str = "probed-node";

@@ -6,9 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Epoch;
 use tests::{calls::Calls, pairs::Deed};
 use workflows::{
-    actuators::Platform,
-    actuators::*,
     backends::{kubernetes::KubernetesTarget, simulated::LocalWorld},
+    platform::{Platform, *},
     tenancy::Tier,
 };
 

@@ -9,8 +9,8 @@ use super::{
 use engine::{ActionError, Class};
 use serde_json::{Value, json};
 use workflows::{
-    actuators::*,
     backends::kubernetes::{KubernetesCluster, KubernetesTarget},
+    platform::*,
 };
 
 /// What a survey finds, as `Kind/name`.

@@ -8,7 +8,7 @@ use engine::Class;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tests::kit::proxy::{Asked, Proxy, by_method};
-use workflows::{actuators::*, backends::kubernetes::KubernetesTarget};
+use workflows::{backends::kubernetes::KubernetesTarget, platform::*};
 
 /// Longer than any of these tests: what ends earlier was told.
 const LONG: u64 = 60_000;

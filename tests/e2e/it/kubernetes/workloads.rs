@@ -7,7 +7,7 @@ use super::{server::world, steps::CLUSTER};
 use engine::Class;
 use scene::Scene;
 use serde_json::{Value, json};
-use workflows::actuators::*;
+use workflows::platform::*;
 
 const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta1";
 const GATEWAY: &str = "/apis/gateway.networking.k8s.io/v1";

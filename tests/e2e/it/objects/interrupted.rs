@@ -5,7 +5,7 @@ use e2e::gateway::Gateway;
 use engine::Class;
 use reqwest::Method;
 use std::time::Duration;
-use workflows::actuators::{Estate, Eyes, Objects, Thing};
+use workflows::platform::{Estate, Eyes, Objects, Thing};
 
 /// Whatever the calls say that were under way, they say nothing false, and a repeat ends the work.
 #[tokio::test(flavor = "multi_thread")]

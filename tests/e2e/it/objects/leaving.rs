@@ -4,7 +4,7 @@ use super::{Stage, bucket, stage, staged, stamp};
 use e2e::gateway::{Gateway, Raw, between};
 use engine::ActionError;
 use reqwest::Method;
-use workflows::actuators::{Emptied, Estate, Eyes, Objects, Seen, Stamp, Thing, codes};
+use workflows::platform::{Emptied, Estate, Eyes, Objects, Seen, Stamp, Thing, codes};
 
 const SECRET: &str = "the launch code is 0000, as planted by a test";
 

@@ -4,7 +4,7 @@ use super::{bucket, stage, staged, stamp};
 use chrono::{Duration, SecondsFormat, Utc};
 use e2e::gateway::Gateway;
 use reqwest::Method;
-use workflows::actuators::{Estate, Eyes, Thing, codes};
+use workflows::platform::{Estate, Eyes, Thing, codes};
 
 /// A lock in governance mode is lifted only where the settings say so; one in compliance mode and a hold never.
 #[tokio::test(flavor = "multi_thread")]

@@ -5,8 +5,8 @@ use e2e::gateway::Gateway;
 use engine::Class;
 use reqwest::Method;
 use workflows::{
-    actuators::{Objects, Stamp, codes},
     backends::s3::Encryption,
+    platform::{Objects, Stamp, codes},
 };
 
 fn undo(step: &str) -> Stamp {

@@ -11,8 +11,8 @@ use std::{io::Write, path::PathBuf, time::Duration};
 use store::Epoch;
 use tempfile::NamedTempFile;
 use workflows::{
-    actuators::{Bucket, Stamp},
     backends::s3::{Account, Encryption, S3, S3Target},
+    platform::{Bucket, Stamp},
 };
 
 const REGION: &str = "eu-west";

@@ -13,7 +13,7 @@ use tests::kit::{
     self, Subject, Trouble,
     proxy::{Asked, Proxy},
 };
-use workflows::actuators::{Bucket, Found, Objects, Stamp};
+use workflows::platform::{Bucket, Found, Objects, Stamp};
 
 struct Buckets {
     on: Stage,

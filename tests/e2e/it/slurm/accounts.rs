@@ -5,7 +5,7 @@ use engine::Class;
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 use tokio::task::JoinSet;
-use workflows::actuators::{Associations, Found, Slurm, Stamp, Swap, codes};
+use workflows::platform::{Associations, Found, Slurm, Stamp, Swap, codes};
 
 fn to(from: Value, to: &Associations) -> Swap {
     Swap { field: "associations".into(), from, to: json!(to) }

@@ -17,8 +17,8 @@ use std::{
 use store::Epoch;
 use tempfile::TempDir;
 use workflows::{
-    actuators::{Associations, Stamp, WorkloadRef},
     backends::slurm::{NewJob, SlurmCluster, SlurmTarget},
+    platform::{Associations, Stamp, WorkloadRef},
 };
 
 /// The GPUs of a node, and what Slurm calls one of them.

@@ -7,8 +7,8 @@ use serde_json::json;
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 use tests::kit::{self, Subject, Table, Trouble, proxy::Proxy};
 use workflows::{
-    actuators::{Found, Slurm, Stamp, Swap},
     backends::slurm::SlurmCluster,
+    platform::{Found, Slurm, Stamp, Swap},
 };
 
 const TENANT: &str = "kit";

@@ -5,8 +5,8 @@ use engine::{ActionError, Class};
 use serde_json::json;
 use std::time::Duration;
 use workflows::{
-    actuators::{Slurm, Stamp, Swap, Workloads, codes},
     backends::slurm::SlurmCluster,
+    platform::{Slurm, Stamp, Swap, Workloads, codes},
 };
 
 /// A backend whose `sacctmgr` runs as it is, until its nth call, before which a daemon is killed.

@@ -5,8 +5,8 @@ use engine::ActionError;
 use serde_json::json;
 use std::time::Duration;
 use workflows::{
-    actuators::{Kubernetes, Ownership, Slurm as _, Workloads},
     backends::slurm::NewJob,
+    platform::{Kubernetes, Ownership, Slurm as _, Workloads},
 };
 
 /// The controller is killed right after its answer, and forgets what it has answered in the last seconds: it is told again before Tenure

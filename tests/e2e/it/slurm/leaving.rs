@@ -4,7 +4,7 @@ use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
 use serde_json::json;
 use std::time::Duration;
-use workflows::actuators::{Admits, Estate, Eyes, Kubernetes, Ownership, Slurm, Thing, codes};
+use workflows::platform::{Admits, Estate, Eyes, Kubernetes, Ownership, Slurm, Thing, codes};
 
 /// Account, users, QOS and reservation go; what the jobs did stays on record.
 #[tokio::test]

@@ -4,8 +4,8 @@ use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use engine::Class;
 use std::time::Duration;
 use workflows::{
-    actuators::{Kubernetes, Ownership, Slurm, Stamp, codes},
     backends::slurm::{NewJob, SlurmCluster},
+    platform::{Kubernetes, Ownership, Slurm, Stamp, codes},
 };
 
 fn owner(tenant: &str, owner_epoch: u64) -> Ownership {

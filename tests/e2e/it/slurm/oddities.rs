@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 use workflows::{
-    actuators::{Slurm, Stamp, WorkloadRef, Workloads, codes},
     backends::slurm::NewJob,
+    platform::{Slurm, Stamp, WorkloadRef, Workloads, codes},
 };
 
 #[tokio::test]

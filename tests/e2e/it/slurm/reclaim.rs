@@ -4,8 +4,8 @@ use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use engine::Class;
 use std::time::Duration;
 use workflows::{
-    actuators::{GpuSet, Slurm, StartWorkload, Telling, Workloads, codes},
     backends::slurm::NewJob,
+    platform::{GpuSet, Slurm, StartWorkload, Telling, Workloads, codes},
 };
 
 /// The borrower's job is requeued and held, its GPUs come back, the lender's job starts, and the borrower's runs again.

@@ -10,8 +10,8 @@ use engine::ActionError;
 use reqwest::Method;
 use tests::kit::{self, Subject, Trouble, proxy::Proxy};
 use workflows::{
-    actuators::{Found, Identity, Stamp},
     backends::hooks::System,
+    platform::{Found, Identity, Stamp},
 };
 
 struct Groups {

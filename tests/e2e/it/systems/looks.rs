@@ -6,8 +6,8 @@ use super::{
 };
 use engine::Class;
 use workflows::{
-    actuators::{Admits, Estate, Eyes, Identity, Thing, codes},
     backends::hooks::System,
+    platform::{Admits, Estate, Eyes, Identity, Thing, codes},
 };
 
 const GROUPS: [&str; 2] = ["acme-admins", "acme-members"];

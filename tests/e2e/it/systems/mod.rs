@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use store::Epoch;
 use workflows::{
-    actuators::Stamp,
     backends::{
         exec::{ExecTarget, Program},
         hooks::{OneHook, System},
     },
+    platform::Stamp,
 };
 
 fn stamp(step: &str) -> Stamp {

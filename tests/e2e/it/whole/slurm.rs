@@ -4,7 +4,7 @@ use super::{deaths::Deaths, house::House};
 use crate::slurm::cluster::{Cluster, GPU, sleeper, stamp, until};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
-use workflows::{actuators::WorkloadRef, backends::slurm::NewJob};
+use workflows::{backends::slurm::NewJob, platform::WorkloadRef};
 
 const SITES: &str = "
 regions: [{id: eu, jurisdiction: eu}]

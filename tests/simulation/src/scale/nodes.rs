@@ -1,4 +1,4 @@
-//! A node as the database sees it: when it looks for work, and what it asks beside. As in `engine/src/worker.rs`, one lease after the
+//! A node as the database sees it: when it looks for work, and what it asks beside. As in `engine/src/runtime/worker/task.rs`, one lease after the
 //! other until there is nothing, then a pause until something is due, something is told, or a place is free again.
 
 use super::{

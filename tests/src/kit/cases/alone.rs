@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent, transient};
-use workflows::actuators::{Found, codes};
+use workflows::platform::{Found, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("make.makes", "what was made is there, with the amount that was asked for", |b| Box::pin(make(b))),

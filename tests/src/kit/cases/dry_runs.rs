@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds};
-use workflows::actuators::codes;
+use workflows::platform::codes;
 
 pub(super) const CASES: &[Case] = &[
     case("dry_run.make", "a dry run of a making is answered as if, and makes nothing", |b| Box::pin(make(b))),

@@ -7,7 +7,7 @@ use crate::kit::{
 };
 use std::time::Duration;
 use store::Epoch;
-use workflows::actuators::{Stamp, codes};
+use workflows::platform::{Stamp, codes};
 
 pub(super) const CASES: &[Case] = &[
     case(

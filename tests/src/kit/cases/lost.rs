@@ -6,7 +6,7 @@ use crate::kit::{
     bench::{Bench, Ended, broken, failure, holds, unknown},
 };
 use engine::{ActionError, Class};
-use workflows::actuators::Found;
+use workflows::platform::Found;
 
 pub(super) const CASES: &[Case] = &[
     case("lost_answer.make", "a making whose answer is lost is said to be unknown, never failed", |b| {

@@ -4,7 +4,7 @@ use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent};
 use engine::ActionError;
 use store::Epoch;
-use workflows::actuators::{Found, Stamp, codes};
+use workflows::platform::{Found, Stamp, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("repeat.make", "the same call again answers as before and makes nothing more", |b| {

@@ -7,7 +7,7 @@ use crate::kit::{
 };
 use engine::{ActionError, Class};
 use std::time::{Duration, Instant};
-use workflows::actuators::{Stamp, codes};
+use workflows::platform::{Stamp, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("slow.make", "an answer that comes slowly and in time is taken", |b| Box::pin(slow(b))),

@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, holds};
-use workflows::actuators::codes;
+use workflows::platform::codes;
 
 pub(super) const CASES: &[Case] = &[
     case("twins.make", "one making sent twice at once makes one", |b| Box::pin(make(b))),

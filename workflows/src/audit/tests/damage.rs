@@ -1,7 +1,7 @@
 //! Whatever is done to an exported file shows, and the record is named.
 
 use super::*;
-use crate::audit::line::{Content, END_TYPE, read, written};
+use crate::audit::export_line::{Content, END_TYPE, read, written};
 
 fn lines(file: &str) -> Vec<String> {
     file.lines().map(ToOwned::to_owned).collect()

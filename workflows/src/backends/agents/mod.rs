@@ -4,16 +4,16 @@
 //! nothing, and is *unavailable*; one that was handed over and not answered in time is *unknown*. Mailboxes are in memory alone: the
 //! engine repeats a call with its key, and the node's own file knows which keys have acted. `docs/backends/gpu.md` has the agent.
 
+mod capabilities;
 #[cfg(feature = "nvml")]
-mod hand;
-mod keys;
-mod mailbox;
-mod order;
-mod served;
+mod executor;
+mod protocol;
+mod queue;
+mod settings;
 
+pub use crate::backends::agents::capabilities::GpusByAgents;
 #[cfg(feature = "nvml")]
-pub use hand::Hand;
-pub use keys::AgentsTarget;
-pub use mailbox::{Agents, Listed};
-pub use order::{Answer, Command, Order, Output, Pull, Pulled, Seen};
-pub use served::GpusByAgents;
+pub use crate::backends::agents::executor::Hand;
+pub use crate::backends::agents::protocol::{Answer, Command, Order, Output, Pull, Pulled, Seen};
+pub use crate::backends::agents::queue::{Agents, Listed};
+pub use crate::backends::agents::settings::AgentsTarget;

@@ -1,16 +1,16 @@
 //! A machine, as the actions on hardware see it: its drives by this backend, the rest by hooks of its own.
 
-use super::{erasing, finding, sampling, target::DrivesTarget, tools::Tools};
+use crate::backends::drives::{discovery, erase, sampling, settings::DrivesTarget, tools::Tools};
 use crate::{
-    actuators::{
-        Devices, Drive, DriveTechnique, Environment, Eyes, FilledGpu, Hook, Hooks, Machines, Reset, Samples,
-        SanitiseLog, Segment, Stamp, codes,
-    },
     backends::{
         exec::Program,
         hooks::{OneHook, Table},
+        http_response,
         targets::TargetError,
-        wire,
+    },
+    platform::{
+        Devices, Drive, DriveTechnique, Environment, Eyes, FilledGpu, Hook, Hooks, Machines, Reset, Samples,
+        SanitiseLog, Segment, Stamp, codes,
     },
 };
 use async_trait::async_trait;
@@ -53,10 +53,10 @@ impl LocalMachine {
     /// That one could not be asked, or not be told from another: then none is told of.
     pub async fn drives(&self, stamp: &Stamp) -> Result<Vec<Drive>, ActionError> {
         let tools = Tools::of(&self.target, Eyes::Platform, stamp);
-        let tool = erasing::tool(&tools).await?;
+        let tool = erase::tool(&tools).await?;
         let mut drives = Vec::new();
-        for device in finding::drives(&tools).await? {
-            drives.push(erasing::describe(&tools, &device, &tool).await?);
+        for device in discovery::drives(&tools).await? {
+            drives.push(erase::describe(&tools, &device, &tool).await?);
         }
         Ok(drives)
     }
@@ -98,7 +98,7 @@ impl LocalMachine {
 /// What a hook said, in the type that is wanted of it.
 fn read<T: DeserializeOwned>(name: &str, said: Value, changing: bool) -> Result<T, ActionError> {
     serde_json::from_value(said)
-        .map_err(|error| wire::unreadable(format!("the output of hook {name}: {error}"), changing))
+        .map_err(|error| http_response::unreadable(format!("the output of hook {name}: {error}"), changing))
 }
 
 #[async_trait]
@@ -165,7 +165,7 @@ impl Machines for LocalMachine {
         stamp: &Stamp,
     ) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
-        erasing::begin(&Tools::of(&self.target, Eyes::Platform, stamp), serial, technique, stamp).await
+        erase::begin(&Tools::of(&self.target, Eyes::Platform, stamp), serial, technique, stamp).await
     }
 
     async fn log(
@@ -176,7 +176,7 @@ impl Machines for LocalMachine {
         stamp: &Stamp,
     ) -> Result<SanitiseLog, ActionError> {
         self.is_meant(cluster, node)?;
-        erasing::log(&Tools::of(&self.target, Eyes::Platform, stamp), serial).await
+        erase::log(&Tools::of(&self.target, Eyes::Platform, stamp), serial).await
     }
 
     async fn sample(

@@ -8,15 +8,15 @@
 //! Invariants: nothing is told to a drive that is in use; a sanitisation in progress is never begun again; what did not answer, was
 //! refused or was not seen to its end never reads as done.
 
-mod book;
-mod erasing;
-mod finding;
+mod command_log;
+mod discovery;
+mod erase;
+mod luks;
 mod machine;
-mod pages;
+mod nvme_pages;
 mod sampling;
-mod target;
+mod settings;
 mod tools;
-mod volumes;
 
+pub use crate::backends::drives::settings::{DrivesTarget, VerifierTarget};
 pub use machine::LocalMachine;
-pub use target::{DrivesTarget, VerifierTarget};

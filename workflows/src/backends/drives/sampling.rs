@@ -3,11 +3,11 @@
 //! It shows that the drive gives nothing out at these places. It does not show that cells are empty: what a drive has deallocated reads
 //! as zero whatever lies beneath.
 
-use super::{
-    finding,
+use crate::backends::drives::{
+    discovery,
     tools::{Does, Tools},
 };
-use crate::actuators::{DriveTool, Samples, codes};
+use crate::platform::{DriveTool, Samples, codes};
 use engine::ActionError;
 use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeSet, fmt::Write as _};
@@ -50,7 +50,7 @@ fn is_blank(place: &[u8]) -> bool {
 pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Result<Samples, ActionError> {
     let target = &tools.target.verifier;
     // The kernel's word for it, not that of the tool that erased it.
-    let blocks = finding::blocks(tools).await?.into_iter();
+    let blocks = discovery::blocks(tools).await?.into_iter();
     let mut blocks: Vec<_> =
         blocks.filter(|block| block.kind == "disk" && block.serial() == Some(serial)).collect();
     if blocks.is_empty() {

@@ -1,15 +1,15 @@
 //! The programs, each run as a child process with the call's own deadline, and what their ends mean.
 
-use super::target::DrivesTarget;
+use crate::backends::drives::settings::DrivesTarget;
 use crate::{
-    actuators::{Eyes, Stamp, codes},
     backends::{
         exec::{
             ExecTarget,
             child::{self, Ended, Output},
         },
-        wire,
+        http_response,
     },
+    platform::{Eyes, Stamp, codes},
 };
 use engine::{ActionError, Stopwatch};
 use serde_json::Value;
@@ -54,7 +54,7 @@ impl Ran {
 
     /// That it said what cannot be understood.
     pub(super) fn unreadable(&self, why: impl std::fmt::Display) -> ActionError {
-        wire::unreadable(format!("{}: {why}", self.about), false)
+        http_response::unreadable(format!("{}: {why}", self.about), false)
     }
 
     /// What it said, in JSON.

@@ -8,12 +8,12 @@ mod settings;
 
 pub use settings::ExecTarget;
 
-use super::{
+use crate::backends::{
     hooks::{Answer, Manners, OneHook, Request, Said},
+    http_response,
     targets::TargetError,
-    wire,
 };
-use crate::actuators::codes;
+use crate::platform::codes;
 use async_trait::async_trait;
 use child::{Ended, Output};
 use engine::ActionError;
@@ -89,10 +89,10 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
         Ended::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
         Ended::Lost => Err(unsure("nobody saw how it ended".into())),
         Ended::Exit(0) if output.too_much => {
-            Err(wire::unreadable(format!("{about}: it wrote more than may be read"), changing))
+            Err(http_response::unreadable(format!("{about}: it wrote more than may be read"), changing))
         }
         Ended::Exit(0) => serde_json::from_slice(&output.stdout)
-            .map_err(|e| wire::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
+            .map_err(|e| http_response::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
         Ended::Exit(code) => {
             Err(failed(code, &about, output, changing).unwrap_or_else(|| unsure(format!("exit code {code}"))))
         }
@@ -108,7 +108,7 @@ fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<Act
     let error = match code {
         code if REFUSED.contains(&code) => ActionError::permanent(codes::REFUSED, said),
         UNAVAILABLE | NOT_NOW => ActionError::transient(codes::UNAVAILABLE, said),
-        UNREADABLE => wire::unreadable(said, changing),
+        UNREADABLE => http_response::unreadable(said, changing),
         DENIED => ActionError::permanent(codes::DENIED, said),
         UNSUPPORTED => ActionError::permanent(codes::UNSUPPORTED, said),
         FENCED => ActionError::permanent(codes::FENCED, said),

@@ -3,9 +3,9 @@
 //! `docs/backends/hooks.md` is the protocol for those who write one; what is here is its one reading.
 
 mod protocol;
+mod registry;
 mod system;
-mod table;
 
+pub use crate::backends::hooks::registry::{Manners, OneHook, Table};
 pub use protocol::{Answer, Request, Said, Verb, soon};
 pub use system::System;
-pub use table::{Manners, OneHook, Table};

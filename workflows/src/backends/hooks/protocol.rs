@@ -1,6 +1,6 @@
 //! The request to a hook and its answer, the same for programs and services.
 
-use crate::actuators::{Hook, LOOK_AGAIN, Stamp, codes};
+use crate::platform::{Hook, LOOK_AGAIN, Stamp, codes};
 use engine::{ActionError, Class, Probe};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,7 +126,7 @@ impl Answer {
             }
             Self::NotDone | Self::Gone | Self::CannotTell => {
                 let why = format!("{}: the answer is one to a probe", request.about());
-                Err(crate::backends::wire::unreadable(why, request.changes()))
+                Err(crate::backends::http_response::unreadable(why, request.changes()))
             }
         }
     }

@@ -5,8 +5,8 @@
 
 use super::{OneHook, Request, Verb};
 use crate::{
-    actuators::{Admits, Emptied, Estate, Eyes, Finding, Found, Hook, Identity, Seen, Stamp, Thing, codes},
-    backends::wire::unreadable,
+    backends::http_response::unreadable,
+    platform::{Admits, Emptied, Estate, Eyes, Finding, Found, Hook, Identity, Seen, Stamp, Thing, codes},
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const GROUPS: &str = "Groups";
 const CREDENTIALS: &str = "Credentials";
 
-/// A system, one of [`SYSTEMS`](crate::actuators::SYSTEMS), behind a hook.
+/// A system, one of [`SYSTEMS`](crate::platform::SYSTEMS), behind a hook.
 #[derive(Debug)]
 pub struct System {
     name: &'static str,

@@ -10,12 +10,12 @@ mod signed;
 pub use settings::HttpTarget;
 pub use signed::{Signer, signature};
 
-use super::{
+use crate::backends::{
     hooks::{Answer, Manners, OneHook, Request, Said, soon},
+    http_response,
     targets::TargetError,
-    wire,
 };
-use crate::actuators::codes;
+use crate::platform::codes;
 use async_trait::async_trait;
 use engine::{ActionError, Clock, SystemClock};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, redirect::Policy};
@@ -84,15 +84,15 @@ impl Service {
             .header("tenure-step", &about.step)
             .header("tenure-epoch", about.epoch)
             .send();
-        let mut answer = sent.await.map_err(|e| wire::failure(&e.without_url(), &what, changing))?;
+        let mut answer = sent.await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         let mut bytes = Vec::new();
         while let Some(chunk) =
-            answer.chunk().await.map_err(|e| wire::failure(&e.without_url(), &what, changing))?
+            answer.chunk().await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?
         {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > self.target.answer_limit_bytes {
-                return Err(wire::unreadable(
+                return Err(http_response::unreadable(
                     format!("{what}: the answer is longer than may be read"),
                     changing,
                 ));
@@ -104,17 +104,18 @@ impl Service {
             let refused = if status == FENCED {
                 ActionError::permanent(codes::FENCED, said)
             } else {
-                let refused = wire::refusal(status, &headers, &said, changing);
-                refused.unwrap_or_else(|| wire::unreadable(status, changing))
+                let refused = http_response::refusal(status, &headers, &said, changing);
+                refused.unwrap_or_else(|| http_response::unreadable(status, changing))
             };
             return Err(told.over(refused));
         }
         let read = serde_json::from_slice(&bytes);
-        let read =
-            read.map_err(|e| wire::unreadable(format!("{what}: the answer is not one: {e}"), changing))?;
+        let read = read.map_err(|e| {
+            http_response::unreadable(format!("{what}: the answer is not one: {e}"), changing)
+        })?;
         Ok(match read {
             Answer::Pending { retry_after_seconds, poll } => {
-                let told = wire::retry_after(&headers).map(|span| span.as_secs());
+                let told = http_response::retry_after(&headers).map(|span| span.as_secs());
                 Answer::Pending { retry_after_seconds: retry_after_seconds.or(told), poll }
             }
             other => other,
@@ -126,7 +127,7 @@ impl Service {
         let url = self.url.join(poll).ok().filter(|url| url.origin() == self.url.origin());
         url.ok_or_else(|| {
             let why = format!("{}: it asks to be polled elsewhere than on its own host", request.about());
-            wire::unreadable(why, request.changes())
+            http_response::unreadable(why, request.changes())
         })
     }
 }

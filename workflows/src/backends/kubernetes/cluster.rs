@@ -1,15 +1,17 @@
 //! One cluster, and the capability that it serves.
 
-use super::{
-    answers::Fault,
-    discovery::At,
-    marks::{self, Marks, terminating},
+use crate::backends::kubernetes::{
+    client::{
+        discovery::At,
+        error::Fault,
+        request::{self, Ask, deadline},
+        watch,
+    },
+    labels::{self, Marks, terminating},
     objects::{merged, swapped},
     settings::{KubernetesTarget, KubernetesTargetError},
-    watch,
-    wire::{self, Ask, deadline},
 };
-use crate::actuators::{
+use crate::platform::{
     Finding, Found, IsolationKind, Kind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
 };
 use async_trait::async_trait;
@@ -83,7 +85,7 @@ impl KubernetesCluster {
     }
 
     pub(super) async fn send(&self, ask: &Ask, until: Instant) -> Result<Value, Fault> {
-        wire::send(&self.client, ask, until).await
+        request::send(&self.client, ask, until).await
     }
 
     /// Whether the object's job is done by a webhook of the operator's, so that it is neither made nor looked for.
@@ -178,7 +180,7 @@ impl Kubernetes for KubernetesCluster {
     async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
         let (at, live) = self.live(place, stamp).await?;
         let left = match live {
-            Some(live) if marks::uid(&live) == uid && terminating(&live) => {
+            Some(live) if labels::uid(&live) == uid && terminating(&live) => {
                 let until = deadline(stamp);
                 self.awaited(&at.path(), live, |_| false, (self.patience(until), until)).await?
             }
@@ -189,7 +191,9 @@ impl Kubernetes for KubernetesCluster {
 
     async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
         let (at, live) = self.live(place, stamp).await?;
-        Ok(live.filter(terminating).map(|live| super::diagnosis::of(&at.name(), &live)))
+        Ok(live
+            .filter(terminating)
+            .map(|live| crate::backends::kubernetes::objects::deletion::of(&at.name(), &live)))
     }
 
     async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {

@@ -5,19 +5,23 @@
 //! of an earlier layout never passes for its word of this one, as it is taken off with the same write that asks for the new one.
 //! Sources: gpu-operator and mig-parted, `docs/backends/kubernetes.md`.
 
-use super::{
-    answers::Fault,
-    calls::{Before, Calls},
+use crate::backends::kubernetes::{
+    client::{
+        error::Fault,
+        list,
+        request::{Ask, deadline, escaped},
+    },
     cluster::KubernetesCluster,
-    lists,
-    marks::{at, label, text, uid, version},
-    objects::TRIES,
-    parse::quantity,
+    labels::{at, label, text, uid, version},
+    objects::{
+        TRIES,
+        call_history::{Before, Calls},
+        parse::quantity,
+    },
     pods::is_so,
     settings::MigTarget,
-    wire::{Ask, deadline, escaped},
 };
-use crate::actuators::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes};
+use crate::platform::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -102,7 +106,7 @@ impl GpuOperator {
         let all = Ask::get(&format!("/api/v1/namespaces/{}/pods", escaped(&self.mig.manager_namespace)))
             .with("labelSelector", &self.mig.manager_label)
             .with("fieldSelector", &format!("spec.nodeName={node}"));
-        let pods = lists::whole(&self.cluster.client, all, until).await?;
+        let pods = list::whole(&self.cluster.client, all, until).await?;
         Ok(pods.iter().any(|pod| is_so(pod, "Ready")))
     }
 

@@ -3,15 +3,19 @@
 //! A cordon of ours is a taint of our own with the list of steps that hold it. `spec.unschedulable` belongs to people and other
 //! controllers, and is neither read nor written. What is left on a node after its return is the epoch that was spent.
 
-use super::{
-    answers::Fault,
-    calls::{Before, Calls},
+use crate::backends::kubernetes::{
+    client::{
+        error::Fault,
+        request::{Ask, deadline, escaped},
+    },
     cluster::KubernetesCluster,
-    marks::{Marks, annotation, at, label, text, uid, version},
-    objects::TRIES,
-    wire::{Ask, deadline, escaped},
+    labels::{Marks, annotation, at, label, text, uid, version},
+    objects::{
+        TRIES,
+        call_history::{Before, Calls},
+    },
 };
-use crate::actuators::{Ownership, Stamp, codes};
+use crate::platform::{Ownership, Stamp, codes};
 use engine::ActionError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

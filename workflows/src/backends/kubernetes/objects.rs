@@ -3,17 +3,29 @@
 //! An object is created only while there is none, so that no other's is taken over. It is changed by server-side apply of all that
 //! Tenure sets on it, under the version that was read, and never against another field manager. It is deleted under identity and version.
 
-use super::{
-    answers::Fault,
-    calls::{Before, Calls},
+pub(crate) mod admission_policy;
+pub(crate) mod call_history;
+pub(crate) mod deletion;
+pub(crate) mod limit_range;
+pub(crate) mod parse;
+pub(crate) mod policy_binding;
+pub(crate) mod render;
+
+use crate::backends::kubernetes::{
+    client::{
+        discovery::At,
+        error::Fault,
+        request::{Ask, deadline},
+    },
     cluster::KubernetesCluster,
-    discovery::At,
-    marks::{annotation, label, terminating, uid, version},
-    parse::{found, words},
-    render::{self, Words},
-    wire::{Ask, deadline},
+    labels::{annotation, label, terminating, uid, version},
+    objects::{
+        call_history::{Before, Calls},
+        parse::{found, words},
+        render::Words,
+    },
 };
-use crate::actuators::{Found, LOOK_AGAIN, Manifest, Place, Stamp, Swap, codes};
+use crate::platform::{Found, LOOK_AGAIN, Manifest, Place, Stamp, Swap, codes};
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -326,7 +338,7 @@ impl KubernetesCluster {
 
     /// The error for an object that is being deleted, with what holds it.
     pub(super) fn held(&self, at: &At, live: &Value) -> ActionError {
-        let message = super::diagnosis::of(&at.name(), live);
+        let message = crate::backends::kubernetes::objects::deletion::of(&at.name(), live);
         ActionError { message, ..ActionError::pending(codes::TERMINATING, LOOK_AGAIN) }
     }
 }
@@ -375,7 +387,7 @@ pub(super) fn managers(object: &Value) -> Vec<String> {
 }
 
 fn entries(object: &Value) -> &[Value] {
-    let entries = super::marks::at(object, &["metadata", "managedFields"]);
+    let entries = crate::backends::kubernetes::labels::at(object, &["metadata", "managedFields"]);
     entries.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -3,23 +3,17 @@
 //! A pod that has ended (`Succeeded`, `Failed`) keeps its record and holds nothing any more; one that is being deleted holds what it
 //! held until its record is gone.
 
-mod attempt;
-mod foreign;
-mod render;
-mod traffic;
-
-#[cfg(test)]
-mod tests;
-
-use super::{
-    answers::Fault,
+use crate::backends::kubernetes::{
+    client::{
+        error::Fault,
+        list,
+        request::{Ask, escaped},
+    },
     cluster::KubernetesCluster,
-    lists,
-    marks::{at, text, uid},
-    parse::quantity,
-    wire::{Ask, escaped},
+    labels::{at, text, uid},
+    objects::parse::quantity,
 };
-use crate::actuators::Stamp;
+use crate::platform::Stamp;
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -41,7 +35,7 @@ impl KubernetesCluster {
     }
 
     async fn pods(&self, ask: Ask, until: Instant) -> Result<Vec<Value>, ActionError> {
-        lists::whole(&self.client, ask, until).await.map_err(|error| ActionError {
+        list::whole(&self.client, ask, until).await.map_err(|error| ActionError {
             message: format!("pods cannot be listed: {}", error.message),
             ..error
         })

@@ -1,18 +1,22 @@
 //! Words become objects and objects become the same words; refusals become the right class. The shapes are a real server's.
 
-use super::{
-    answers::Refusal,
-    calls::{Before, Calls},
-    diagnosis,
-    discovery::{At, resource},
-    guards,
-    marks::Marks,
+use crate::backends::kubernetes::{
+    client::{
+        discovery::{At, resource},
+        error::Refusal,
+    },
+    labels::Marks,
     nodes::Owned,
-    parse::{found, quantity, words},
-    render::{self, Words},
+    objects::{
+        admission_policy,
+        call_history::{Before, Calls},
+        deletion,
+        parse::{found, quantity, words},
+        render::{self, Words},
+    },
     settings::KubernetesTarget,
 };
-use crate::actuators::{Kind, Manifest, Place, Stamp};
+use crate::platform::{Kind, Manifest, Place, Stamp};
 use engine::Class;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -299,7 +303,7 @@ fn a_stuck_namespace_says_what_holds_it() {
             { "type": "NamespaceFinalizersRemaining", "status": "True", "message": "hold.example/x in 1 resource instances" },
         ] },
     });
-    let said = diagnosis::of("Namespace t-acme--prod", &namespace);
+    let said = deletion::of("Namespace t-acme--prod", &namespace);
 
     assert!(said.contains("NamespaceFinalizersRemaining: hold.example/x in 1 resource instances"), "{said}");
     assert!(!said.contains("ContentFailure"), "{said}");
@@ -308,7 +312,7 @@ fn a_stuck_namespace_says_what_holds_it() {
 #[test]
 fn a_policy_quotes_what_operators_write() {
     let words = serde_json::from_value(asked()[4].1.clone()).unwrap();
-    let spec = guards::spec(&words, "t-acme--prod", None, &Marks::new("tenure.dev"));
+    let spec = admission_policy::spec(&words, "t-acme--prod", None, &Marks::new("tenure.dev"));
     let images = spec["validations"][0]["expression"].as_str().unwrap();
 
     assert!(images.contains(r"['registry.example/a\'b']"), "{images}");

@@ -3,15 +3,15 @@
 //! Kueue ends and restarts what it queues when `spec.active` says so; pods of their own leave by the eviction API, which heeds
 //! disruption budgets. What the owner is told, and answers, are annotations. The rules are in `docs/backends/kubernetes.md`.
 
+mod annotations;
+mod conditional_write;
+mod eviction;
 mod gpus;
-mod leaving;
-mod route;
-mod seen;
-mod told;
-mod writes;
+mod http_route;
+mod observed;
 
-use super::{cluster::KubernetesCluster, wire::deadline};
-use crate::actuators::{
+use crate::backends::kubernetes::{client::request::deadline, cluster::KubernetesCluster};
+use crate::platform::{
     GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads,
 };
 use async_trait::async_trait;

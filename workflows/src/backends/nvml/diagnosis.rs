@@ -3,11 +3,11 @@
 //! Only 0 is fit and only 1 is unfit. Whatever else becomes of the program says nothing about the GPUs.
 
 use crate::{
-    actuators::{Diagnosis, Level, codes},
     backends::exec::{
         ExecTarget,
         child::{self, Ended, Output},
     },
+    platform::{Diagnosis, Level, codes},
 };
 use engine::ActionError;
 use std::{io::ErrorKind, path::Path, time::Duration};

@@ -2,11 +2,11 @@
 //!
 //! What a GPU cannot tell is said to be unknown; if it can tell nothing at all, nothing is said of its health.
 
-use super::{
+use crate::backends::nvml::{
+    error::{Fault, Kind},
     facts::supported,
-    fault::{Fault, Kind},
 };
-use crate::actuators::Recovery;
+use crate::platform::Recovery;
 use nvml_wrapper::{
     Device, Nvml,
     enum_wrappers::device::{EccCounter, MemoryError, RetirementCause},

@@ -7,39 +7,39 @@
 //! Raw calls are in two modules, `raw` for NVML's instances and `scrub::cuda`, which nothing outside sees.
 
 #[cfg(feature = "nvml")]
-mod apply;
+mod bindings;
 #[cfg(feature = "nvml")]
-mod clear;
+mod clients;
 #[cfg(feature = "nvml")]
 mod diagnosis;
+#[cfg(feature = "nvml")]
+mod error;
 mod facts;
-#[cfg(feature = "nvml")]
-mod fault;
-#[cfg(feature = "nvml")]
-mod free;
 #[cfg(feature = "nvml")]
 mod health;
 #[cfg(feature = "nvml")]
-pub mod label;
-#[cfg(feature = "nvml")]
 pub mod layout;
 #[cfg(feature = "nvml")]
-mod ledger;
+mod layout_change;
+#[cfg(feature = "nvml")]
+pub mod layout_label;
 #[cfg(feature = "nvml")]
 mod node;
 #[cfg(feature = "nvml")]
-mod raw;
+mod node_state;
 #[cfg(feature = "nvml")]
 mod scrub;
 #[cfg(feature = "nvml")]
-mod target;
-
-pub use facts::{GpuFact, GpuFacts, Mig, NotAvailable};
+mod scrub_step;
 #[cfg(feature = "nvml")]
-pub use {
-    fault::{Fault, Kind},
-    free::Client,
+mod settings;
+
+#[cfg(feature = "nvml")]
+pub use crate::backends::nvml::{
+    clients::Client,
+    error::{Fault, Kind},
     node::LocalNode,
     scrub::Scrub,
-    target::{NvmlTarget, TargetError},
+    settings::{NvmlTarget, TargetError},
 };
+pub use facts::{GpuFact, GpuFacts, Mig, NotAvailable};

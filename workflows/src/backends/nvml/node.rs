@@ -1,20 +1,20 @@
 //! This machine, as the actions on GPUs see it.
 
-use super::{
-    apply::{self, Failed, Standing, change, devices, listed, partition},
+use crate::backends::nvml::{
+    clients::{self, Client},
     diagnosis,
-    fault::{Fault, Kind},
-    free::{self, Client},
+    error::{Fault, Kind},
     health,
-    label::{label, wanted},
     layout::{Partition, Profile, Wanted},
-    ledger::{self, Held, Underway},
+    layout_change::{self, Failed, Standing, change, devices, listed, partition},
+    layout_label::{label, wanted},
+    node_state::{self, Held, Underway},
     scrub::{self, Scrub},
-    target::{NvmlTarget, TargetError},
+    settings::{NvmlTarget, TargetError},
 };
 use crate::{
-    actuators::{Diagnosis, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes},
     backends::nvml::{GpuFacts, NotAvailable},
+    platform::{Diagnosis, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes},
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -133,7 +133,7 @@ impl LocalNode {
     pub async fn clients(&self, gpus: &BTreeSet<u16>, stamp: &Stamp) -> Result<Vec<Client>, ActionError> {
         for look in 1..=LOOKS {
             let gpus = gpus.clone();
-            let seen = self.ask(stamp.deadline, move |_, nvml, _| free::clients(nvml, &gpus)).await?;
+            let seen = self.ask(stamp.deadline, move |_, nvml, _| clients::clients(nvml, &gpus)).await?;
             if !seen.is_empty() {
                 return Ok(seen);
             }
@@ -155,12 +155,12 @@ impl LocalNode {
         let held = self.changing.clone().lock_owned().await;
         let scrubbed = self.ask(within, move |target, nvml, stop| {
             let _held = held;
-            let device = apply::device(nvml, &wanted)?;
+            let device = layout_change::device(nvml, &wanted)?;
             if partition(&device)?.0.enabled {
                 let why = "it is partitioned: only a whole GPU shows all of its memory";
                 return Err(Fault::new("scrub", Kind::NotSupported, why));
             }
-            if let Some(client) = free::clients_of(&device, &wanted)?.first() {
+            if let Some(client) = clients::clients_of(&device, &wanted)?.first() {
                 return Err(Fault::new("scrub", Kind::InUse, client));
             }
             let memory =
@@ -196,10 +196,10 @@ impl LocalNode {
             return Ok(());
         }
         let opener = || open(&target.library);
-        let now = opener().and_then(|nvml| apply::read(&nvml)).map_err(|fault| fault.at(place))?;
+        let now = opener().and_then(|nvml| layout_change::read(&nvml)).map_err(|fault| fault.at(place))?;
         let asked = Self::asked(target, &now, profile).map_err(|fault| fault.at(place))?;
         let nvml = opener().map_err(|fault| fault.at(place))?;
-        apply::foresee(&nvml, &asked).map_err(|fault| fault.at(place))?;
+        layout_change::foresee(&nvml, &asked).map_err(|fault| fault.at(place))?;
         drop(nvml);
         if stamp.dry_run {
             return Ok(());
@@ -263,8 +263,8 @@ impl Gpus for LocalNode {
 
     async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
         self.is_meant(cluster, node)?;
-        let working = ledger::is_held(&self.target.state);
-        let ledger = ledger::read(&self.target.state)?;
+        let working = node_state::is_held(&self.target.state);
+        let ledger = node_state::read(&self.target.state)?;
         let (hardware, allocatable) =
             self.ask(stamp.deadline, |target, nvml, _| labels(target, nvml)).await?;
         if let Some(underway) = ledger.underway.filter(|_| working) {

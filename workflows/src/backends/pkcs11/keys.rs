@@ -1,11 +1,11 @@
 //! Making, reading and destroying a key.
 
-use super::{
+use crate::backends::pkcs11::{
     Pkcs11,
-    marks::{Key, Mark},
+    key_lookup::{Key, Mark},
     token::Work,
 };
-use crate::actuators::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
+use crate::platform::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
 use async_trait::async_trait;
 use cryptoki::{
     mechanism::Mechanism,

@@ -9,9 +9,9 @@
 //! of their own, one at a time, and each that could change something only while whoever asked still waits.
 //! `docs/backends/keys.md` has the settings and what was seen of a real token.
 
-mod estate;
+mod key_lookup;
 mod keys;
-mod marks;
+mod tenant_resources;
 mod token;
 
 use super::SettingError;

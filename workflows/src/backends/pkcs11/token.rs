@@ -2,8 +2,8 @@
 
 use super::Pkcs11Target;
 use crate::{
-    actuators::{DriveTool, Stamp, codes},
-    backends::{SettingError, setting},
+    backends::{SettingError, connection_settings},
+    platform::{DriveTool, Stamp, codes},
 };
 use cryptoki::{
     context::{CInitializeArgs, CInitializeFlags, Pkcs11 as Library},
@@ -146,7 +146,7 @@ impl Token {
 
 impl Token {
     fn log_in(&self, session: &Session) -> Result<(), ActionError> {
-        let pin = setting::secret("pin_file", &self.pin_file);
+        let pin = connection_settings::secret("pin_file", &self.pin_file);
         let pin = pin.map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
         match session.login(UserType::User, Some(&AuthPin::new(pin.into()))) {
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(()),
@@ -231,7 +231,7 @@ pub(super) fn classed(what: &str, error: Error, changing: bool) -> ActionError {
 #[cfg(test)]
 mod tests {
     use super::{Pkcs11Target, Token, classed};
-    use crate::actuators::codes;
+    use crate::platform::codes;
     use cryptoki::{
         context::Function,
         error::{Error, RvError},

@@ -1,13 +1,13 @@
 //! Making, reading and removing an empty bucket.
 
-use super::{
+use crate::backends::s3::{
     Encryption, S3,
-    ask::{Ask, Client},
-    marks::{Marks, Tagged},
+    client::{Ask, Client},
+    tags::{Marks, Tagged},
     until,
     xml::escaped,
 };
-use crate::actuators::{Bucket, Found, Objects, Stamp, codes};
+use crate::platform::{Bucket, Found, Objects, Stamp, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;

@@ -8,20 +8,20 @@
 //! made by bucket tags, written last. A bucket without tags, empty and of a tenant's name, is one whose making was cut short:
 //! it is not there for who makes it, and there for who undoes it. `docs/backends/objects.md` has what was seen of real stores.
 
-mod ask;
 mod bucket;
-mod emptying;
-mod estate;
-mod holdings;
-mod marks;
-mod target;
+mod client;
+mod contents;
+mod empty;
+mod settings;
+mod tags;
+mod tenant_resources;
 mod xml;
 
-pub use target::{Account, Encryption, S3Target};
+pub use crate::backends::s3::settings::{Account, Encryption, S3Target};
 
 use super::SettingError;
-use crate::actuators::{Stamp, codes};
-use ask::Client;
+use crate::backends::s3::client::Client;
+use crate::platform::{Stamp, codes};
 use engine::ActionError;
 use tokio::time::Instant;
 
@@ -40,7 +40,7 @@ impl S3 {
     /// Which field of the settings is wrong, and what to do.
     pub fn connect(target: &S3Target) -> Result<Self, SettingError> {
         target.check()?;
-        let http = super::setting::client(&target.endpoint, target.ca_file.as_deref())?;
+        let http = crate::backends::connection_settings::client(&target.endpoint, target.ca_file.as_deref())?;
         let client = |account: &Account, field| Client::new(http.clone(), target, account.clone(), field);
         Ok(Self {
             platform: client(&target.account, "account.secret_key_file"),

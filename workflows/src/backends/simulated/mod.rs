@@ -5,30 +5,17 @@
 //! fail in every way that a real target fails, and keeps its own record of what it accepted, from which
 //! [`LocalWorld::violations`] is computed without trusting what accepted it.
 
-mod checks;
-mod estate;
-mod faults;
-mod hooks;
-mod journal;
-mod kubernetes;
-mod local;
-mod machines;
-mod nodes;
-mod objects;
-mod oracle;
-mod recovery;
-mod remote;
-mod services;
+mod capabilities;
+mod protocol;
 mod signer;
 mod state;
-mod wire;
-mod workloads;
+pub(crate) mod world;
 
-pub use faults::{Fault, Random, Script, What};
-pub use local::LocalWorld;
-pub use oracle::Owner;
-pub use remote::RemoteWorld;
-pub use services::Simulated;
+pub use crate::backends::simulated::capabilities::Simulated;
+pub use crate::backends::simulated::protocol::{Request, Response, System, Verb, World};
+pub use crate::backends::simulated::state::ownership_audit::Owner;
+pub use crate::backends::simulated::world::faults::{Fault, Random, Script, What};
+pub use crate::backends::simulated::world::local::LocalWorld;
+pub use crate::backends::simulated::world::remote::RemoteWorld;
 pub(crate) use signer::simulated_signer;
 pub use state::Refused;
-pub use wire::{Request, Response, System, Verb, World};

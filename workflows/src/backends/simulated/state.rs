@@ -3,11 +3,19 @@
 //! Invariant: [`State::perform`] is deterministic and reads no clock, so that the same requests in the same order
 //! always make the same world. That is how a world kept in a file is opened again.
 
-use super::{
-    Request, Response, System, Verb, checks, machines, machines::Machine, nodes, nodes::Node, objects,
-    oracle::Effect, recovery, workloads,
+pub(crate) mod checks;
+pub(crate) mod machines;
+pub(crate) mod nodes;
+pub(crate) mod objects;
+pub(crate) mod ownership_audit;
+pub(crate) mod recovery;
+pub(crate) mod workloads;
+
+use crate::backends::simulated::{
+    Request, Response, System, Verb,
+    state::{machines::Machine, nodes::Node, ownership_audit::Effect},
 };
-use crate::actuators::{Found, Thing, codes};
+use crate::platform::{Found, Thing, codes};
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

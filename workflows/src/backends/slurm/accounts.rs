@@ -3,15 +3,15 @@
 //! Not written over REST: Slurm 22.05 tells the running controller of an association that was made there under a wrong user,
 //! and reservations for the account are refused until it restarts. Not read with `sacctmgr`, which rounds memory.
 
-use super::{
+use crate::backends::slurm::{
     BACKEND, SlurmCluster,
-    mark::Mark,
+    account_tree::{Tree, account_of, of_spec, tidy},
     not_kept,
+    owner_label::Mark,
     tools::Ran,
-    tree::{Tree, account_of, of_spec, tidy},
     within,
 };
-use crate::actuators::{Associations, Found, Slurm, Stamp, Swap, codes};
+use crate::platform::{Associations, Found, Slurm, Stamp, Swap, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;

@@ -3,16 +3,16 @@
 //! A workload is every job of its name, in the account of its workspace, that has not ended. Slurm keeps a job's place in
 //! the queue by its priority; a requeued job waits for two minutes unless it is told to start now, which a release does.
 
-use super::{
+use crate::backends::slurm::{
     BACKEND, SlurmCluster, Told,
-    mark::{escaped, word_of},
-    shapes::Job,
+    account_tree::account_of,
+    owner_label::{escaped, word_of},
+    responses::Job,
     told,
     tools::Ran,
-    tree::account_of,
     unsupported, within,
 };
-use crate::actuators::{
+use crate::platform::{
     GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes, tenant_name,
 };
 use async_trait::async_trait;

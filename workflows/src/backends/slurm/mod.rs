@@ -4,31 +4,31 @@
 //! the status of HTTP; no tool outlives the call that started it. Slurm has no conditional write and no idempotency key: a
 //! repeat finds out by looking, and an older epoch is not refused (`docs/backends/slurm.md`).
 
+mod account_tree;
 mod accounts;
-mod estate;
-mod hosts;
+mod client;
+mod hostlist;
 mod jobs;
-mod mark;
+mod locks;
 mod nodes;
+mod owner_label;
 mod reservations;
-mod rest;
-mod shapes;
+mod responses;
+mod settings;
 mod submit;
-mod target;
+mod tenant_resources;
 mod tools;
-mod tree;
-mod turns;
 
+pub use crate::backends::slurm::settings::{Reader, SlurmTarget, TargetError, ToolsBy};
 pub use submit::NewJob;
-pub use target::{Reader, SlurmTarget, TargetError, ToolsBy};
 
-use crate::actuators::{Stamp, codes};
+use crate::backends::slurm::client::Rest;
+use crate::backends::slurm::locks::Turns;
+use crate::backends::slurm::responses::Job;
+use crate::platform::{Stamp, codes};
 use engine::ActionError;
-use rest::Rest;
-use shapes::Job;
 use std::{future::Future, time::Duration};
 use tools::Tools;
-use turns::Turns;
 
 /// What serves the capabilities, for people.
 const BACKEND: &str = "slurm";

@@ -4,14 +4,13 @@
 //! at the same moment are told apart only by the read-back. A drain that somebody else set, or whose reason somebody else has
 //! changed, is left as it is.
 
-use super::{
-    BACKEND, SlurmCluster, Told,
-    mark::{escaped, plain, word_of},
-    not_kept,
-    shapes::Node,
+use crate::backends::slurm::{
+    BACKEND, SlurmCluster, Told, not_kept,
+    owner_label::{escaped, plain, word_of},
+    responses::Node,
     told, unsupported, within,
 };
-use crate::actuators::{
+use crate::platform::{
     Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, codes, tenant_name,
 };
 use async_trait::async_trait;

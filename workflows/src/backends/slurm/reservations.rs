@@ -4,7 +4,7 @@
 //! year, so an end far away is written instead.
 
 use super::{SlurmCluster, Told, not_kept, told};
-use crate::actuators::codes;
+use crate::platform::codes;
 use engine::ActionError;
 use std::collections::BTreeSet;
 

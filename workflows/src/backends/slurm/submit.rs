@@ -1,7 +1,7 @@
 //! Submitting a job once, although Slurm knows no key of a request.
 
-use super::{SlurmCluster, rest::Side, shapes::Parser, within};
-use crate::actuators::{Stamp, codes};
+use crate::backends::slurm::{SlurmCluster, client::Side, responses::Parser, within};
+use crate::platform::{Stamp, codes};
 use engine::ActionError;
 use serde_json::{Value, json};
 

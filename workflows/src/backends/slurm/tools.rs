@@ -3,8 +3,8 @@
 //! They are for what `slurmrestd` cannot write, or writes wrongly. What they say is the only account of what they did, so it
 //! is classed here, by what the tools of Slurm 22.05 and 24.11 were seen to say.
 
-use super::{SlurmTarget, ToolsBy, turns};
-use crate::actuators::codes;
+use crate::backends::slurm::{SlurmTarget, ToolsBy, locks};
+use crate::platform::codes;
 use engine::ActionError;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{fmt, io::ErrorKind, path::PathBuf, process::Stdio};
@@ -100,7 +100,7 @@ impl Tools {
 
     /// Changes the accounting, at once and unasked, when it is its turn.
     pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<Ran, ActionError> {
-        let _turn = turns::accounting(&self.conf, self.lock.as_ref()).await?;
+        let _turn = locks::accounting(&self.conf, self.lock.as_ref()).await?;
         let all = [&["--immediate"], words].concat();
         self.run(&self.sacctmgr, "sacctmgr", &all).await
     }

@@ -2,8 +2,8 @@
 
 use super::TargetError;
 use crate::{
-    actuators::{Estate, Gpus, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
     backends::{agents::AgentsTarget, hooks::OneHook},
+    platform::{Estate, Gpus, Keys, Kubernetes, Machines, Objects, Slurm, Workloads},
 };
 use serde_json::Value;
 use std::sync::Arc;

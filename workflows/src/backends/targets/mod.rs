@@ -5,14 +5,13 @@
 
 mod kinds;
 
-use super::{
+use crate::backends::{
     agents::{Agents, AgentsTarget, GpusByAgents},
     hooks::{self, OneHook},
-    routed::{ByPlace, Estates, LayoutsApart, OnMachines, OutOfReach},
+    routing::{ByPlace, Estates, LayoutsApart, OnMachines, OutOfReach},
 };
 use crate::{
-    actuators::Platform,
-    actuators::{Estate, Gpus, Kubernetes, Machines, Objects, Slurm, Workloads},
+    platform::{Estate, Gpus, Kubernetes, Machines, Objects, Platform, Slurm, Workloads},
     tenancy::Cluster,
 };
 use kinds::Served;
@@ -257,7 +256,7 @@ async fn clusters(
 
 /// The system in which a backend of this kind finds what tenants have, where it is real.
 fn system_of(kind: &str) -> Option<&'static str> {
-    crate::actuators::SYSTEMS.into_iter().find(|system| *system == kind)
+    crate::platform::SYSTEMS.into_iter().find(|system| *system == kind)
 }
 
 /// Has agents look after the GPUs of their clusters, and whatever partitions them do that; the lifecycle of workloads stays with whatever
@@ -321,7 +320,7 @@ fn exactly_one(at: &str, chosen: Chosen, known: &[&str]) -> Result<(String, Valu
 #[cfg(test)]
 mod tests {
     use super::{TargetError, Targets};
-    use crate::{actuators::Platform, backends::simulated::LocalWorld};
+    use crate::{backends::simulated::LocalWorld, platform::Platform};
     use std::sync::Arc;
 
     async fn refused(text: &str) -> String {
@@ -445,7 +444,7 @@ mod tests {
     #[cfg(feature = "kubernetes")]
     #[tokio::test]
     async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
-        use crate::actuators::{Eyes, Stamp, codes};
+        use crate::platform::{Eyes, Stamp, codes};
         let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
         let closed = listener.unwrap().local_addr().unwrap();
         let file = folder.path().join("kubeconfig");

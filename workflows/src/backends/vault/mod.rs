@@ -8,20 +8,20 @@
 //! Vault knows no idempotency keys: these calls look before they change something. `docs/backends/keys.md` has the settings,
 //! the permissions that are needed, and what follows from Vault's own behaviour.
 
-mod ask;
-mod estate;
-mod marks;
-mod target;
+mod client;
+mod metadata;
+mod settings;
+mod tenant_resources;
 
-pub use target::VaultTarget;
+pub use crate::backends::vault::settings::VaultTarget;
 
-use super::{SettingError, setting};
-use crate::actuators::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
-use ask::{Client, Who};
+use crate::backends::vault::client::{Client, Who};
+use crate::backends::vault::metadata::Mark;
+use crate::backends::{SettingError, connection_settings};
+use crate::platform::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::ActionError;
-use marks::Mark;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl Vault {
     /// Which field of the settings is wrong, and what to do.
     pub fn connect(target: &VaultTarget) -> Result<Self, SettingError> {
         target.check()?;
-        let http = setting::client(&target.endpoint, target.ca_file.as_deref())?;
+        let http = connection_settings::client(&target.endpoint, target.ca_file.as_deref())?;
         Ok(Self { client: Client::new(http, target), target: target.clone() })
     }
 
@@ -141,7 +141,7 @@ impl Vault {
         ciphertext: &str,
         who: Who,
         until: Instant,
-    ) -> Result<String, ask::Refused> {
+    ) -> Result<String, client::Refused> {
         let path = format!("{}/decrypt/{name}", self.target.mount);
         let body = json!({ "ciphertext": ciphertext });
         let answer = self.client.send(Method::POST, &path, Some(body), who, until).await?;
@@ -153,7 +153,7 @@ impl Vault {
         if mark.canary.is_some() {
             return Ok(());
         }
-        let canary = self.encrypt(name, &setting::identity(), until).await?;
+        let canary = self.encrypt(name, &connection_settings::identity(), until).await?;
         self.set_mark(name, &Mark { canary: Some(canary), ..mark }, until).await
     }
 
@@ -196,7 +196,7 @@ impl Vault {
     }
 
     /// Another of our calls was first. Vault says so by 400 and in words; whoever called reads back and finds out anyway.
-    fn gone_is_fine(&self, answered: Result<ask::Answer, ask::Refused>) -> Result<(), ActionError> {
+    fn gone_is_fine(&self, answered: Result<client::Answer, client::Refused>) -> Result<(), ActionError> {
         match answered {
             Err(refused) if !refused.says(&["no existing key named", "could not delete key; not found"]) => {
                 Err(refused.error)
@@ -257,7 +257,7 @@ impl Keys for Vault {
 
     async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError> {
         let (name, until) = (tenant_name(tenant)?, Instant::now() + stamp.deadline);
-        let plaintext = setting::identity();
+        let plaintext = connection_settings::identity();
         let ciphertext = self.encrypt(&name, &plaintext, until).await?;
         let own = self.decrypt(&name, &ciphertext, Who::Platform, until).await?;
         if own != STANDARD.encode(&plaintext) {

@@ -1,20 +1,24 @@
 //! Issuing: from an inventory, the records and the approvals to a cover and its pages, or to all that is lacking.
 
-use super::{
+use crate::destruction::certificate::{
     Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef, Problem,
-    Requested, Retained, Software, Tombstone, paper, rules,
+    Requested, Retained, Software, Tombstone, checked_json, rules,
 };
 use crate::{
     destruction::{
         asset::{Asset, AssetId, AssetType},
-        canonical::{Digest, value},
-        hold::{Pivot, Scope},
         inventory::{Inventory, paged},
-        moment::Moment,
-        sanitisation::{Outcome, SanitisationRecord, Why, check},
-        work::Technique,
+        legal_hold::{Pivot, Scope},
+        sanitisation::{
+            parts::Technique,
+            record::{Outcome, SanitisationRecord, Why, check},
+        },
     },
     policy::PolicyRef,
+    signing::{
+        canonical::{Digest, value},
+        moment::Moment,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +150,7 @@ pub fn issue(
     if !unsound.is_empty() {
         return Err(NotIssued::Unsound(unsound));
     }
-    let cover = paper::write("certificate", &value(&certificate));
+    let cover = checked_json::write("certificate", &value(&certificate));
     if cover.len() > COVER_BYTES {
         return Err(NotIssued::TooLong { bytes: cover.len() });
     }
@@ -204,7 +208,7 @@ fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&Why>) 
 
 fn write_pages(entries: &[Entry], digest: Digest) -> (Vec<String>, Listed) {
     let lists = paged(entries.iter(), LIST_BYTES);
-    let pages: Vec<String> = lists.iter().map(|list| paper::write("assets", &value(list))).collect();
+    let pages: Vec<String> = lists.iter().map(|list| checked_json::write("assets", &value(list))).collect();
     let page = |(text, list): (&String, &Vec<Entry>)| PageRef {
         assets: list.len(),
         digest: Digest::of_bytes(text.as_bytes()),

@@ -3,25 +3,29 @@
 //! It has a cover, which is signed, and pages with the assets, which the cover names by their digests. Invariant (I-18):
 //! every asset of the inventory stands on the pages exactly once, with its record or with why it has none.
 
+mod checked_json;
+mod documents;
 mod issue;
-mod kept;
-mod paper;
+pub mod print;
 mod rules;
 mod sign;
 mod verify;
 
+pub use crate::destruction::certificate::checked_json::PAYLOAD_TYPE;
+pub use crate::destruction::certificate::documents::{
+    AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file,
+};
 pub use issue::{Draft, Exceptions, Issued, NotIssued, issue};
-pub use kept::{AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file};
-pub use paper::PAYLOAD_TYPE;
 pub use sign::{SignCertificate, Signed};
 pub use verify::{Problem, Verification, verify};
 
-use super::{
-    asset::{Asset, DataClass},
-    canonical::Digest,
-    hold::Scope,
-    moment::Moment,
-    sanitisation::SanitisationRecord,
+use crate::{
+    destruction::{
+        asset::{Asset, DataClass},
+        legal_hold::Scope,
+        sanitisation::record::SanitisationRecord,
+    },
+    signing::{canonical::Digest, moment::Moment},
 };
 use crate::{policy::PolicyRef, tenancy::TenantId};
 use engine::Seat;

@@ -1,11 +1,13 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
 use super::{Approved, Certificate, Entry, Kind, issue, verify::Problem};
-use crate::destruction::{
-    asset::AssetId,
-    inventory::Inventory,
-    moment::Moment,
-    sanitisation::{SanitisationRecord, Why},
+use crate::{
+    destruction::{
+        asset::AssetId,
+        inventory::Inventory,
+        sanitisation::record::{SanitisationRecord, Why},
+    },
+    signing::moment::Moment,
 };
 use engine::{Ballot, Person, Plan, PlanDigest, Verdict, Vote};
 use serde_json::Value;

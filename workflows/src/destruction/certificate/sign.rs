@@ -1,8 +1,12 @@
 //! The one thing that a certificate needs of the world outside: a signature.
 
 use crate::{
-    actuators::Platform,
-    destruction::{codes, dsse, dsse::Signature, signer::PublicKey},
+    destruction::codes,
+    platform::Platform,
+    signing::{
+        dsse::{self, Signature},
+        signer::PublicKey,
+    },
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 //!
 //! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
 
-use super::{Certificate, Entry, FORMAT, paper, rules};
-use crate::destruction::{
+use crate::destruction::certificate::{Certificate, Entry, FORMAT, checked_json, rules};
+use crate::signing::{
     canonical::{Digest, value},
     dsse::{Envelope, pae},
     signer::PublicKey,
@@ -48,7 +48,7 @@ pub struct Verification {
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut problems = Vec::new();
     let parts = Parts::of(file, &mut problems);
-    let cover = paper::read("certificate", &parts.cover);
+    let cover = checked_json::read("certificate", &parts.cover);
     problems.extend(cover.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
     let cover_changed = !problems.is_empty();
     let signed_by = signatures(&parts, keys, cover_changed, &mut problems);
@@ -89,8 +89,8 @@ impl Parts {
     fn of(file: &[u8], problems: &mut Vec<Problem>) -> Self {
         match serde_json::from_slice::<Envelope>(file) {
             Ok(envelope) => {
-                if envelope.payload_type != paper::PAYLOAD_TYPE {
-                    let other = format!("is not {:?}", paper::PAYLOAD_TYPE);
+                if envelope.payload_type != checked_json::PAYLOAD_TYPE {
+                    let other = format!("is not {:?}", checked_json::PAYLOAD_TYPE);
                     problems.push(Problem::new("payloadType", other));
                 }
                 if envelope.written().as_bytes() != file {
@@ -213,7 +213,7 @@ fn page_of(
     certificate: Option<&Certificate>,
     problems: &mut Vec<Problem>,
 ) -> Option<Vec<Entry>> {
-    let sheet = paper::read("assets", page);
+    let sheet = checked_json::read("assets", page);
     let field = format!("pages[{place}]");
     let unchanged = sheet.problems.is_empty();
     let moved = |field: &str| moved(field, before).unwrap_or_else(|| format!("pages[{place}].{field}"));

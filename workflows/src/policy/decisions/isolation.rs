@@ -2,7 +2,7 @@
 
 use super::{Ruling, Scales};
 use crate::{
-    actuators::IsolationKind,
+    platform::IsolationKind,
     policy::{Multitenancy, PlatformPolicy, ScrubMethod},
     tenancy::{ClusterKind, Compliance, Gpu, GpuModel, Isolation, Layout},
 };

@@ -5,28 +5,28 @@
 //! [`super::evaluate`]. [`Question`] is any of them as data, [`Ruled`] one that was decided and kept.
 
 mod approval;
+mod clusters;
 mod failure;
 mod guard;
-mod how_much;
 mod isolation;
-mod keep;
-mod place;
+mod permission;
 mod question;
+mod quota_amount;
+mod retention;
 mod schedulers;
-mod who;
 
+pub use crate::policy::decisions::clusters::{Eligible, Place, eligible_clusters};
+pub use crate::policy::decisions::permission::{Permission, Sharing, Who, who};
+pub use crate::policy::decisions::quota_amount::{Granted, HowMuch, how_much};
+pub use crate::policy::decisions::retention::{Keep, Kept, keep};
 pub use approval::{Approval, ApprovalFor, approval};
 pub use failure::{Failure, Remedy, on_failure};
 pub use guard::{Blocked, Breadth, Deed, blocked, breadth};
-pub use how_much::{Granted, HowMuch, how_much};
 pub use isolation::{IsolationFacts, IsolationRules, Part, isolation};
-pub use keep::{Keep, Kept, keep};
-pub use place::{Eligible, Place, eligible_clusters};
 pub use question::{Answer, Question, Ruled, rule};
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };
-pub use who::{Permission, Sharing, Who, who};
 
 use super::{Judgement, PlatformPolicy, Reason};
 

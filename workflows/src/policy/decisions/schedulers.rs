@@ -2,7 +2,7 @@
 
 use super::{Ruling, Scales};
 use crate::{
-    actuators::FlavorQuota,
+    platform::FlavorQuota,
     policy::{PlatformPolicy, ReclaimWithin, WithinQueue},
     tenancy::{GpuModel, Gpus, Limits, Tier, WorkspaceName},
 };

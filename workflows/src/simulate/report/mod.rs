@@ -7,7 +7,7 @@ mod table;
 pub use page::page;
 pub use table::table;
 
-use super::{replay::Outcome, scene::Scene, share::Counted};
+use crate::simulate::{replay::Outcome, scenario::Scene, trace::quota_shares::Counted};
 use serde::Serialize;
 
 /// A scene and what its replays came to, the first of which is the one in question.
@@ -45,7 +45,9 @@ impl Report {
     pub fn of(scene: &Scene, seed: u64, policy: &str, outcomes: Vec<Outcome>) -> Self {
         let nominal = scene.workspaces.values().flat_map(|portion| &portion.allowances);
         let promised = nominal
-            .map(|(resource, allowance)| allowance.nominal as f64 * super::measure::weight_of(resource))
+            .map(|(resource, allowance)| {
+                allowance.nominal as f64 * crate::simulate::replay::measures::weight_of(resource)
+            })
             .sum();
         Self {
             scene: scene.name.clone(),

@@ -1,7 +1,7 @@
 //! The table for terminals.
 
 use super::Report;
-use crate::simulate::measure::{Measures, Waits};
+use crate::simulate::replay::measures::{Measures, Waits};
 use std::fmt::Write as _;
 
 /// A row: what is measured, and how it is shown.

@@ -6,7 +6,7 @@ use crate::kubernetes::{
     steps::{CLUSTER, Stage, WORKSPACE, namespace},
 };
 use serde_json::{Value, json};
-use workflows::{actuators::*, backends::kubernetes::KubernetesCluster};
+use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
 
 /// A tenant's namespace with workloads in it.
 pub(super) struct Scene<'a> {

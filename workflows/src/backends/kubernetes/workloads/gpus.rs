@@ -3,12 +3,12 @@
 //! Which indexes a pod got, which processes have them open and what is in their memory is known on the node alone.
 
 use crate::{
-    actuators::{ScrubLevel, Scrubbed, codes},
     backends::kubernetes::{
         cluster::KubernetesCluster,
-        marks::at,
+        labels::at,
         pods::{asked, ended, full_name},
     },
+    platform::{ScrubLevel, Scrubbed, codes},
 };
 use engine::ActionError;
 use serde_json::Value;

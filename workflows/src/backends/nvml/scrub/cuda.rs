@@ -3,7 +3,7 @@
 //! Signatures are those of cuda.h, by the names that the library has carried since CUDA 4 (`_v2` where there is one).
 #![expect(unsafe_code, reason = "the CUDA driver can only be had through its C interface")]
 
-use super::super::fault::{Fault, Kind};
+use crate::backends::nvml::error::{Fault, Kind};
 use libloading::Library;
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},

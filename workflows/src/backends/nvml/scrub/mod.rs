@@ -5,7 +5,7 @@
 
 mod cuda;
 
-use super::fault::{Fault, Kind};
+use crate::backends::nvml::error::{Fault, Kind};
 use cuda::{Context, Cuda, Memory};
 use engine::Stopwatch;
 use std::{

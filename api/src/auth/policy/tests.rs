@@ -1,0 +1,214 @@
+//! What the policies decide, over every verb, role, tenant and place; and what of a house's is refused before it counts.
+
+use super::*;
+use std::fs;
+
+const FILE: &str = "house.cedar";
+
+fn house(text: &str) -> Result<Law, Vec<String>> {
+    Law::of(Some((FILE, text)))
+}
+
+fn user<'a>(roles: &'a [Role], tenant: Option<&'a str>) -> Principal<'a> {
+    Principal::User { name: "ada", roles, tenant }
+}
+
+fn now() -> Circumstances {
+    Circumstances::default()
+}
+
+/// The faults of a text that is refused.
+fn faults(text: &str) -> String {
+    house(text).err().unwrap_or_else(|| panic!("this was taken: {text}")).join("\n")
+}
+
+#[test]
+fn the_shipped_policies_hold_by_the_schema() {
+    assert_eq!(house("").map(|_| ()), Ok(()));
+    assert!(SHIPPED.contains("tenants.apart") && Law::shipped().names.is_some());
+}
+
+#[test]
+fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_house_permits() {
+    let generous = house("@id(\"all\") permit (principal, action, resource);").unwrap();
+    for law in [&*Law::shipped(), &generous] {
+        for verb in Verb::VARIANTS.iter().copied() {
+            let each = Role::VARIANTS.iter().map(std::slice::from_ref);
+            for roles in each.chain([Role::VARIANTS, &[]]) {
+                let may = |tenant, place| law.decide(&user(roles, tenant), verb, place, &now());
+                let outside =
+                    [Place::Platform, Place::Tenant("zeta"), Place::Tenant("acm"), Place::Tenant("")];
+                for place in outside {
+                    let decision = may(Some("acme"), place);
+                    assert!(!decision.allows, "{roles:?} {verb:?} {place:?}");
+                    assert_eq!(decision.by, ["tenants.apart"]);
+                }
+                let (own, staff) = (may(Some("acme"), Place::Tenant("acme")), may(None, Place::Platform));
+                assert_eq!(own.allows, staff.allows, "{roles:?} {verb:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() {
+    let law = Law::shipped();
+    for verb in Verb::VARIANTS.iter().copied() {
+        let none = law.decide(&user(&[], None), verb, Place::Platform, &now());
+        assert_eq!(none, Decision { allows: false, by: Vec::new(), broken: None });
+        let may = law.roles(verb);
+        assert!(may.contains(&Role::Admin), "an admin is kept from {verb:?}");
+        for pair in Role::VARIANTS.windows(2) {
+            let both = law.decide(&user(pair, None), verb, Place::Platform, &now());
+            assert_eq!(both.allows, pair.iter().any(|role| may.contains(role)), "{pair:?} {verb:?}");
+        }
+        let reads_or_is_none = verb.name().starts_with("read_") || !may.contains(&Role::Auditor);
+        assert!(reads_or_is_none, "an auditor changes nothing: {verb:?}");
+    }
+    assert_eq!(law.roles(Verb::ManageUsers), [Role::Admin]);
+}
+
+#[test]
+fn the_key_of_a_cluster_pushes_the_facts_of_its_tenant_and_does_nothing_else() {
+    let law = Law::shipped();
+    let key = |scopes| Principal::Cluster { name: "eu-1", tenant: "acme", scopes };
+    for verb in Verb::VARIANTS.iter().copied() {
+        for place in [Place::Platform, Place::Tenant("acme"), Place::Tenant("zeta")] {
+            let allows = law.decide(&key(&["facts.push"]), verb, place, &now()).allows;
+            assert_eq!(
+                allows,
+                verb == Verb::PushFacts && place == Place::Tenant("acme"),
+                "{verb:?} {place:?}"
+            );
+            assert!(!law.decide(&key(&["commands.pull"]), verb, place, &now()).allows);
+        }
+    }
+}
+
+#[test]
+fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name() {
+    let law = house(
+        "@id(\"house.no-alone\") forbid (principal in Tenure::Role::\"admin\", action == Tenure::Action::\"hold_store\", resource);\n\
+         @id(\"house.finance\") permit (principal in Tenure::Role::\"finance\", action == Tenure::Action::\"change_quota\", resource);",
+    )
+    .unwrap();
+    let decide = |roles, verb| law.decide(&user(roles, None), verb, Place::Platform, &now());
+    let refused = decide(&[Role::Admin, Role::PlatformOps], Verb::HoldStore);
+    assert!(!refused.allows && refused.why() == "policy house.no-alone forbids it", "{refused:?}");
+    let allowed = decide(&[Role::Finance], Verb::ChangeQuota);
+    assert!(allowed.allows && allowed.why() == "policy house.finance permits it", "{allowed:?}");
+    assert_eq!(decide(&[Role::Auditor], Verb::Cancel).why(), "no policy permits it");
+    assert!(law.roles(Verb::ChangeQuota).contains(&Role::Finance));
+    assert_ne!(law.version(), Law::shipped().version());
+}
+
+#[test]
+fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
+    let law = house(
+        "@id(\"inside\") forbid (principal in Tenure::Role::\"breakglass\", action in Tenure::Action::\"change\", resource)\n\
+         unless { context has from && context.from.isInRange(ip(\"10.0.0.0/8\")) };\n\
+         @id(\"until\") forbid (principal == Tenure::User::\"ada\", action, resource)\n\
+         when { context.at >= datetime(\"2026-12-01T00:00:00Z\") };\n\
+         @id(\"plans\") permit (principal in Tenure::Role::\"finance\", action == Tenure::Action::\"offboard\", resource)\n\
+         when { context.plans };",
+    )
+    .unwrap();
+    let may = |role: Role, verb, how: Circumstances| {
+        law.decide(&user(&[role], None), verb, Place::Platform, &how).allows
+    };
+    let from = |text: &str| Circumstances { from: Some(text.parse().unwrap()), ..now() };
+    assert!(may(Role::Breakglass, Verb::Cancel, from("10.1.2.3")));
+    assert!(!may(Role::Breakglass, Verb::Cancel, from("192.0.2.1")));
+    assert!(!may(Role::Breakglass, Verb::Cancel, now()), "not knowing from where is no yes");
+    assert!(may(Role::Breakglass, Verb::ReadExecutions, from("2001:db8::1")));
+    // 2026-12-01T00:00:00Z.
+    let at = |millis| Circumstances { at: ::store::Timestamp(millis), ..now() };
+    assert!(may(Role::Auditor, Verb::ReadAudit, at(1_796_083_199_999)));
+    assert!(!may(Role::Auditor, Verb::ReadAudit, at(1_796_083_200_000)));
+    assert!(may(Role::Finance, Verb::Offboard, Circumstances { plans: true, ..now() }));
+    assert!(!may(Role::Finance, Verb::Offboard, now()));
+}
+
+#[test]
+fn a_policy_that_cannot_be_weighed_refuses() {
+    let text = "@id(\"odd\") forbid (principal, action == Tenure::Action::\"cancel\", resource)\n\
+                when { context.plans || principal has name && 9223372036854775807 + 1 > 0 };";
+    // The schema has nothing against a sum.
+    let law = house(text).unwrap();
+    let decide = |verb| law.decide(&user(&[Role::Admin], None), verb, Place::Platform, &now());
+    let refused = decide(Verb::Cancel);
+    assert!(!refused.allows && refused.broken.is_some(), "{refused:?}");
+    assert!(
+        refused.why().contains("could not be weighed") && refused.why().contains("odd"),
+        "{}",
+        refused.why()
+    );
+    assert!(decide(Verb::Repair).allows);
+}
+
+#[test]
+fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
+    let permit = |scope: &str| {
+        format!("// a comment\n@id(\"x\")\npermit (\n    principal,\n    {scope},\n    resource\n);")
+    };
+    let told = faults(&permit("action == Tenure::Action::\"hold_stor\""));
+    assert!(told.starts_with("house.cedar:5: ") && told.contains("did you mean \"hold_store\"?"), "{told}");
+    let told = faults("@id(\"x\") forbid (principal in Tenure::Role::\"finanse\", action, resource);");
+    assert!(told.contains("house.cedar:1: ") && told.contains("did you mean \"finance\"?"), "{told}");
+    let when = |text: &str| {
+        format!(
+            "@id(\"x\") forbid (principal is Tenure::User, action == Tenure::Action::\"cancel\", resource)\nwhen {{ {text} }};"
+        )
+    };
+    let told = faults(&when("principal.tenannt == resource"));
+    assert!(told.starts_with("house.cedar:2: ") && told.contains("tenannt"), "{told}");
+    // Where it is not known from where, the policy would fall out.
+    let told = faults(&when("context.from.isLoopback()"));
+    assert!(told.starts_with("house.cedar:2: ") && told.contains("from"), "{told}");
+    let told = faults(&when("principal.name == 7"));
+    assert!(told.starts_with("house.cedar:2: "), "{told}");
+    let told = faults("\n\npermit (principal, action, resource)");
+    assert!(told.starts_with("house.cedar:3: "), "{told}");
+    let told = faults("forbid (principal, action, resource);");
+    assert!(told.contains("has no id") && told.contains("@id("), "{told}");
+    let twice = "@id(\"a\") forbid (principal, action, resource) when { false };";
+    let told = faults(&format!("{twice}\n{twice}"));
+    assert!(told.contains("house.cedar has a policy a already"), "{told}");
+    let told = faults("@id(\"admin\") permit (principal, action, resource);");
+    assert!(told.contains("the shipped policies has a policy admin already"), "{told}");
+    let told = faults("@id(\"t\") permit (principal == ?principal, action, resource);");
+    assert!(told.contains("templates are not used"), "{told}");
+}
+
+#[test]
+fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE);
+    let name = path.display().to_string();
+    let missing = Book::open(&name).unwrap_err();
+    assert!(missing.starts_with("access.policies: ") && missing.contains(&name), "{missing}");
+    fs::write(&path, "permit (").unwrap();
+    assert!(Book::open(&name).unwrap_err().starts_with("access.policies: "));
+
+    let forbid = |verb: &str| {
+        format!("@id(\"h\") forbid (principal, action == Tenure::Action::\"{verb}\", resource);")
+    };
+    fs::write(&path, forbid("cancel")).unwrap();
+    let book = Book::open(&name).unwrap();
+    let may = |verb| book.law().decide(&user(&[Role::Admin], None), verb, Place::Platform, &now()).allows;
+    assert!(!may(Verb::Cancel) && may(Verb::Repair));
+    assert_eq!(book.renew(), Ok(false));
+    let before = book.law();
+
+    fs::write(&path, forbid("repare")).unwrap();
+    assert!(book.renew().unwrap_err().contains("did you mean \"repair\"?"));
+    assert_eq!(book.renew(), Ok(false), "what was told is not told again");
+    assert!(book.law() == before && !may(Verb::Cancel));
+    fs::remove_file(&path).unwrap();
+    assert!(book.renew().is_err() && book.renew() == Ok(false) && !may(Verb::Cancel));
+
+    fs::write(&path, forbid("repair")).unwrap();
+    assert_eq!(book.renew(), Ok(true));
+    assert!(may(Verb::Cancel) && !may(Verb::Repair));
+    assert_eq!(book.now().1.map(|(_, text)| text), Some(forbid("repair")));
+}

@@ -1,0 +1,42 @@
+//! Commands, one file each: what a command takes, the requests it sends, what it prints.
+//! Invariant: a command uses the shared modules of the command line, and they use no command.
+
+pub(crate) mod access;
+pub(crate) mod agent;
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod batch;
+pub(crate) mod certificate;
+pub(crate) mod cluster;
+pub(crate) mod context;
+pub(crate) mod delegations;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod executions;
+pub(crate) mod explain;
+pub(crate) mod fleet;
+pub(crate) mod get;
+pub(crate) mod group;
+pub(crate) mod help;
+pub(crate) mod hold;
+pub(crate) mod limits;
+pub(crate) mod login;
+pub(crate) mod maintenance;
+pub(crate) mod manual;
+pub(crate) mod notify;
+pub(crate) mod policy;
+pub(crate) mod quota;
+pub(crate) mod receiver;
+pub(crate) mod reclaim;
+pub(crate) mod repair;
+pub(crate) mod reservation;
+pub(crate) mod retention;
+pub(crate) mod schedules;
+pub(crate) mod simulate;
+pub(crate) mod store;
+pub(crate) mod sweep;
+pub(crate) mod tenant;
+pub(crate) mod usage;
+pub(crate) mod user;
+pub(crate) mod workflow;
+pub(crate) mod workload;

@@ -1,0 +1,41 @@
+//! `tenure retention`: which finished executions are kept no longer.
+
+use crate::cli::{
+    client::{Body, Client},
+    command::Common,
+    output,
+};
+use crate::exit::{Exit, Failure};
+use clap::Subcommand;
+use serde_json::json;
+
+/// What is done about finished executions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Retention {
+    /// List those that would be forgotten now, and those that stay although they are old enough; changes nothing.
+    Show,
+    /// Forget those that are kept no longer, now.
+    Run,
+}
+
+pub(in crate::cli) async fn run(common: &Common, command: Retention) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    match command {
+        Retention::Show => {
+            let columns = [
+                ("id", "/id"),
+                ("workflow", "/workflow"),
+                ("tenant", "/tenant"),
+                ("ended", "/ended_at"),
+                ("outcome", "/outcome"),
+                ("stays", "/stays"),
+            ];
+            output::list(common.output, client.all("/v1/retention", "").await?, &columns)?;
+        }
+        Retention::Run => {
+            let done = client.post("/v1/retention:run", Body::json(&json!({}))).await?.value()?;
+            output::one(common.output, &done)?;
+        }
+    }
+    Ok(Exit::Done)
+}

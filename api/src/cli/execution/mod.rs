@@ -1,0 +1,4 @@
+//! Executions as commands handle them: start one, wait for it, say how it ended.
+
+pub(crate) mod start;
+pub(crate) mod wait;

@@ -1,0 +1,3 @@
+//! Text encodings that several layers share.
+
+pub(crate) mod hex;

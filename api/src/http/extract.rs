@@ -1,0 +1,147 @@
+//! Requests, read so that a mistake is answered with its place.
+
+pub(crate) mod if_match;
+pub(crate) mod page;
+
+use crate::http::problem::{Fault, Problem, code::Code};
+use crate::server::connections::TooSlow;
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Query, Request, rejection::QueryRejection},
+    http::{HeaderMap, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+use std::error::Error;
+
+/// The parameters of the address.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let wrong = |rejected: QueryRejection| Problem::new(Code::QueryInvalid, rejected.body_text());
+        Query::<T>::from_request_parts(parts, state).await.map(|Query(asked)| Self(asked)).map_err(wrong)
+    }
+}
+
+/// A body of text and what it says it is.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    /// The text.
+    pub(super) text: String,
+    /// Its media type, in lower case and without parameters; empty if none was named.
+    pub(super) media: String,
+    /// What is to be written on the execution that it begins: the headers `Tenure-Label`.
+    pub(super) labels: Vec<String>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let media = media(request.headers());
+        let labels = labels(request.headers())?;
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|rejected| unread(&rejected, rejected.body_text()))?;
+        let text = String::from_utf8(body.to_vec())
+            .map_err(|e| Problem::new(Code::Malformed, format!("the body is not UTF-8: {e}")))?;
+        Ok(Self { text, media, labels })
+    }
+}
+
+/// Why a body was not read to its end: it came too slowly, or else as `otherwise` says.
+pub(super) fn unread(error: &(dyn Error + 'static), otherwise: String) -> Problem {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TooSlow>() {
+            return Problem::new(Code::TooSlow, TooSlow.to_string());
+        }
+        cause = error.source();
+    }
+    Problem::new(Code::TooLarge, otherwise)
+}
+
+/// The most labels of one execution, and the longest, in bytes.
+const LABELS: (usize, usize) = (16, 128);
+
+fn labels(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
+    let named = headers.get_all("tenure-label").iter();
+    let named: Vec<String> =
+        named.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned()).collect();
+    let (most, longest) = LABELS;
+    let fits =
+        |label: &String| !label.is_empty() && label.len() <= longest && !label.contains(char::is_control);
+    if named.len() > most || !named.iter().all(fits) {
+        let detail = format!("Tenure-Label: at most {most}, each of 1 to {longest} bytes, such as team=ml");
+        return Err(Problem::new(Code::Malformed, detail));
+    }
+    Ok(named)
+}
+
+/// The media type that the headers name.
+pub(super) fn media(headers: &HeaderMap) -> String {
+    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+impl Text {
+    /// Whether it says to be JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.media == "application/json" || self.media.ends_with("+json")
+    }
+
+    /// Whether it says to be YAML.
+    pub(super) fn is_yaml(&self) -> bool {
+        is_yaml(&self.media)
+    }
+}
+
+/// Whether `media` names YAML.
+pub(super) fn is_yaml(media: &str) -> bool {
+    matches!(media, "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml")
+}
+
+/// A JSON body.
+pub(super) struct Sent<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let body = Text::from_request(request, state).await?;
+        // An empty body is an empty object, so that commands without arguments need none.
+        let text = if body.text.trim().is_empty() { "{}" } else { &body.text };
+        json(text).map(Self)
+    }
+}
+
+/// A JSON body whose type belongs to a crate below, which writes no schemas: its route describes it.
+pub(super) struct Undescribed<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Undescribed<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        Sent::from_request(request, state).await.map(|Sent(sent)| Self(sent))
+    }
+}
+
+/// The value that JSON `text` says.
+pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    serde_json::from_str(text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let words = error.to_string();
+        let message = words.split(" at line ").next().unwrap_or(&words).to_owned();
+        let place = |n: usize| u64::try_from(n).ok().filter(|n| *n > 0);
+        let fault = Fault { pointer: field_in(&message), message, line: place(line), column: place(column) };
+        Problem::new(Code::Malformed, format!("the body is not the JSON that is taken here: {words}"))
+            .at(vec![fault])
+    })
+}
+
+/// The field that serde names between back-quotes, as a pointer.
+fn field_in(message: &str) -> String {
+    let named = message.contains("field `").then(|| message.split('`').nth(1)).flatten();
+    named.map(|name| format!("/{name}")).unwrap_or_default()
+}

@@ -1,0 +1,205 @@
+//! `If-Match`: what was read is changed as it was read, or not at all.
+//!
+//! A route reads the header by taking an [`IfMatch`]; every other refuses it, so that nobody takes for bound what is not. Invariant:
+//! what is changed by the ledger is compared by the very commit that changes it.
+
+use crate::http::problem::{Problem, code::Code};
+use axum::{
+    Json,
+    extract::{FromRequestParts, Request},
+    http::{HeaderMap, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use engine::{ActionError, Condition, Entity, Undecided, View, only_if};
+use serde::Serialize;
+use std::{convert::Infallible, future::Future};
+use store::{Revision, Sequence};
+
+/// What `If-Match` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) enum IfMatch {
+    /// Nothing: there is no such header.
+    Whatever,
+    /// `*`: it has to be there.
+    There,
+    /// It has to be at one of these. What is no tag stands for none: nothing is at it.
+    At(Vec<String>),
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+/// The `ETag` of a document at this version.
+pub(in crate::http) fn tag(version: Sequence) -> String {
+    format!("\"{}\"", version.0)
+}
+
+/// An answer with the tag of what it shows.
+pub(in crate::http) fn tagged(tag: String, body: impl Serialize) -> Response {
+    ([(header::ETAG, tag)], Json(body)).into_response()
+}
+
+impl IfMatch {
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Self {
+        let mut said = Vec::new();
+        for value in headers.get_all(header::IF_MATCH) {
+            said.extend(tags(&String::from_utf8_lossy(value.as_bytes())));
+        }
+        match &said[..] {
+            [] if !headers.contains_key(header::IF_MATCH) => Self::Whatever,
+            [only] if only == "*" => Self::There,
+            _ => Self::At(said),
+        }
+    }
+
+    /// Whether it says anything.
+    pub(in crate::http) fn is_said(&self) -> bool {
+        *self != Self::Whatever
+    }
+
+    /// Whether something with this tag, or nothing, is what is meant.
+    fn takes(&self, stands: Option<&str>) -> bool {
+        match self {
+            Self::Whatever => true,
+            Self::There => stands.is_some(),
+            Self::At(tags) => stands.is_some_and(|stands| tags.iter().any(|tag| tag == stands)),
+        }
+    }
+
+    fn why(&self, what: &str, stands: Option<&str>) -> String {
+        let said = match self {
+            Self::Whatever => String::new(),
+            Self::There => "*".to_owned(),
+            Self::At(tags) => tags.join(", "),
+        };
+        let said: String = said.chars().take(200).collect();
+        match stands {
+            Some(stands) => format!("If-Match says {said}, but {what} is at {stands}"),
+            None => format!("If-Match says {said}, but {what} is not there"),
+        }
+    }
+
+    /// Refuses with `stale` what stands at another tag.
+    pub(in crate::http) fn check(&self, stale: Code, what: &str, stands: &str) -> Result<(), Problem> {
+        if self.takes(Some(stands)) {
+            return Ok(());
+        }
+        Err(Problem::new(stale, self.why(what, Some(stands))))
+    }
+
+    /// The revision that an order to an execution is bound to, if it is.
+    pub(in crate::http) fn revision(&self, stands: Revision) -> Result<Option<Revision>, Problem> {
+        let told = format!("\"{stands}\"");
+        let stale = |problem: Problem| problem.with("revision", stands.to_string());
+        self.check(Code::StaleRevision, "the execution", &told).map_err(stale)?;
+        Ok(matches!(self, Self::At(_)).then_some(stands))
+    }
+
+    /// The version that a change of a document is bound to, if it is.
+    pub(in crate::http) fn version(&self, what: &str, stands: Sequence) -> Result<Option<Sequence>, Problem> {
+        self.check(Code::StaleTag, what, &tag(stands))?;
+        Ok(matches!(self, Self::At(_)).then_some(stands))
+    }
+
+    /// Does `work`, which changes the document `id` by the ledger, if it is as was read.
+    pub(in crate::http) async fn bind<T: Entity, F: Future>(
+        self,
+        what: &str,
+        id: &str,
+        work: F,
+    ) -> F::Output {
+        let id = id.to_owned();
+        self.bind_to("request.stale_tag", what, move |view| Ok(view.version::<T>(&id)?.map(tag)), work).await
+    }
+
+    /// Does `work`, which changes by the ledger what has this tag, if it has it still; else it fails with the code `stale`.
+    pub(in crate::http) async fn bind_to<F: Future>(
+        self,
+        stale: &'static str,
+        what: &str,
+        tag: impl Fn(&mut View) -> Result<Option<String>, Undecided> + Send + Sync + 'static,
+        work: F,
+    ) -> F::Output {
+        if !self.is_said() {
+            return work.await;
+        }
+        let what = what.to_owned();
+        let condition = Condition::new(move |view| {
+            let stands = tag(view)?;
+            if self.takes(stands.as_deref()) {
+                return Ok(());
+            }
+            Err(ActionError { code: stale.to_owned(), ..changed(self.why(&what, stands.as_deref())) }.into())
+        });
+        only_if(condition, work).await
+    }
+}
+
+fn changed(why: String) -> ActionError {
+    ActionError::permanent("request.stale_tag", why)
+}
+
+/// The tags of a list, each with its quotes. A comma inside of one belongs to it.
+fn tags(text: &str) -> Vec<String> {
+    let (mut all, mut inside) = (vec![String::new()], false);
+    for c in text.chars() {
+        inside ^= c == '"';
+        match all.last_mut() {
+            Some(last) if c != ',' || inside => last.push(c),
+            Some(_) | None => all.push(String::new()),
+        }
+    }
+    all.iter().map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
+}
+
+/// Refuses a request that says `If-Match` where nothing is compared: it would be done whatever had changed.
+pub(in crate::http) async fn refused(request: Request, next: Next) -> Response {
+    if !request.headers().contains_key(header::IF_MATCH) {
+        return next.run(request).await;
+    }
+    let detail = "If-Match: nothing is compared here; leave it out";
+    Problem::new(Code::HeaderUnsupported, detail).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn said(values: &[&str]) -> IfMatch {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::IF_MATCH, HeaderValue::from_str(value).unwrap());
+        }
+        IfMatch::of(&headers)
+    }
+
+    #[test]
+    fn one_of_several_tags_is_enough_and_what_is_no_tag_matches_nothing() {
+        assert_eq!(said(&[]), IfMatch::Whatever);
+        assert_eq!(said(&[" * "]), IfMatch::There);
+        let (seven, there) = (Some("\"7\""), Some("\"x,y\""));
+        assert!(said(&["\"1\", \"7\""]).takes(seven) && said(&["\"1\"", "\"7\""]).takes(seven));
+        assert!(said(&["\"x,y\""]).takes(there), "a comma inside of a tag belongs to it");
+        for wrong in ["7", "W/\"7\"", "\"7", "", ",", "\"17\""] {
+            assert!(!said(&[wrong]).takes(seven), "{wrong}");
+        }
+        assert!(said(&["*"]).takes(seven) && !said(&["*"]).takes(None));
+        assert!(said(&[]).takes(None) && !said(&["\"7\""]).takes(None));
+    }
+
+    #[test]
+    fn only_a_tag_binds_an_order_to_a_revision() {
+        let stands = Revision(7);
+        assert_eq!(said(&[]).revision(stands).unwrap(), None);
+        assert_eq!(said(&["*"]).revision(stands).unwrap(), None);
+        assert_eq!(said(&["\"7\""]).revision(stands).unwrap(), Some(stands));
+        assert_eq!(said(&["\"6\""]).revision(stands).unwrap_err().status().as_u16(), 412);
+    }
+}

@@ -1,0 +1,170 @@
+//! Lists in pages: `?limit=&cursor=`, and a cursor to go on with.
+
+pub(in crate::http) mod scope;
+
+use crate::http::problem::{Problem, code::Code};
+use crate::{encoding::hex, state::App};
+use engine::Entity;
+use schemars::JsonSchema;
+use scope::OfPlatform;
+use serde::{Deserialize, Serialize};
+use store::{Document, Key, Sequence};
+
+/// Items of a page unless asked otherwise.
+const USUAL: usize = 100;
+/// The most items of a page.
+const MOST: usize = 1_000;
+
+/// Which part of a list is asked for.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Page {
+    /// The most items.
+    pub(in crate::http) limit: usize,
+    /// The last key of the page before.
+    pub(in crate::http) after: Option<String>,
+}
+
+/// The parameters of a list that is not filtered.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Paging {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl Paging {
+    /// The page that is asked for.
+    pub(in crate::http) fn page(&self) -> Result<Page, Problem> {
+        Page::of(self.limit, self.cursor.as_deref())
+    }
+}
+
+/// A part of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
+pub(in crate::http) struct Listed<T> {
+    /// The items.
+    pub(in crate::http) items: Vec<T>,
+    /// Pass it as `cursor` to go on; `null` at the end.
+    pub(in crate::http) next: Option<String>,
+}
+
+impl Page {
+    /// The page that `limit` and `cursor` ask for.
+    pub(in crate::http) fn of(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
+        let limit = limit.unwrap_or(USUAL);
+        if limit == 0 || limit > MOST {
+            return Err(Problem::new(Code::QueryInvalid, format!("limit: use 1 to {MOST}")));
+        }
+        let wrong = || Problem::new(Code::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+        let after = cursor
+            .map(|text| hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong))
+            .transpose()?;
+        Ok(Self { limit, after })
+    }
+}
+
+impl<T> Listed<T> {
+    /// A page of what is at hand whole, in the order of what names each: a page goes on behind a name, also where that is gone by then.
+    pub(in crate::http) fn part(mut all: Vec<T>, page: &Page, name: impl Fn(&T) -> String) -> Self {
+        all.sort_by_cached_key(&name);
+        if let Some(after) = &page.after {
+            all.retain(|item| name(item) > *after);
+        }
+        let more = all.len() > page.limit;
+        all.truncate(page.limit);
+        let next = all.last().filter(|_| more).map(name);
+        Self::new(all, next)
+    }
+
+    /// The same page, of what is made of each.
+    pub(in crate::http) fn each<U>(self, make: impl FnMut(T) -> U) -> Listed<U> {
+        Listed { items: self.items.into_iter().map(make).collect(), next: self.next }
+    }
+
+    /// A page that goes on after `next`.
+    pub(in crate::http) fn new(items: Vec<T>, next: Option<String>) -> Self {
+        Self { items, next: next.map(|key| hex::encode(key.as_bytes())) }
+    }
+}
+
+/// The documents of a kind of the platform's that `wanted` takes, a page of them. Those of tenants are read by
+/// [`seen_by`](scope::seen_by).
+pub(in crate::http) async fn documents<T: OfPlatform>(
+    app: &App,
+    prefix: &str,
+    page: &Page,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    found(app, prefix, page, wanted).await
+}
+
+/// One document of the platform's by its id. One of a tenant's is read by [`one_seen_by`](scope::one_seen_by).
+pub(in crate::http) async fn document<T: OfPlatform>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+    Ok(one(app, id).await?.map(|(found, _)| found))
+}
+
+async fn found<T: Entity>(
+    app: &App,
+    prefix: &str,
+    page: &Page,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    let (mut items, mut after) = (Vec::new(), page.after.clone());
+    loop {
+        let found = app.engine.store().documents(T::COLLECTION, prefix, after.as_deref(), page.limit).await?;
+        for document in &found.items {
+            let item: T = parse(document)?;
+            after = Some(document.key.id.clone());
+            if wanted(&item) {
+                items.push(item);
+                if items.len() == page.limit {
+                    let is_last = found.next.is_none()
+                        && found.items.last().is_some_and(|last| last.key.id == document.key.id);
+                    return Ok((items, after.filter(|_| !is_last)));
+                }
+            }
+        }
+        if found.next.is_none() {
+            return Ok((items, None));
+        }
+        after = found.next;
+    }
+}
+
+/// One document of the platform's by its id, and its version.
+pub(in crate::http) async fn versioned<T: OfPlatform>(
+    app: &App,
+    id: &str,
+) -> Result<Option<(T, Sequence)>, Problem> {
+    one(app, id).await
+}
+
+async fn one<T: Entity>(app: &App, id: &str) -> Result<Option<(T, Sequence)>, Problem> {
+    if id.is_empty() || id.len() > 512 {
+        return Ok(None);
+    }
+    let found = app.engine.store().document(&Key::new(T::COLLECTION, id)).await?;
+    found.as_ref().map(|found| Ok((parse(found)?, found.version))).transpose()
+}
+
+fn parse<T: Entity>(found: &Document) -> Result<T, Problem> {
+    let corrupt =
+        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
+    serde_json::from_slice(&found.body).map_err(|e| corrupt(e).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_what_is_at_hand_hold_each_thing_once_also_when_one_goes_in_between() {
+        let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let page = |cursor: Option<&str>| Page::of(Some(2), cursor).unwrap();
+        let first = Listed::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
+        assert_eq!(first.items, ["a", "b"]);
+        let second = Listed::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
+        assert_eq!((second.items, second.next), (all(&["c", "d"]), None), "b went, and nothing is left out");
+    }
+}

@@ -1,0 +1,194 @@
+//! Whose each kind of document is, so that no handler reads what is a tenant's without saying for whom.
+//!
+//! Invariant: [`documents`](super::documents) and [`document`](super::document) take kinds of the platform's alone, and no kind is
+//! both. What belongs to tenants comes by [`seen_by`] and [`one_seen_by`], which leave out what the caller does not see. Those few
+//! that ask on nobody's behalf say so, by [`unscoped`]; a test knows them all.
+
+use super::{Page, found, one};
+use crate::{
+    auth::{Caller, Delegation, Group, Session, User, policy::AccessPolicies},
+    http::{problem::Problem, resource_kind::Kind},
+    notify::{Dead, Settled, Waiting},
+    state::App,
+};
+use engine::{Entity, Occurrence, Review, ReviewDone};
+use store::Sequence;
+use workflows::{
+    destruction::{Holds, Released},
+    policy::{PolicyChange, PublishedPolicy},
+    tenancy::{Cluster, ClusterKey, Cohort, Entitlement, Holding, Node, Pool, Region, Tenant},
+};
+
+/// A kind of document that is no tenant's: whoever is let in at a route that reads it may read all.
+pub(crate) trait OfPlatform: Entity {}
+
+/// A kind of document of which each is a tenant's, or the platform's own.
+pub(crate) trait OfTenant: Entity {
+    /// Whose it is; empty for the platform's own.
+    fn whose(&self) -> &str;
+}
+
+/// The documents of a kind that the caller sees and `wanted` takes, a page of them.
+pub(in crate::http) async fn seen_by<T: OfTenant>(
+    app: &App,
+    caller: &Caller,
+    prefix: &str,
+    page: &Page,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    found(app, prefix, page, |item: &T| caller.sees(item.whose()) && wanted(item)).await
+}
+
+/// One document by its id, if the caller sees it.
+pub(in crate::http) async fn one_seen_by<T: OfTenant>(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Option<T>, Problem> {
+    Ok(one_seen_as_read(app, caller, id).await?.map(|(item, _)| item))
+}
+
+/// The same, with the version in which it was read.
+pub(in crate::http) async fn one_seen_as_read<T: OfTenant>(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Option<(T, Sequence)>, Problem> {
+    Ok(one::<T>(app, id).await?.filter(|(item, _)| caller.sees(item.whose())))
+}
+
+/// One document by its id, whosever it is: for what is asked on nobody's behalf, and told to nobody.
+pub(in crate::http) async fn unscoped<T: OfTenant>(app: &App, id: &str) -> Result<Option<T>, Problem> {
+    Ok(one(app, id).await?.map(|(item, _)| item))
+}
+
+/// All documents of a kind that `wanted` takes, whosever they are: for what concerns all tenants at once.
+pub(in crate::http) async fn unscoped_all<T: OfTenant>(
+    app: &App,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, Problem> {
+    Ok(found(app, "", &Page { limit: usize::MAX, after: None }, wanted).await?.0)
+}
+
+impl<T: Kind> OfTenant for T {
+    fn whose(&self) -> &str {
+        self.tenant()
+    }
+}
+
+impl OfTenant for Node {
+    /// What nobody owns is the platform's.
+    fn whose(&self) -> &str {
+        self.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default()
+    }
+}
+
+impl OfTenant for Tenant {
+    fn whose(&self) -> &str {
+        self.id.as_str()
+    }
+}
+
+impl OfTenant for Entitlement {
+    fn whose(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+impl OfTenant for Holding {
+    fn whose(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+impl OfTenant for Cohort {
+    fn whose(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+impl OfTenant for Holds {
+    fn whose(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+impl OfTenant for Released {
+    fn whose(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+impl OfTenant for Review {
+    fn whose(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl OfTenant for ReviewDone {
+    fn whose(&self) -> &str {
+        &self.0.tenant
+    }
+}
+
+impl OfTenant for Delegation {
+    /// Who is bound to a tenant sees those among that tenant's people.
+    fn whose(&self) -> &str {
+        self.tenant.as_deref().unwrap_or_default()
+    }
+}
+
+impl OfPlatform for AccessPolicies {}
+impl OfPlatform for Cluster {}
+impl OfPlatform for ClusterKey {}
+impl OfPlatform for Dead {}
+impl OfPlatform for Group {}
+impl OfPlatform for Occurrence {}
+impl OfPlatform for PolicyChange {}
+impl OfPlatform for Pool {}
+impl OfPlatform for PublishedPolicy {}
+impl OfPlatform for Region {}
+impl OfPlatform for Session {}
+impl OfPlatform for Settled {}
+impl OfPlatform for User {}
+impl OfPlatform for Waiting {}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    /// The files below `dir` that hold `text`, by name.
+    fn with(dir: &Path, text: &str, found: &mut Vec<String>) {
+        for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                with(&path, text, found);
+            } else if fs::read_to_string(&path).unwrap().contains(text) {
+                found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+            }
+        }
+        found.sort();
+    }
+
+    #[test]
+    fn no_handler_reads_documents_past_what_its_caller_sees_but_the_few_that_are_named() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+        let named = |text: &str| {
+            let mut found = Vec::new();
+            with(&dir, text, &mut found);
+            found
+        };
+        // An agent speaks for a node, and facts are sorted by whose the nodes are: neither is told of what is there.
+        assert_eq!(named(&["unscoped", "::<"].concat()), ["agents.rs", "facts.rs"]);
+        // Who has GPUs of a model that runs short, for a response that is the platform's.
+        assert_eq!(named(&["unscoped_all", "::<"].concat()), ["incidents.rs"]);
+        // How many deliveries a channel has, answers kept by the caller's own name, and the hold of the store.
+        for read in [".documents(", ".document("] {
+            let past: Vec<_> = named(&["store()", read].concat());
+            assert!(
+                past.iter().all(|file| ["channels.rs", "claim.rs", "page.rs"].contains(&file.as_str())),
+                "{past:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The right to answer the first request under an `Idempotency-Key`, on every server of one store.
+//!
+//! A claim is a document that lies where the answer will: written if nothing is there, renewed while the request is worked on,
+//! replaced by the answer, or removed if that is not one to keep. One whose server was killed lapses. Invariant: what a request
+//! changes by the ledger is committed only while its claim stands, so that two servers never both do it.
+
+use crate::http::{
+    middleware::idempotency::{Kept, LARGEST_ANSWER},
+    problem::{Problem, code::Code},
+};
+use crate::{
+    encoding::hex,
+    state::{App, Shared},
+};
+use axum::{
+    body::{Body, to_bytes},
+    http::{HeaderName, header},
+    response::{IntoResponse as _, Response},
+};
+use engine::{ActionError, Condition, Entity, only_if};
+use serde::{Deserialize, Serialize};
+use std::{future::Future, time::Duration};
+use store::{Commit, Key, Put, Read, Timestamp};
+
+/// After how long without a sign of life a claim is nobody's any more.
+const LAPSES: Duration = Duration::from_secs(30);
+/// How often it gives one.
+const RENEWED: Duration = Duration::from_secs(8);
+/// How often it is tried again when somebody else writes in between.
+const TRIES: usize = 4;
+
+/// What lies under a key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Under {
+    /// An answer.
+    Kept(Kept),
+    /// That a request is being answered.
+    Claimed(Claimed),
+}
+
+/// That a request is being answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    /// Whose key, and the key.
+    id: String,
+    /// Of which request.
+    fingerprint: String,
+    /// Drawn for this claim alone.
+    claim: String,
+    /// Until when it stands unless it is renewed.
+    until: Timestamp,
+}
+
+impl Entity for Under {
+    const COLLECTION: &'static str = Kept::COLLECTION;
+
+    fn id(&self) -> String {
+        match self {
+            Self::Kept(kept) => kept.id.clone(),
+            Self::Claimed(claimed) => claimed.id.clone(),
+        }
+    }
+}
+
+impl Under {
+    /// Since when it serves nobody if it is older than `kept_for`.
+    pub(crate) fn is_over(&self, now: Timestamp, kept_for: Duration) -> bool {
+        let at = match self {
+            Self::Kept(kept) => kept.at,
+            Self::Claimed(claimed) => claimed.until,
+        };
+        now.since(at) > kept_for
+    }
+}
+
+/// What became of the wish to answer a request.
+pub(in crate::http) enum Taken {
+    /// It is to be answered.
+    Ours(Claim),
+    /// It has been.
+    Before(Kept),
+}
+
+/// The right to answer the first request under a key.
+pub(in crate::http) struct Claim {
+    app: Shared,
+    claimed: Claimed,
+    /// Whether it is given back already.
+    settled: bool,
+}
+
+fn key(id: &str) -> Key {
+    Key::new(Under::COLLECTION, id)
+}
+
+/// What lies under a key, and what a change of it rests on. What cannot be read is as good as forgotten.
+async fn look(app: &App, id: &str) -> Result<(Option<Under>, Read), store::Error> {
+    let found = app.engine.store().document(&key(id)).await?;
+    let version = found.as_ref().map(|found| found.version);
+    let under = found.and_then(|found| serde_json::from_slice(&found.body).ok());
+    Ok((under, Read { key: key(id), version }))
+}
+
+async fn write(app: &App, id: &str, under: Option<&Under>, reads: Vec<Read>) -> Result<(), store::Error> {
+    let body = under.map(|under| serde_json::to_vec(under).unwrap_or_default());
+    let documents = vec![Put { key: key(id), body }];
+    app.engine.store().commit(Commit { reads, documents, ..Commit::default() }).await.map(|_| ())
+}
+
+impl Claim {
+    /// Claims the key `id` for the request with this fingerprint, unless it was answered, or is being answered.
+    pub(in crate::http) async fn on(app: &Shared, id: &str, fingerprint: &str) -> Result<Taken, Problem> {
+        for _ in 0..TRIES {
+            let (under, read) = look(app, id).await?;
+            let now = app.engine.clock().now();
+            let other = |theirs: &str| theirs != fingerprint;
+            match under {
+                Some(Under::Kept(Kept { fingerprint: theirs, .. })) if other(&theirs) => {
+                    return Err(reused(id));
+                }
+                Some(Under::Claimed(Claimed { fingerprint: theirs, .. })) if other(&theirs) => {
+                    return Err(reused(id));
+                }
+                Some(Under::Kept(kept)) if kept.is_final() => return Ok(Taken::Before(kept)),
+                Some(Under::Claimed(claimed)) if claimed.until > now => {
+                    return Err(Problem::new(Code::KeyInUse, "a request under this key is being answered"));
+                }
+                Some(Under::Kept(_) | Under::Claimed(_)) | None => {}
+            }
+            let claim = hex::encode(&app.engine.clock().entropy());
+            let (id, fingerprint) = (id.to_owned(), fingerprint.to_owned());
+            let claimed = Claimed { id, fingerprint, claim, until: now.after(LAPSES) };
+            let under = Under::Claimed(claimed.clone());
+            match write(app, &claimed.id, Some(&under), vec![read]).await {
+                Ok(()) => return Ok(Taken::Ours(Self { app: app.clone(), claimed, settled: false })),
+                Err(store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Problem::new(Code::KeyInUse, "a request under this key is being answered"))
+    }
+
+    /// Answers by `work`, and keeps what it answers if that is to be kept.
+    pub(in crate::http) async fn answer(self, work: impl Future<Output = Response>) -> Response {
+        let claimed = self.claimed.clone();
+        let stands = Condition::new(move |view| match view.get::<Under>(&claimed.id)? {
+            Some(Under::Claimed(stands)) if stands.claim == claimed.claim => Ok(()),
+            _ => Err(lost().into()),
+        });
+        let mut work = Box::pin(only_if(stands, work));
+        let answer = loop {
+            tokio::select! {
+                answer = &mut work => break answer,
+                () = tokio::time::sleep(RENEWED) => self.renew().await,
+            }
+        };
+        self.settle(answer).await.unwrap_or_else(|problem| problem.into_response())
+    }
+
+    /// What lies there, if it is this claim still.
+    async fn stands(&self) -> Result<Option<Read>, store::Error> {
+        let (under, read) = look(&self.app, &self.claimed.id).await?;
+        let own = matches!(under, Some(Under::Claimed(stands)) if stands.claim == self.claimed.claim);
+        Ok(own.then_some(read))
+    }
+
+    async fn renew(&self) {
+        let until = self.app.engine.clock().now().after(LAPSES);
+        let renewed = Under::Claimed(Claimed { until, ..self.claimed.clone() });
+        self.replace(Some(&renewed)).await;
+    }
+
+    /// Lets something else lie there, or nothing, if the claim stands.
+    async fn replace(&self, by: Option<&Under>) {
+        let replaced = async {
+            match self.stands().await? {
+                Some(read) => write(&self.app, &self.claimed.id, by, vec![read]).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = replaced.await {
+            tracing::warn!(%error, "what is known of an Idempotency-Key could not be written");
+        }
+    }
+
+    async fn settle(mut self, answer: Response) -> Result<Response, Problem> {
+        self.settled = true;
+        if !Kept::may_be(&answer) {
+            self.replace(None).await;
+            return Ok(answer);
+        }
+        let (parts, body) = answer.into_parts();
+        let unreadable = |_| Problem::new(Code::Internal, "the answer could not be kept");
+        let body = to_bytes(body, usize::MAX).await.map_err(unreadable)?;
+        let text = |name: HeaderName| {
+            parts.headers.get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
+        };
+        let said = String::from_utf8(body.to_vec()).ok().filter(|said| said.len() <= LARGEST_ANSWER);
+        let kept = said.map(|said| {
+            Under::Kept(Kept {
+                id: self.claimed.id.clone(),
+                fingerprint: self.claimed.fingerprint.clone(),
+                at: self.app.engine.clock().now(),
+                status: parts.status.as_u16(),
+                location: text(header::LOCATION),
+                tag: text(header::ETAG),
+                media: text(header::CONTENT_TYPE).unwrap_or_default(),
+                body: said,
+            })
+        });
+        self.replace(kept.as_ref()).await;
+        Ok(Response::from_parts(parts, Body::from(body)))
+    }
+}
+
+/// Who panicked, or was stopped, leaves no claim behind.
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.settled {
+            return;
+        }
+        let left = Self { app: self.app.clone(), claimed: self.claimed.clone(), settled: true };
+        runtime.spawn(async move { left.replace(None).await });
+    }
+}
+
+fn reused(id: &str) -> Problem {
+    let key = id.split_once('/').map_or(id, |(_, key)| key);
+    Problem::new(Code::KeyReused, format!("the key {key:?} was used for a different request"))
+}
+
+/// Why nothing is changed for a request whose key somebody else answers by now.
+fn lost() -> ActionError {
+    let why =
+        "another server answers this request by now: this one did not show for too long that it is at work";
+    ActionError::permanent("idempotency.lost", why)
+}

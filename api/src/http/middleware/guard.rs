@@ -1,0 +1,320 @@
+//! Lets a request in, or says why not. Wraps every route with the access that its table entry names.
+
+use crate::http::{
+    extract::page::{Page, document, documents},
+    middleware::{idempotency, loopback, rate_limit},
+    problem::{Problem, code::Code, denial::Asker},
+    resources::agents,
+    route::{Access, outer_path},
+};
+use crate::{
+    auth::{
+        Caller, Denied, Role, Token, Verb, authenticate,
+        policy::{Circumstances, Decision, Place, Principal},
+    },
+    state::Shared,
+};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, Method, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use engine::{Behalf, on_behalf};
+use std::sync::atomic::Ordering;
+use store::Hold;
+use workflows::tenancy::{ClusterKey, Scope, Standing};
+
+/// Checks `access` and how much its caller has sent, then answers; a repeated `Idempotency-Key` gets the earlier answer.
+pub(in crate::http) async fn guard(
+    State((app, access)): State<(Shared, Access)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let how = circumstances(&app, &request);
+    let entered = enter(&app, access, (request.uri().path(), request.headers()), how).await;
+    let share = rate_limit::take(&app, &request, rate_limit::who(access, &request, &entered));
+    if let Some(share) = share.filter(|share| share.refused.is_some()) {
+        return rate_limit::refuse(share, entered.err().and_then(|problem| problem.refusal()));
+    }
+    let mut answer = match entered {
+        Ok(None) => next.run(request).await,
+        Ok(Some(caller)) => answer(&app, access, (caller, how), request, next).await,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(share) = share {
+        answer.extensions_mut().insert(share);
+    }
+    answer
+}
+
+/// Who is let in by `access`: somebody, or nobody who has to be known.
+async fn enter(
+    app: &Shared,
+    access: Access,
+    (path, headers): (&str, &HeaderMap),
+    how: Circumstances,
+) -> Result<Option<Caller>, Problem> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match access {
+        Access::Open => Ok(None),
+        Access::Near(verb) => loopback::told_all(app, verb, headers, how).await.map(|()| None),
+        Access::Agent => agent(app, path, header).await.map(|()| None),
+        Access::Cluster(verb, scope) => match cluster(app, path, (verb, scope), header, how).await? {
+            Some(caller) => Ok(Some(caller)),
+            None => admit(app, access, header, how).await.map(Some),
+        },
+        Access::Staff(_) | Access::Tenant(_) => admit(app, access, header, how).await.map(Some),
+    }
+}
+
+/// Answers somebody who was let in.
+async fn answer(
+    app: &Shared,
+    access: Access,
+    (caller, how): (Caller, Circumstances),
+    mut request: Request,
+    next: Next,
+) -> Response {
+    tracing::Span::current().record("caller", caller.name.as_str());
+    let changes = request.method() != Method::GET;
+    if changes && app.closing.load(Ordering::Acquire) {
+        return Problem::new(Code::Stopping, "the server is stopping").into_response();
+    }
+    if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
+        match app.engine.store().held().await {
+            Ok(None) => {}
+            Ok(Some(hold)) => return held(&caller, &hold).into_response(),
+            Err(error) => return Problem::from(error).into_response(),
+        }
+    }
+    request.extensions_mut().insert(caller.clone());
+    let asker = caller.clone();
+    let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
+    let theirs = behalf.clone();
+    let answered = async {
+        if request.method() != Method::POST {
+            return next.run(request).await;
+        }
+        let answer = idempotency::answer(app, &caller, theirs, request, next).await;
+        answer.unwrap_or_else(|problem| problem.into_response())
+    };
+    let mut answer = match behalf {
+        Some(behalf) => on_behalf(behalf, answered).await,
+        None => answered.await,
+    };
+    answer.extensions_mut().insert(Asker::from(&asker));
+    answer
+}
+
+/// How it is asked, as policies have it.
+fn circumstances(app: &Shared, request: &Request) -> Circumstances {
+    Circumstances {
+        from: rate_limit::from(request),
+        at: app.engine.clock().now(),
+        plans: request.uri().path().ends_with("/~plan"),
+    }
+}
+
+/// Why nothing is begun: in full to those who work for the platform.
+fn held(caller: &Caller, hold: &Hold) -> Problem {
+    let since = crate::http::time(hold.since);
+    match &caller.tenant {
+        None => Problem::new(Code::StoreHeld, format!("the store is held since {since}: {}", hold.why)),
+        Some(_) => {
+            let detail = format!(
+                "the platform is checked since {since}; nothing was lost, and nothing new is begun meanwhile"
+            );
+            Problem::new(Code::StoreHeld, detail)
+        }
+    }
+}
+
+/// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
+fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> {
+    match access {
+        Access::Open | Access::Near(_) | Access::Agent | Access::Cluster(..) => return None,
+        Access::Staff(_) | Access::Tenant(_) => {}
+    }
+    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
+    Some(Behalf {
+        by: caller.name.clone(),
+        asked: format!("{} {}", request.method(), outer_path(route)),
+        at: outer_path(request.uri().path()),
+    })
+}
+
+/// The agents of a cluster have keys of their own; people and tenants' clusters are told that theirs do not open this.
+async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Problem> {
+    let token = header.and_then(bearer);
+    let refused = match agents::admit(app, path, token.as_ref()) {
+        Ok(()) => return Ok(()),
+        Err(refused) if refused.code() != Code::BadToken => return Err(refused),
+        Err(refused) => refused,
+    };
+    let now = app.engine.clock().now();
+    match authenticate(&**app.engine.store(), app.access.law(), header, now).await {
+        Ok(caller) => {
+            let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
+            Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
+        }
+        Err(Denied::NoToken) => Err(Problem::new(Code::NoToken, "the request carries no bearer token")),
+        Err(Denied::BadToken(whose)) => {
+            let problem = unknown(app, header, whose).await?;
+            Err(if problem.code() == Code::BadToken { refused } else { problem })
+        }
+        Err(Denied::Store(error)) => Err(error.into()),
+    }
+}
+
+/// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the
+/// attempt is put on record (S-6).
+async fn cluster(
+    app: &Shared,
+    path: &str,
+    (verb, scope): (Verb, Scope),
+    header: Option<&str>,
+    how: Circumstances,
+) -> Result<Option<Caller>, Problem> {
+    let Some(token) = header.and_then(bearer) else { return Ok(None) };
+    let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
+    let own = document::<ClusterKey>(app, named).await?;
+    let standing = |key: &ClusterKey| key.standing(how.at, |hash| token.matches(hash));
+    if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
+        let (whose, law) = (key.tenant.to_string(), app.access.law());
+        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
+        let over = match standing {
+            Standing::Holds => None,
+            Standing::Revoked => Some(format!("the key of cluster {named} was revoked")),
+            Standing::Replaced => {
+                Some(format!("this key of cluster {named} has ended: key {} has followed it", key.version))
+            }
+        };
+        if let Some(over) = over {
+            return Err(Problem::new(Code::BadToken, over).to(Asker::from(&caller)));
+        }
+        if !key.scopes.contains(&scope) {
+            let detail = format!("the key of cluster {named} may no longer be used for this");
+            return Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)));
+        }
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.name()).collect();
+        let who = Principal::Cluster { name: named, tenant: &whose, scopes: &scopes };
+        let decision = caller.law().decide(&who, verb, Place::Tenant(&whose), &how);
+        if !decision.allows {
+            let detail = format!("the key of cluster {named} may not {}", words(verb));
+            return Err(explained(&caller, &decision, &detail, "").to(Asker::from(&caller)));
+        }
+        return Ok(Some(caller));
+    }
+    let Some(other) = key_of(app, &token).await? else { return Ok(None) };
+    tracing::warn!(
+        code = "auth.cross_cluster_attempt", key_of = %other.cluster, tenant = %other.tenant, at = path,
+        "the key of one cluster was used on another"
+    );
+    let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
+    Err(Problem::new(Code::CrossCluster, detail).to(Asker::named(format!("cluster {}", other.cluster))))
+}
+
+/// The cluster whose key a token is.
+async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Problem> {
+    let page = Page { limit: 1, after: None };
+    let now = app.engine.clock().now();
+    let opens = |key: &ClusterKey| key.standing(now, |hash| token.matches(hash)).is_some();
+    let (mut found, _) = documents::<ClusterKey>(app, "", &page, opens).await?;
+    Ok(found.pop())
+}
+
+/// Why a token that is no user's is not let in: the key of a cluster is known, and opens what is the cluster's alone (S-7).
+async fn unknown(app: &Shared, header: Option<&str>, whose: Option<String>) -> Result<Problem, Problem> {
+    let key = match header.and_then(bearer) {
+        Some(token) => key_of(app, &token).await?,
+        None => None,
+    };
+    Ok(match key {
+        Some(key) => Problem::new(
+            Code::Forbidden,
+            format!(
+                "the key of cluster {} is for that cluster to push its facts, and nothing else",
+                key.cluster
+            ),
+        )
+        .to(Asker::named(format!("cluster {}", key.cluster))),
+        None => {
+            let problem = Problem::new(Code::BadToken, "the token is not known, or no longer");
+            // It is told on record whose it was, and not to who sent it.
+            whose.into_iter().fold(problem, |problem, whose| problem.to(Asker::named(whose)))
+        }
+    })
+}
+
+pub(in crate::http) fn bearer(header: &str) -> Option<Token> {
+    let (scheme, text) = header.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
+}
+
+pub(in crate::http) async fn admit(
+    app: &Shared,
+    access: Access,
+    header: Option<&str>,
+    how: Circumstances,
+) -> Result<Caller, Problem> {
+    let law = app.access.law();
+    let caller = match authenticate(&**app.engine.store(), law, header, how.at).await {
+        Ok(caller) => {
+            let token = header.and_then(bearer);
+            token.into_iter().for_each(|token| app.uses.note(&token.id, how.at));
+            caller.asking(how)
+        }
+        Err(Denied::NoToken) => {
+            return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
+        }
+        Err(Denied::BadToken(whose)) => return Err(unknown(app, header, whose).await?),
+        Err(Denied::Store(error)) => return Err(error.into()),
+    };
+    let (verb, place) = match access {
+        Access::Open | Access::Agent => return Ok(caller),
+        Access::Tenant(verb) => (verb, caller.place()),
+        Access::Staff(verb) | Access::Near(verb) | Access::Cluster(verb, _) => (verb, Place::Platform),
+    };
+    match allowed(&caller, verb, place, &words(verb)) {
+        Ok(()) => Ok(caller),
+        Err(problem) => Err(problem.to(Asker::from(&caller))),
+    }
+}
+
+/// Refuses what the policies do not let `caller` do for `place`; `what` says it in words.
+pub(in crate::http) fn allowed(
+    caller: &Caller,
+    verb: Verb,
+    place: Place<'_>,
+    what: &str,
+) -> Result<(), Problem> {
+    let decision = caller.decide(verb, place);
+    if decision.allows {
+        return Ok(());
+    }
+    if let (Some(tenant), Place::Platform) = (&caller.tenant, place) {
+        let detail = format!("{} is bound to tenant {tenant} and may not {what}", caller.name);
+        return Err(told(Problem::new(Code::ForeignTenant, detail), caller, &decision));
+    }
+    let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ");
+    let (held, wanted) = (names(&caller.roles), names(&caller.law().roles(verb)));
+    let detail = format!("{} holds {held} and may not {what}", caller.name);
+    // Which roles may helps nobody whom a policy forbids it.
+    let remedy = if decision.by.is_empty() { format!("; one of these may: {wanted}") } else { String::new() };
+    Err(explained(caller, &decision, &detail, &remedy))
+}
+
+fn explained(caller: &Caller, decision: &Decision, detail: &str, remedy: &str) -> Problem {
+    let detail = format!("{detail}: {}{remedy}", decision.why());
+    told(Problem::new(Code::Forbidden, detail), caller, decision)
+}
+
+/// With what was decided by, for programs.
+fn told(problem: Problem, caller: &Caller, decision: &Decision) -> Problem {
+    problem.with("policies", decision.by.clone()).with("policies_version", caller.law().version())
+}
+
+fn words(verb: Verb) -> String {
+    verb.name().replace('_', " ")
+}

@@ -1,0 +1,73 @@
+//! What every answer says to browsers and to whatever stands on the way.
+//!
+//! Every request passes here, so that no route can forget it. A handler may say something of its own in place of what is said
+//! here, but for `/v1`: some of its answers hold secrets (tokens, keys of clusters), and none is kept by anybody.
+
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::Response,
+};
+
+/// What is said unless the handler has said it.
+const USUAL: [(HeaderName, HeaderValue); 6] = [
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::CACHE_CONTROL, NOBODY),
+    // An address may name a tenant or an execution: it is not told to others.
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    // Pages of others do not embed it.
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    // What is no page of the console does nothing in a browser, wherever it is shown.
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'")),
+    (
+        HeaderName::from_static("permissions-policy"),
+        HeaderValue::from_static("camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+    ),
+];
+
+/// Nobody on the way keeps it, nor the browser.
+const NOBODY: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Who reached the server with TLS comes with TLS for a year: nobody on the way can lead a browser back to plain HTTP.
+const SECURE: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Whether an address belongs to the API, as opposed to health, metrics and what describes the server.
+pub(in crate::http) fn is_api(path: &str) -> bool {
+    path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
+}
+
+/// Adds them to the answer of a request to `path`, which came with TLS or not.
+pub(in crate::http) fn add(answer: &mut Response, path: &str, with_tls: bool) {
+    let headers: &mut HeaderMap = answer.headers_mut();
+    for (name, value) in USUAL {
+        headers.entry(name).or_insert(value);
+    }
+    if is_api(path) {
+        headers.insert(header::CACHE_CONTROL, NOBODY);
+    }
+    if with_tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, SECURE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_is_what_lies_below_its_version() {
+        assert!(is_api("/v1/tenants") && is_api("/v1") && is_api("/v1/tenants/~plan"));
+        assert!(!is_api("/v10/tenants") && !is_api("/livez") && !is_api("/"));
+    }
+
+    #[test]
+    fn a_handler_says_something_else_but_for_what_is_kept_of_the_api() {
+        let own = || Response::builder().header(header::CACHE_CONTROL, "no-cache").body(Default::default());
+        let (mut page, mut secret) = (own().unwrap(), own().unwrap());
+        add(&mut page, "/openapi.json", false);
+        add(&mut secret, "/v1/users", true);
+        assert_eq!(page.headers()[header::CACHE_CONTROL], "no-cache");
+        assert_eq!(secret.headers()[header::CACHE_CONTROL], "no-store");
+        assert!(!page.headers().contains_key(header::STRICT_TRANSPORT_SECURITY));
+        assert!(secret.headers().contains_key(header::STRICT_TRANSPORT_SECURITY));
+    }
+}

@@ -1,0 +1,209 @@
+//! `Idempotency-Key`: the same request again gets the answer that it got before.
+//!
+//! Of all servers of one store one answers, under a [`Claim`], also when whoever asked has gone away; what it answers is kept after
+//! the effect, unless it is to be asked again. A start, and a trigger of a schedule, carry the key into their own commit as well
+//! ([`Once`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
+
+use crate::http::{
+    extract::unread,
+    middleware::claim::{Claim, Taken, Under},
+    problem::{Problem, code::Code, denial::Refused},
+};
+use crate::{auth::Caller, encoding::hex, state::Shared};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::Request,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+use engine::{ActionError, Behalf, Entity, Undecided, View, on_behalf};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::time::Duration;
+use store::Timestamp;
+use tracing::Instrument as _;
+
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The longest key, in bytes.
+const LONGEST_KEY: usize = 128;
+/// The largest answer that is kept, in bytes.
+pub(in crate::http) const LARGEST_ANSWER: usize = 64 << 10;
+/// How long answers are kept.
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The key of a request and its fingerprint, for the commit of a start.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Once(pub(in crate::http) Option<(String, String)>);
+
+impl Once {
+    /// What the same request again is answered with from `now` on, once it was answered with a secret: that is not kept, and a
+    /// second one is not drawn. For the commit that makes the secret ([`spent`]).
+    pub(in crate::http) fn shown(self, now: Timestamp) -> Option<Kept> {
+        let (key, fingerprint) = self.0?;
+        let detail = "this was done, and its answer showed a secret, which is not kept";
+        let problem = Problem::new(Code::SecretShown, detail);
+        Some(Kept {
+            id: key.trim_start_matches("key/").to_owned(),
+            fingerprint,
+            at: now,
+            status: problem.status().as_u16(),
+            location: None,
+            tag: None,
+            media: "application/problem+json".into(),
+            body: problem.body().to_string(),
+        })
+    }
+}
+
+/// Writes down that a request was answered with a secret.
+///
+/// # Errors
+/// `idempotency.secret_shown` if it was written down before.
+pub(in crate::http) fn spent(view: &mut View, kept: Option<&Kept>) -> Result<(), Undecided> {
+    let Some(kept) = kept else { return Ok(()) };
+    match view.get::<Under>(&kept.id)? {
+        Some(Under::Kept(_)) => {
+            let why = "this was done under the same key already";
+            Err(ActionError::permanent("idempotency.secret_shown", why).into())
+        }
+        // It takes the place of the claim under which this is done.
+        Some(Under::Claimed(_)) | None => view.put(&Under::Kept(kept.clone())),
+    }
+}
+
+/// Marks an answer that holds a secret, and so is not kept.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct Secret;
+
+/// An answer as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Whose key, and the key.
+    pub(crate) id: String,
+    /// Of which request.
+    pub(in crate::http) fingerprint: String,
+    /// When it was answered.
+    pub(in crate::http) at: Timestamp,
+    pub(in crate::http) status: u16,
+    pub(in crate::http) location: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) tag: Option<String>,
+    pub(in crate::http) media: String,
+    pub(in crate::http) body: String,
+}
+
+impl Entity for Kept {
+    const COLLECTION: &'static str = "idempotency";
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+}
+
+/// Answers a POST, from memory if its key has been seen.
+pub(in crate::http) async fn answer(
+    app: &Shared,
+    caller: &Caller,
+    behalf: Option<Behalf>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let limit = app.config.http.body_limit_bytes;
+    let body = to_bytes(body, limit).await.map_err(|error| {
+        unread(&error, format!("the body could not be read, or has more than {limit} bytes"))
+    })?;
+    let key = parts.headers.get(&KEY).map(checked).transpose()?;
+    let Some(key) = key else {
+        parts.extensions.insert(Once(None));
+        return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
+    };
+    let id = format!("{}/{key}", caller.name);
+    let (method, address) = (parts.method.as_str(), parts.uri.to_string());
+    let bound = parts.headers.get(header::IF_MATCH).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let said: Vec<&str> = [method, &address].into_iter().chain(bound.as_deref()).collect();
+    let fingerprint = fingerprint(&said, &body);
+    let claim = match Claim::on(app, &id, &fingerprint).await? {
+        Taken::Before(kept) => return Ok(kept.replay()),
+        Taken::Ours(claim) => claim,
+    };
+    parts.extensions.insert(Once(Some((format!("key/{id}"), fingerprint))));
+    let work = next.run(Request::from_parts(parts, Body::from(body)));
+    // A task of its own: who asks again after they were cut off finds the answer, and not half of the work.
+    let answered = async move {
+        match behalf {
+            Some(behalf) => claim.answer(on_behalf(behalf, work)).await,
+            None => claim.answer(work).await,
+        }
+    };
+    let answered = tokio::spawn(answered.in_current_span());
+    answered.await.map_err(|_| Problem::new(Code::Internal, "the request ended in a panic"))
+}
+
+fn checked(value: &HeaderValue) -> Result<String, Problem> {
+    let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
+    if text.is_empty() || text.len() > LONGEST_KEY {
+        let detail = format!("Idempotency-Key: use 1 to {LONGEST_KEY} visible characters");
+        return Err(Problem::new(Code::Malformed, detail));
+    }
+    Ok(text.to_owned())
+}
+
+/// SHA-256 of what makes two requests the same.
+pub(in crate::http) fn fingerprint(parts: &[&str], body: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(body);
+    hex::encode(&hash.finalize())
+}
+
+impl Kept {
+    /// Whether this answer may be kept: it holds no secret, and asking again would not be told otherwise.
+    pub(in crate::http) fn may_be(answer: &Response) -> bool {
+        let code = answer.extensions().get::<Code>();
+        !answer.status().is_server_error()
+            && answer.extensions().get::<Secret>().is_none()
+            && code.is_none_or(|code| code.is_final())
+    }
+
+    /// Whether it is one to repeat: earlier versions kept what is to be asked again, too.
+    pub(in crate::http) fn is_final(&self) -> bool {
+        if self.status < 400 {
+            return true;
+        }
+        let problem: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        let code = problem.get("code").and_then(Value::as_str).and_then(Code::named);
+        code.is_none_or(Code::is_final)
+    }
+
+    fn replay(self) -> Response {
+        let refused = StatusCode::from_u16(self.status).ok().and_then(|it| Refused::said(it, &self.body));
+        let mut answer = Response::new(Body::from(Bytes::from(self.body)));
+        *answer.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let headers = answer.headers_mut();
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        let media = Some(self.media).filter(|media| !media.is_empty());
+        for (name, text) in
+            [(header::LOCATION, self.location), (header::ETAG, self.tag), (header::CONTENT_TYPE, media)]
+        {
+            if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
+                headers.insert(name, value);
+            }
+        }
+        if let Some(refused) = refused {
+            answer.extensions_mut().insert(refused);
+        }
+        answer
+    }
+}
+
+/// Says that an answer repeats an earlier one.
+pub(in crate::http) fn mark_replayed(answer: &mut Response) {
+    answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+}

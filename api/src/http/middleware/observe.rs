@@ -1,0 +1,72 @@
+//! A span, a request id and a count for every request.
+
+use crate::http::{
+    middleware::{
+        headers, rate_limit,
+        traceparent::{Within, within},
+    },
+    problem::denial::{self, Asking},
+    resources::agents,
+    route::outer_path,
+};
+use crate::{encoding::hex, state::Shared};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    middleware::Next,
+    response::Response,
+};
+use engine::Stopwatch;
+use std::sync::atomic::Ordering;
+use tracing::Instrument as _;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Wraps every request.
+pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let id = sent_id(request.headers()).unwrap_or_else(|| hex::encode(&app.engine.clock().entropy()));
+    let method = request.method().clone();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
+    let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
+    let (asking, from, path) =
+        (Asking::of(&request), rate_limit::from(&request), request.uri().path().to_owned());
+    let caller = Within::of(request.headers());
+    let watch = Stopwatch::start();
+    let mut answer = within(caller.clone(), next.run(request)).instrument(span.clone()).await;
+    if headers::is_api(&path) {
+        answer = rate_limit::tell(&app, from, answer);
+    }
+    let (status, took) = (answer.status(), watch.elapsed());
+    let late = span.in_scope(|| asking.answered(&app, &id, &answer));
+    denial::wait(&app, late).await;
+    let _in = span.enter();
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    if status.is_server_error() {
+        tracing::warn!(status = status.as_u16(), ms, "answered");
+    } else {
+        tracing::debug!(status = status.as_u16(), ms, "answered");
+    }
+    // Who is kept waiting on purpose says nothing of how quick the server is.
+    let timed = (route != agents::PULL).then_some(took);
+    let trace = caller.as_ref().map(Within::trace_id);
+    app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
+    // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
+    if app.stopping.load(Ordering::Acquire) {
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    headers::add(&mut answer, &path, app.tls.is_some());
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        answer.headers_mut().insert(REQUEST_ID, value);
+    }
+    answer
+}
+
+/// The caller's own request id, if it is short and plain.
+fn sent_id(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!text.is_empty() && text.len() <= 64 && text.chars().all(plain)).then(|| text.to_owned())
+}

@@ -1,0 +1,81 @@
+//! The trace of a caller, as W3C Trace Context says it: `traceparent` of the request that is being answered.
+//!
+//! Taken up and not passed on: nothing is asked of others while a request is answered. An execution that the request begins links to
+//! it, and the time that the request took is told with it as the example.
+
+use axum::http::HeaderMap;
+
+tokio::task_local! {
+    static ASKED_WITHIN: Option<Within>;
+}
+
+/// What a caller said of its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Within {
+    text: String,
+}
+
+impl Within {
+    /// What the headers say, if they say it well. What is not understood is no error: the request is not about it.
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = headers.get("traceparent")?.to_str().ok()?;
+        let mut parts = text.split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let is_hex = |part: &str, long: usize| {
+            part.len() == long && part.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let is_set = |part: &str| part.bytes().any(|c| c != b'0');
+        let is_whole = is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
+        // A later version may say more behind that; this one says no more.
+        let is_known = version != "ff" && (version != "00" || parts.next().is_none());
+        (is_whole && is_known && is_set(trace) && is_set(span))
+            .then(|| Self { text: format!("00-{trace}-{span}-{flags}") })
+    }
+
+    /// The trace's id.
+    pub(in crate::http) fn trace_id(&self) -> &str {
+        self.text.get(3..35).unwrap_or_default()
+    }
+}
+
+/// Answers within the caller's trace.
+pub(in crate::http) async fn within<T>(asked: Option<Within>, answering: impl Future<Output = T>) -> T {
+    ASKED_WITHIN.scope(asked, answering).await
+}
+
+/// What an execution is to be begun with, within the trace of the caller if there is one.
+pub(in crate::http) fn linked(asked: engine::Request) -> engine::Request {
+    match ASKED_WITHIN.try_with(Clone::clone).ok().flatten() {
+        Some(within) => asked.within(within.text),
+        None => asked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn read(text: &'static str) -> Option<Within> {
+        Within::of(&[("traceparent".parse().unwrap(), HeaderValue::from_static(text))].into_iter().collect())
+    }
+
+    #[test]
+    fn a_traceparent_is_taken_as_it_is_specified_and_nothing_else_is() {
+        let within = read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+        assert_eq!(within.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        let later = read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00-what.comes").unwrap();
+        assert_eq!(later.text, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
+        for text in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What an answer tells of a refusal, and that it is noted for the audit.
+//!
+//! Every request passes here, so that no route can forget it: an answer of status 401 or 403 is a refusal, and so is a 404 to
+//! somebody from whom something was kept on the way.
+
+use crate::http::{middleware::guard::bearer, problem::code::Code, route::outer_path};
+use crate::{
+    auth::Caller,
+    server::connections::Peer,
+    state::{Shared, access_denials::Seen},
+};
+use axum::{
+    extract::{ConnectInfo, MatchedPath, Request},
+    http::{StatusCode, header},
+    response::Response,
+};
+use serde_json::Value;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    net::IpAddr,
+    sync::atomic::Ordering,
+    time::Duration,
+};
+use workflows::audit::{Denial, Denied};
+
+/// How long an answer waits before it is looked whether the server stops.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// Who asked, by what was proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// A user, a cluster, or the agents of one.
+    pub(in crate::http) name: String,
+    /// The tenant that it is bound to.
+    pub(in crate::http) tenant: Option<String>,
+    /// Whether something was kept from them.
+    pub(in crate::http) kept_out: bool,
+}
+
+impl From<&Caller> for Asker {
+    fn from(caller: &Caller) -> Self {
+        Self { name: caller.name.clone(), tenant: caller.tenant.clone(), kept_out: caller.was_kept_out() }
+    }
+}
+
+impl Asker {
+    /// Somebody of this name.
+    pub(in crate::http) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), tenant: None, kept_out: false }
+    }
+}
+
+/// Why a request was refused, on its answer.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Refused {
+    /// The status of the problem; a browser that comes back from a provider is led on with it.
+    pub(in crate::http) status: StatusCode,
+    /// The code of the problem.
+    pub(in crate::http) code: String,
+    /// What was said.
+    pub(in crate::http) why: String,
+    /// Who asked, where it was known by then.
+    pub(in crate::http) asker: Option<Asker>,
+}
+
+impl Refused {
+    /// Whether an answer of this status can be a refusal.
+    pub(in crate::http) fn may_be(status: StatusCode) -> bool {
+        [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status)
+    }
+
+    /// What a problem of this status says, from its text.
+    pub(in crate::http) fn said(status: StatusCode, body: &str) -> Option<Self> {
+        let problem: Value = Self::may_be(status).then(|| serde_json::from_str(body).ok()).flatten()?;
+        let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(Self { status, code: text("code"), why: text("detail"), asker: None })
+    }
+}
+
+/// A request as it came, for the case that it is refused.
+pub(in crate::http) struct Asking {
+    from: Option<IpAddr>,
+    asked: String,
+    at: String,
+    token: Option<String>,
+    proof: Option<u64>,
+}
+
+impl Asking {
+    pub(in crate::http) fn of(request: &Request) -> Self {
+        let from = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
+        let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
+        let header = request.headers().get(header::AUTHORIZATION);
+        let text = header.and_then(|value| value.to_str().ok());
+        Self {
+            from: from.map(|from| from.to_canonical()),
+            asked: format!("{} {}", request.method(), outer_path(route)),
+            at: outer_path(request.uri().path()),
+            token: text.and_then(bearer).map(|token| token.id),
+            proof: header.map(|value| hash(value.as_bytes())),
+        }
+    }
+
+    /// Notes the answer to the request `id` if it is a refusal. How long it is to wait: who guesses is slowed.
+    pub(in crate::http) fn answered(self, app: &Shared, id: &str, answer: &Response) -> Duration {
+        let Some(refused) = answer.extensions().get::<Refused>() else { return Duration::ZERO };
+        let asker = refused.asker.clone().or_else(|| answer.extensions().get::<Asker>().cloned());
+        let kept_out = asker.as_ref().is_some_and(|asker| asker.kept_out);
+        if refused.status == StatusCode::NOT_FOUND && !kept_out {
+            return Duration::ZERO;
+        }
+        let now = app.engine.clock().now();
+        let (guess, free) = (self.guess(&refused.code, now.0), app.config.http.guesses);
+        // What was kept from a tenant's people is not told in that tenant's audit: they would learn that it is there. What lies outside
+        // of it names others, and is not told there either.
+        let hidden = refused.status == StatusCode::NOT_FOUND;
+        let outside = hidden || Code::named(&refused.code) == Some(Code::ForeignTenant);
+        let seen = Seen { from: self.from, known: asker.is_some(), hidden, guess, free };
+        let tenant = asker.as_ref().filter(|_| !outside).and_then(|asker| asker.tenant.clone());
+        let denial = Denial {
+            who: asker.map_or_else(|| Denial::UNKNOWN.to_owned(), |asker| asker.name),
+            tenant: tenant.unwrap_or_default(),
+            at: self.at,
+            code: refused.code.clone(),
+            why: refused.why.clone(),
+            what: Denied {
+                from: self.from.map_or_else(|| Denial::UNKNOWN.to_owned(), |from| from.to_string()),
+                asked: self.asked,
+                token: self.token,
+                request: Some(id.to_owned()),
+                times: 1,
+                since: now.into(),
+                until: now.into(),
+            },
+        };
+        app.denials.note(denial, seen, &app.refusals, now)
+    }
+
+    /// What was tried, if it was something that could have opened the door.
+    fn guess(&self, code: &str, now: u64) -> Option<u64> {
+        let code = Code::named(code)?;
+        if code == Code::BadToken {
+            return self.proof;
+        }
+        // What was sent is not known here; nobody signs in with the same twice.
+        (code == Code::LoginRefused).then_some(now)
+    }
+}
+
+/// Lets `left` go by, unless the server stops.
+pub(in crate::http) async fn wait(app: &Shared, mut left: Duration) {
+    while !left.is_zero() && !app.stopping.load(Ordering::Acquire) {
+        let slice = left.min(SLICE);
+        tokio::time::sleep(slice).await;
+        left = left.saturating_sub(slice);
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,193 @@
+//! `/v1/access` and `/v1/access-policies`: who may do what, by which policies, and which were in force when.
+
+use crate::{
+    auth::{
+        Caller, Role, User, Verb,
+        policy::{AccessPolicies, Circumstances, SHIPPED},
+    },
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::{
+            Asked,
+            page::{Listed, Page, document, documents},
+        },
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        access::{Explained, Kept, Policies},
+        mapping,
+    },
+};
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::{net::IpAddr, str::FromStr as _};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Staff(Verb::ReadUsers);
+    vec![
+        Route::get(
+            "/v1/access",
+            read,
+            explain,
+            told("explainAccess", "Whether somebody may do something, and by which policies.")
+                .says::<Explained>(200)
+                .may(&[Code::QueryInvalid, Code::NotFound]),
+        ),
+        Route::get(
+            "/v1/access-policies",
+            read,
+            list,
+            told("listAccessPolicies", "Lists the policies of access that the house had in force.")
+                .lists::<Kept>(),
+        ),
+        Route::get(
+            "/v1/access-policies/{version}",
+            read,
+            show,
+            told("showAccessPolicies", "Policies of access by their version, or `current`, with their text.")
+                .says::<Policies>(200),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn kept(policies: AccessPolicies, current: &str) -> Kept {
+    Kept {
+        in_force: policies.version == current,
+        since: mapping::time(policies.since),
+        file: policies.file.display().to_string(),
+        id: policies.version,
+    }
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Kept>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (found, next) = documents::<AccessPolicies>(&app, "", &page, |_| true).await?;
+    let law = app.access.law();
+    Ok(Json(Listed::new(found.into_iter().map(|one| kept(one, law.version())).collect(), next)))
+}
+
+async fn show(State(app): State<Shared>, Path(version): Path<String>) -> Result<Json<Policies>, Problem> {
+    let (law, house) = app.access.now();
+    let current = law.version();
+    if version == "current" || version == current {
+        let since = document::<AccessPolicies>(&app, current).await?.map(|kept| mapping::time(kept.since));
+        let (file, text) = house.unwrap_or_default();
+        let file = (!text.is_empty()).then(|| file.display().to_string());
+        let shipped = Some(SHIPPED.to_owned());
+        return Ok(Json(Policies { id: current.to_owned(), in_force: true, shipped, text, file, since }));
+    }
+    let found = document::<AccessPolicies>(&app, &version).await?;
+    let found = found.ok_or_else(|| Problem::not_found("version of the policies of access", &version))?;
+    Ok(Json(Policies {
+        id: found.version,
+        in_force: false,
+        // Those of a program that may have been another.
+        shipped: None,
+        text: found.text,
+        file: Some(found.file.display().to_string()),
+        since: Some(mapping::time(found.since)),
+    }))
+}
+
+/// Who is asked about, and what.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    /// A user.
+    user: Option<String>,
+    /// Instead of a user: the roles of one, with commas between.
+    roles: Option<String>,
+    /// With `roles`: the tenant that they are bound to.
+    tenant: Option<String>,
+    /// What is to be done: a verb, such as `hold_store`.
+    action: String,
+    /// The address of the network from which it is asked.
+    from: Option<String>,
+    /// Whether only what would be done is asked for.
+    #[serde(default)]
+    plans: bool,
+}
+
+async fn explain(
+    State(app): State<Shared>,
+    Asked(question): Asked<Question>,
+) -> Result<Json<Explained>, Problem> {
+    let verb = verb(&question.action)?;
+    let from = question.from.as_deref().map(address).transpose()?;
+    let how = Circumstances { from, at: app.engine.clock().now(), plans: question.plans };
+    let who = asked(&app, &question).await?.asking(how);
+    let decision = who.decide(verb, who.place());
+    Ok(Json(Explained {
+        allows: decision.allows,
+        why: decision.why(),
+        policies: decision.by,
+        policies_version: who.law().version().to_owned(),
+        action: verb.name().to_owned(),
+        roles: who.roles.clone(),
+        tenant: who.tenant.clone(),
+        may: if decision.allows { Vec::new() } else { who.law().roles(verb) },
+    }))
+}
+
+async fn asked(app: &Shared, question: &Question) -> Result<Caller, Problem> {
+    let law = app.access.law();
+    match (&question.user, &question.roles) {
+        (Some(name), None) if question.tenant.is_none() => {
+            let user = document::<User>(app, name).await?;
+            let user = user.ok_or_else(|| Problem::not_found("user", name))?;
+            Ok(Caller::of(user, law))
+        }
+        (None, Some(names)) => {
+            let roles = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(role);
+            Ok(Caller::new("somebody", roles.collect::<Result<_, _>>()?, question.tenant.clone(), law))
+        }
+        (Some(_) | None, _) => {
+            let detail =
+                "user: name a user, or `roles` instead, and with those a `tenant` if they are bound to one";
+            Err(Problem::new(Code::QueryInvalid, detail))
+        }
+    }
+}
+
+fn verb(name: &str) -> Result<Verb, Problem> {
+    use strum::VariantArray as _;
+    Verb::from_str(name).map_err(|_| {
+        let near = engine::nearest(name, Verb::VARIANTS.iter().map(|verb| verb.name()));
+        let remedy =
+            near.map_or("`tenure access schema` lists them".into(), |near| format!("did you mean {near:?}?"));
+        Problem::new(Code::QueryInvalid, format!("action: there is no action {name:?}; {remedy}"))
+    })
+}
+
+fn role(name: &str) -> Result<Role, Problem> {
+    use strum::VariantArray as _;
+    Role::from_str(name).map_err(|_| {
+        let known: Vec<_> = Role::VARIANTS.iter().map(|role| role.name()).collect();
+        let detail = format!("roles: there is no role {name:?}; use one of {}", known.join(", "));
+        Problem::new(Code::QueryInvalid, detail)
+    })
+}
+
+fn address(text: &str) -> Result<IpAddr, Problem> {
+    text.parse().map_err(|_| {
+        Problem::new(Code::QueryInvalid, format!("from: {text:?} is no address; write one like 10.0.0.7"))
+    })
+}

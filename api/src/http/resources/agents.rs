@@ -1,0 +1,201 @@
+//! `/v1/agents`: the agents of nodes come here for their orders, under the key of their cluster, and for nothing else.
+
+use crate::{
+    auth::{Token, Verb},
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Undescribed,
+            page::{Listed, Paging, scope::unscoped},
+        },
+        middleware::guard::bearer,
+        problem::{Problem, code::Code, denial::Asker},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderMap, header},
+};
+use serde_json::{Value, json};
+use std::{sync::atomic::Ordering, time::Duration};
+use tokio::time::Instant;
+use workflows::{
+    backends::agents::{Answer, Pull, Pulled, Seen},
+    tenancy::Node,
+};
+
+/// Where an agent comes for its orders, and is kept waiting while there are none.
+pub(in crate::http) const PULL: &str = "/v1/agents/{cluster}/{node}:pull";
+/// How long an agent is kept waiting before it is looked whether the server stops.
+const SLICE: Duration = Duration::from_millis(500);
+/// How long one that waits is let in by what its key was.
+const ADMITTED: Duration = Duration::from_secs(5);
+/// The longest that an agent is kept waiting.
+const LONGEST: Duration = Duration::from_secs(30);
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/v1/agents",
+            Access::Staff(Verb::ReadFleet),
+            list,
+            told("listAgents", "Lists the agents of nodes.").lists::<types::fleet::Agent>(),
+        ),
+        Route::post(
+            PULL,
+            Access::Agent,
+            pull,
+            told("pullOrders", "An agent asks for orders, and waits a while for them.")
+                .takes_json::<types::fleet::AgentPull>()
+                .says::<types::fleet::AgentOrders>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:answer",
+            Access::Agent,
+            answer,
+            told("answerOrder", "An agent says what came of an order.")
+                .takes_json::<types::fleet::AgentAnswer>()
+                .says::<types::fleet::Awaited>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:see",
+            Access::Agent,
+            see,
+            told("reportNode", "An agent says what it sees of its node.")
+                .takes_json::<types::fleet::AgentSeen>()
+                .says::<types::fleet::Empty>(200),
+        ),
+        Route::post(
+            "/v1/agents/{cluster}/{node}:leave",
+            Access::Agent,
+            leave,
+            told("leaveNode", "An agent stops.")
+                .takes_json::<types::fleet::AgentPull>()
+                .says::<types::fleet::Empty>(200),
+        ),
+    ]
+}
+
+/// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
+/// put on record (S-6).
+pub(in crate::http) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(), Problem> {
+    let agents = &app.engine.platform().agents;
+    let named = path.trim_start_matches("/v1/agents/").split('/').next().unwrap_or_default();
+    let opens = |cluster: &str| -> Result<bool, Problem> {
+        let hashes = agents.hashes(cluster).map_err(|why| {
+            tracing::error!(cluster, why, "the keys of a cluster's agents cannot be read");
+            Problem::new(Code::StoreUnavailable, format!("the keys of cluster {cluster} cannot be read"))
+        })?;
+        // All are compared, so that the time tells nothing.
+        Ok(token.is_some_and(|token| hashes.iter().fold(false, |found, hash| found | token.matches(hash))))
+    };
+    if opens(named)? {
+        return Ok(());
+    }
+    for other in agents.clusters().filter(|other| *other != named) {
+        if opens(other)? {
+            tracing::warn!(
+                code = "auth.cross_cluster_attempt",
+                key_of = other,
+                at = path,
+                "the key of the agents of one cluster was used on another"
+            );
+            let detail = format!("the key of the agents of cluster {other} opens nothing of cluster {named}");
+            let whose = Asker::named(format!("agents of cluster {other}"));
+            return Err(Problem::new(Code::CrossCluster, detail).to(whose));
+        }
+    }
+    Err(Problem::new(Code::BadToken, format!("the token is no key of the agents of cluster {named}")))
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = paging.page()?;
+    let agents = app.engine.platform().agents.list();
+    let item = |agent| {
+        let mut item = json!(agent);
+        let (cluster, node) = (text(&item, "/cluster"), text(&item, "/node"));
+        if let Some(fields) = item.as_object_mut() {
+            fields.insert("id".into(), format!("{cluster}/{node}").into());
+        }
+        item
+    };
+    let agents = agents.into_iter().map(item).collect();
+    Ok(Json(Listed::part(agents, &page, |agent| text(agent, "/id"))))
+}
+
+fn text(item: &Value, pointer: &str) -> String {
+    item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// That the fleet has the node: an agent speaks for no other.
+async fn known(app: &Shared, cluster: &str, node: &str) -> Result<(), Problem> {
+    let found = unscoped::<Node>(app, node).await?;
+    match found.filter(|found| found.cluster.as_str() == cluster) {
+        Some(_) => Ok(()),
+        None => Err(Problem::not_found("node", &format!("{node} in cluster {cluster}"))),
+    }
+}
+
+async fn pull(
+    State(app): State<Shared>,
+    Path((cluster, node)): Path<(String, String)>,
+    headers: HeaderMap,
+    Undescribed(mut pull): Undescribed<Pull>,
+) -> Result<Json<Pulled>, Problem> {
+    known(&app, &cluster, &node).await?;
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let (token, mut admitted) = (header.and_then(bearer), Instant::now());
+    let until = Instant::now() + Duration::from_millis(pull.wait_ms).min(LONGEST);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if admitted.elapsed() >= ADMITTED {
+            // A key that was taken back meanwhile is handed no orders.
+            admit(&app, &format!("/v1/agents/{cluster}/{node}"), token.as_ref())?;
+            admitted = Instant::now();
+        }
+        pull.wait_ms = u64::try_from(left.min(SLICE).as_millis()).unwrap_or_default();
+        let pulled = app.engine.platform().agents.pull(&cluster, &node, &pull).await;
+        let over = left <= SLICE || app.stopping.load(Ordering::Acquire);
+        if over || pulled != Pulled::default() {
+            return Ok(Json(pulled));
+        }
+    }
+}
+
+async fn answer(
+    State(app): State<Shared>,
+    Path((cluster, node)): Path<(String, String)>,
+    Undescribed(answer): Undescribed<Answer>,
+) -> Json<Value> {
+    let awaited = app.engine.platform().agents.answer(&cluster, &node, answer);
+    Json(json!({ "awaited": awaited }))
+}
+
+async fn see(
+    State(app): State<Shared>,
+    Path((cluster, node)): Path<(String, String)>,
+    Undescribed(seen): Undescribed<Seen>,
+) -> Result<Json<Value>, Problem> {
+    known(&app, &cluster, &node).await?;
+    app.engine.platform().agents.see(&cluster, &node, seen);
+    Ok(Json(json!({})))
+}
+
+async fn leave(
+    State(app): State<Shared>,
+    Path((cluster, node)): Path<(String, String)>,
+    Undescribed(leaving): Undescribed<Pull>,
+) -> Result<Json<Value>, Problem> {
+    known(&app, &cluster, &node).await?;
+    app.engine.platform().agents.leave(&cluster, &node, &leaving);
+    Ok(Json(json!({})))
+}

@@ -1,0 +1,280 @@
+//! `/v1/executions:batch` and `/v1/batches`: one command to many executions.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            if_match::{IfMatch, tag, tagged},
+            page::{Listed, Page},
+        },
+        middleware::guard::allowed,
+        operation_types::Previewed,
+        problem::{Problem, code::Code},
+        resources::search::misread,
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::mapping,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use engine::{
+    BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
+    BatchPreview, BatchVerb,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{Sequence, Timestamp};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    // Of the verbs of a batch, cancelling is what the most roles may; the others are asked about below.
+    let change = Access::Tenant(Verb::Cancel);
+    vec![
+        Route::post(
+            "/v1/executions:batch",
+            change,
+            begin,
+            told(
+                "beginBatch",
+                "One command to all executions that a filter finds, after a look at them with dry_run (200).",
+            )
+            .says::<crate::http::operation_types::Batch>(202)
+            .located()
+            .says::<crate::http::operation_types::BatchPreview>(200)
+            .may(&[
+                Code::FilterMisread,
+                Code::BatchEmpty,
+                Code::BatchTooMany,
+                Code::BatchUnseen,
+                Code::BatchChanged,
+                Code::ReasonMissing,
+            ]),
+        ),
+        Route::get(
+            "/v1/batches",
+            read,
+            list,
+            told("listBatches", "Lists batches.").lists::<crate::http::operation_types::Batch>(),
+        ),
+        Route::get(
+            "/v1/batches/{id}",
+            read,
+            show,
+            told("showBatch", "A batch and how far it is.")
+                .says::<crate::http::operation_types::Batch>(200)
+                .tagged(),
+        ),
+        Route::get(
+            "/v1/batches/{id}/items",
+            read,
+            items,
+            told("listBatchItems", "Lists what became of each execution of a batch.")
+                .lists::<crate::http::operation_types::BatchItem>(),
+        ),
+        Route::post(
+            "/v1/batches/{id}:stop",
+            change,
+            stop,
+            told("stopBatch", "Leaves the rest of a batch alone.")
+                .says::<crate::http::operation_types::Batch>(200)
+                .tagged()
+                .bound(Code::StaleTag),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Asking {
+    /// `cancel`, `pause`, `resume` or `retry`.
+    #[schemars(with = "String")]
+    verb: BatchVerb,
+    /// Which executions, in the language of docs/search.md.
+    filter: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    dry_run: bool,
+    cap: Option<usize>,
+    rate: Option<u32>,
+    digest: Option<String>,
+}
+
+/// The right that a verb takes, the same as on a single execution.
+fn right(verb: BatchVerb) -> Verb {
+    match verb {
+        BatchVerb::Cancel => Verb::Cancel,
+        BatchVerb::Pause | BatchVerb::Resume | BatchVerb::Retry => Verb::Repair,
+    }
+}
+
+fn may(caller: &Caller, verb: BatchVerb) -> Result<(), Problem> {
+    allowed(caller, right(verb), caller.place(), &format!("{} executions", verb.name()))
+}
+
+fn refused(error: BatchError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        BatchError::Misread(error) => misread(&error),
+        BatchError::Everything | BatchError::Nobody => Problem::new(Code::BatchEmpty, detail),
+        BatchError::TooMany { cap } => Problem::new(Code::BatchTooMany, detail).with("cap", cap),
+        BatchError::Changed(now) => {
+            Problem::new(Code::BatchChanged, detail).with("preview", json!(preview(&now)))
+        }
+        BatchError::Engine(error) => error.into(),
+    }
+}
+
+fn preview(seen: &BatchPreview) -> crate::http::operation_types::BatchPreview {
+    let first = seen
+        .first
+        .iter()
+        .map(|(record, refuses)| Previewed { row: mapping::row(record), refuses: refuses.clone() });
+    crate::http::operation_types::BatchPreview {
+        count: seen.count,
+        refusing: seen.refusing,
+        digest: seen.digest.clone(),
+        first: first.collect(),
+    }
+}
+
+async fn begin(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(asking): Sent<Asking>,
+) -> Result<Response, Problem> {
+    may(&caller, asking.verb)?;
+    let cap = asking.cap.unwrap_or(BATCH_CAP);
+    if cap == 0 || cap > BATCH_LIMIT {
+        return Err(Problem::new(Code::DocumentInvalid, format!("cap: use 1 to {BATCH_LIMIT}")));
+    }
+    let rate = asking.rate.unwrap_or(BATCH_RATE);
+    if rate == 0 || rate > BATCH_RATE_LIMIT {
+        return Err(Problem::new(
+            Code::DocumentInvalid,
+            format!("rate: use 1 to {BATCH_RATE_LIMIT} a second"),
+        ));
+    }
+    let ask = BatchAsk { verb: asking.verb, filter: asking.filter, tenant: caller.tenant.clone(), cap };
+    if asking.dry_run {
+        let seen = app.engine.preview_batch(&ask).await.map_err(refused)?;
+        return Ok(Json(preview(&seen)).into_response());
+    }
+    let Some(digest) = asking.digest else {
+        let detail = "digest: ask with dry_run first, and send the digest of what was seen";
+        return Err(Problem::new(Code::BatchUnseen, detail));
+    };
+    if asking.reason.trim().is_empty() {
+        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the journal of each execution"));
+    }
+    let begun = app.engine.begin_batch(&ask, &digest, &caller.name, &asking.reason, rate).await;
+    let batch = begun.map_err(refused)?;
+    app.batched.notify_one();
+    let location = format!("/v1/batches/{}", batch.id);
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(shown(&batch, app.engine.clock().now())))
+        .into_response())
+}
+
+fn shown(batch: &Batch, now: Timestamp) -> Value {
+    let mut value = mapping::thing(batch, &["created_at", "ended_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(batch.state()));
+        fields.insert("eta".into(), json!(eta(batch, now).map(mapping::time)));
+    }
+    value
+}
+
+/// When the last has its turn, if it goes on as it went.
+fn eta(batch: &Batch, now: Timestamp) -> Option<Timestamp> {
+    let left = batch.total.checked_sub(batch.next).filter(|_| batch.ended_at.is_none() && batch.next > 0)?;
+    let each = now.since(batch.created_at).checked_div(batch.next)?;
+    Some(now.after(each.saturating_mul(left)))
+}
+
+/// The batch, if it is one that the caller may see, and at which version it stands.
+async fn seen(app: &App, caller: &Caller, id: &str) -> Result<(Batch, Sequence), Problem> {
+    let missing = || Problem::not_found("batch", id);
+    if id.is_empty() || id.len() > 64 || id.contains('\0') {
+        return Err(missing());
+    }
+    let found = app.engine.batch_as_read(id).await?;
+    let own = |batch: &Batch| caller.sees(batch.tenant.as_deref().unwrap_or_default());
+    found.filter(|(batch, _)| own(batch)).ok_or_else(missing)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Paging {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let (mut items, mut after) = (Vec::new(), page.after);
+    loop {
+        let room = page.limit.saturating_sub(items.len());
+        let found = app.engine.batches(after.as_deref(), room).await?;
+        let own = found.items.iter().filter(|batch| caller.sees(batch.tenant.as_deref().unwrap_or_default()));
+        items.extend(own.map(|batch| shown(batch, app.engine.clock().now())));
+        after = found.next;
+        if after.is_none() || items.len() >= page.limit {
+            return Ok(Json(Listed::new(items, after)));
+        }
+    }
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (batch, version) = seen(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), shown(&batch, app.engine.clock().now())))
+}
+
+async fn items(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let (batch, _) = seen(&app, &caller, &id).await?;
+    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let found = app.engine.batch_items(&batch.id, page.after.as_deref(), page.limit).await?;
+    let item = |item: &BatchItem| mapping::thing(item, &["at"]);
+    Ok(Json(Listed::new(found.items.iter().map(item).collect(), found.next)))
+}
+
+async fn stop(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    bound: IfMatch,
+) -> Result<Response, Problem> {
+    let (batch, version) = seen(&app, &caller, &id).await?;
+    may(&caller, batch.verb)?;
+    let expected = bound.version("the batch", version)?;
+    app.engine.stop_batch(&batch.id, &caller.name, expected).await.map_err(|error| match error {
+        engine::Error::Store(store::Error::Conflict { .. }) => {
+            Problem::new(Code::StaleTag, error.to_string())
+        }
+        other => other.into(),
+    })?;
+    let (batch, version) = seen(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), shown(&batch, app.engine.clock().now())))
+}

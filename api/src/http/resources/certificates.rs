@@ -1,0 +1,97 @@
+//! `/v1/certificates`: certificates of destruction, as they were signed.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::Shared,
+};
+use crate::{
+    http::{
+        problem::{Problem, code::Code},
+        resource_kind::{Kind, find, list},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use axum::{
+    Extension,
+    extract::{Path, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
+use workflows::{
+    destruction::{
+        KeyFile,
+        certificate::{Kept, certificate_file, print, verify},
+    },
+    tenancy::Cohort,
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadCertificates);
+    vec![
+        Route::get(
+            "/v1/certificates",
+            read,
+            list::<Kept>,
+            told("listCertificates", "Lists certificates of destruction.")
+                .lists::<types::compliance::CertificateRow>()
+                .filters::<Kept>(),
+        ),
+        Route::get(
+            "/v1/certificates/{id}",
+            read,
+            show,
+            told("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+                .says::<types::Object>(200)
+                .file(200, "text/html"),
+        ),
+    ]
+}
+
+impl Kind for Kept {
+    const WORD: &'static str = "certificate";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("kind", "/kind"), ("signed", "/signed")];
+    const BY_TENANT: bool = false;
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        json!({
+            "id": self.id.to_string(),
+            "tenant": self.tenant,
+            "kind": self.kind,
+            "title": self.title,
+            "exceptions": self.exceptions,
+            "issued_at": self.issued_at,
+            "signed": self.signature.is_some(),
+        })
+    }
+}
+
+/// The certificate's file, byte by byte as it was signed.
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let kept = find::<Kept>(&app, &caller, &[&id]).await?;
+    let file = app.engine.ledger(false, |view| certificate_file(view, kept.id)).await?;
+    let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
+    let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !wants.contains("text/html") {
+        return Ok(([(header::CONTENT_TYPE, "application/json")], file).into_response());
+    }
+    // The page says what came of verifying it with the key that this server signs with.
+    let path = app.config.data.join(KeyFile::NAME);
+    let read = tokio::task::spawn_blocking(move || KeyFile::at(path).key().map(|key| key.public())).await;
+    let key = read.ok().and_then(Result::ok);
+    let page = print::html(&verify(file.as_bytes(), key.as_slice()));
+    let page =
+        page.ok_or_else(|| Problem::new(Code::Unreadable, format!("certificate {id} cannot be read")))?;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response())
+}

@@ -1,0 +1,197 @@
+//! `/v1/clusters/{id}/key`: which key a cluster has, the next one, and none at all.
+//!
+//! A secret is shown once, in the answer of the request that draws it; what is kept is its hash.
+
+use crate::{
+    auth::{Caller, Token, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{Sent, page::document},
+        middleware::idempotency::{Once, Secret, spent},
+        problem::{Fault, Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        credentials::{self as shown, ClusterKeyIssued, EarlierKey},
+        mapping::time,
+    },
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    response::{IntoResponse as _, Response},
+};
+use engine::{ActionError, DAY, HOUR, because};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+use store::Timestamp;
+use workflows::{
+    ledger::{Succession, revoke_cluster_key, rotate_cluster_key},
+    policy::duration,
+    tenancy::{ClusterId, ClusterKey},
+};
+
+/// How long the key before holds beside the next one unless asked otherwise: time to put the next one in place.
+const OVERLAP: Duration = HOUR;
+/// How long it may hold at most, in days: a key that is to go is not to stay.
+const LONGEST: u32 = 7;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let manage = Access::Staff(Verb::ManageClusterKeys);
+    vec![
+        Route::get(
+            "/v1/clusters/{id}/key",
+            Access::Staff(Verb::ReadFleet),
+            show,
+            told(
+                "showClusterKey",
+                "Which key a cluster has: since when, by whom, and whether an earlier one still holds.",
+            )
+            .says::<shown::ClusterKey>(200),
+        ),
+        Route::post(
+            "/v1/clusters/{id}/key:rotate",
+            manage,
+            rotate,
+            told(
+                "rotateClusterKey",
+                "Issues the next key of a cluster, and shows it, once. The one before holds for a while.",
+            )
+            .says::<ClusterKeyIssued>(200)
+            .may(&[Code::KeysOverlap, Code::KeyOrphaned, Code::SecretShown]),
+        ),
+        Route::post(
+            "/v1/clusters/{id}/key:revoke",
+            manage,
+            revoke,
+            told("revokeClusterKey", "Ends the key of a cluster now, and an earlier one that still holds.")
+                .says::<shown::ClusterKey>(200)
+                .may(&[Code::ReasonMissing]),
+        ),
+    ]
+}
+
+fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
+    let state = match (&key.revoked_at, &key.hash) {
+        (Some(_), _) => "revoked",
+        (None, Some(_)) => "in_force",
+        (None, None) => "not_drawn",
+    };
+    let earlier = key.beside(now);
+    shown::ClusterKey {
+        cluster: key.cluster.to_string(),
+        tenant: key.tenant.to_string(),
+        version: key.version,
+        state,
+        scopes: key.scopes.iter().map(|scope| scope.name()).collect(),
+        issued_at: time(key.created_at),
+        issued_by: key.issued_by.clone(),
+        age: duration::show(now.since(key.created_at)),
+        earlier: earlier
+            .map(|earlier| EarlierKey { version: earlier.version, holds_until: time(earlier.until) }),
+        revoked_at: key.revoked_at.map(time),
+        revoked_by: key.revoked_by.clone(),
+        revoked_for: key.revoked_for.clone(),
+    }
+}
+
+/// The key of the cluster of this id.
+async fn found(app: &App, id: &str) -> Result<(ClusterId, ClusterKey), Problem> {
+    let key = document::<ClusterKey>(app, id).await?;
+    // A cluster that tenants share has none.
+    let key = key.ok_or_else(|| Problem::not_found("key of cluster", id))?;
+    Ok((key.cluster.clone(), key))
+}
+
+async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<shown::ClusterKey>, Problem> {
+    let (_, key) = found(&app, &id).await?;
+    Ok(Json(seen(&key, app.engine.clock().now())))
+}
+
+/// How the next key takes the place of the present one.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ClusterKeyRotation")]
+struct Rotation {
+    /// How long the one before holds beside it; `0s` ends it at once. An hour if absent, seven days at most.
+    #[schemars(with = "Option<crate::types::Span>")]
+    overlap: Option<String>,
+    /// The newest was never handed on: it ends at once, and the one before it holds on in its place.
+    #[serde(default)]
+    lost: bool,
+    /// Why, for the audit.
+    #[serde(default)]
+    reason: String,
+}
+
+impl Rotation {
+    fn overlap(&self) -> Result<Duration, Problem> {
+        let wrong = |why: String| {
+            let fault = Fault { pointer: "/overlap".into(), message: why.clone(), line: None, column: None };
+            Problem::new(Code::DocumentInvalid, format!("overlap: {why}")).at(vec![fault])
+        };
+        let Some(text) = self.overlap.as_deref() else { return Ok(OVERLAP) };
+        let span = if text == "0" { Some(Duration::ZERO) } else { duration::parse(text) };
+        let span =
+            span.ok_or_else(|| wrong(format!("{text:?} is no span of time: write it like `30m` or `1d`")))?;
+        if span > LONGEST * DAY {
+            return Err(wrong(format!("a key holds beside the next one for {LONGEST} days at most")));
+        }
+        Ok(span)
+    }
+}
+
+async fn rotate(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(once): Extension<Once>,
+    Path(id): Path<String>,
+    Sent(wanted): Sent<Rotation>,
+) -> Result<Response, Problem> {
+    let overlap = wanted.overlap()?;
+    let (cluster, _) = found(&app, &id).await?;
+    let none = |e| Problem::of_action(ActionError::transient("token.no_randomness", e));
+    let secret = Token::draw().map_err(none)?;
+    let next = Succession { hash: secret.hash(), overlap, lost: wanted.lost, by: caller.name.clone() };
+    let kept = once.shown(app.engine.clock().now());
+    let issued = app.engine.ledger(true, |view| {
+        spent(view, kept.as_ref())?;
+        rotate_cluster_key(view, &cluster, &next)
+    });
+    let key = because(&wanted.reason, issued).await?;
+    tracing::info!(%cluster, version = key.version, by = caller.name, "the key of a cluster was rotated");
+    let of = seen(&key, app.engine.clock().now());
+    let mut answer = Json(ClusterKeyIssued { of, key: secret.reveal() }).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+/// Why a key is to open nothing any more.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ClusterKeyRevocation")]
+struct Revocation {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn revoke(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(why): Sent<Revocation>,
+) -> Result<Json<shown::ClusterKey>, Problem> {
+    let reason = why.reason.trim();
+    if reason.is_empty() {
+        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the audit"));
+    }
+    let (cluster, _) = found(&app, &id).await?;
+    let revoked = app.engine.ledger(true, |view| revoke_cluster_key(view, &cluster, &caller.name, reason));
+    let key = because(reason, revoked).await?;
+    tracing::info!(%cluster, version = key.version, by = caller.name, reason, "the key of a cluster was revoked");
+    Ok(Json(seen(&key, app.engine.clock().now())))
+}

@@ -1,0 +1,182 @@
+//! `/v1/delegations`: who decides for whom, and until when.
+
+use crate::{
+    auth::{Caller, Delegation, NewDelegation, Role, User, Verb, delegate, end_delegation},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            if_match::{IfMatch, tag, tagged},
+            page::{
+                Listed, Page, document,
+                scope::{one_seen_as_read, seen_by},
+            },
+        },
+        problem::{Problem, code::Code},
+        resources::reservations::time,
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::Sequence;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, give) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Delegate));
+    vec![
+        Route::get(
+            "/v1/delegations",
+            read,
+            list,
+            told("listDelegations", "Lists who decides for whom.").lists::<types::users::Delegation>(),
+        ),
+        Route::get(
+            "/v1/delegations/{id}",
+            read,
+            show,
+            told("showDelegation", "A delegation.").says::<types::users::Delegation>(200).tagged(),
+        ),
+        Route::post(
+            "/v1/delegations",
+            give,
+            add,
+            told("delegate", "Lets somebody decide for somebody else, for a while.")
+                .says::<types::users::Delegation>(201)
+                .located(),
+        ),
+        Route::delete(
+            "/v1/delegations/{id}",
+            give,
+            end,
+            told("endDelegation", "Ends a delegation; it stays on record.")
+                .nothing()
+                .bound(Code::StaleTag)
+                .may(&[Code::DelegationForeign]),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    from: Option<String>,
+    to: Option<String>,
+    state: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(app: &App, delegation: &Delegation) -> Value {
+    let mut value = mapping::thing(delegation, &["since", "until", "created_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(delegation.state(app.engine.clock().now())));
+    }
+    value
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    if let Some(state) = wanted.state.as_deref().filter(|state| !STATES.contains(state)) {
+        let detail = format!("state: {state:?} is none; use {}", STATES.join(", "));
+        return Err(Problem::new(Code::QueryInvalid, detail));
+    }
+    let now = app.engine.clock().now();
+    let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+    let of = |one: &Delegation| {
+        is(&wanted.from, &one.from) && is(&wanted.to, &one.to) && is(&wanted.state, one.state(now))
+    };
+    let (found, next) = seen_by::<Delegation>(&app, &caller, "", &page, of).await?;
+    Ok(Json(Listed::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
+}
+
+/// The states that a delegation can be in.
+const STATES: [&str; 3] = ["planned", "in_force", "over"];
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (found, version) = find(&app, &caller, &id).await?;
+    Ok(tagged(tag(version), seen(&app, &found)))
+}
+
+/// The delegation, if it is one that the caller may see.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
+    let found = one_seen_as_read::<Delegation>(app, caller, id).await?;
+    found.ok_or_else(|| Problem::not_found("delegation", id))
+}
+
+/// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct New {
+    from: Option<String>,
+    to: String,
+    #[serde(default)]
+    roles: Vec<String>,
+    since: Option<String>,
+    until: String,
+    reason: String,
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<New>,
+) -> Result<Response, Problem> {
+    let from = new.from.unwrap_or_else(|| caller.name.clone());
+    if from != caller.name {
+        let user = document::<User>(&app, &from).await?;
+        let own = |user: &User| caller.tenant.is_none() || caller.tenant == user.tenant;
+        if caller.tenant.is_some() && !user.as_ref().is_some_and(own) {
+            let detail = format!("from: {} may not delegate for people of others", caller.name);
+            return Err(Problem::new(Code::ForeignTenant, detail));
+        }
+        if !caller.roles.contains(&Role::Admin) {
+            let detail = format!("from: only {from}, or an admin, delegates for {from}; leave it out");
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+    }
+    let asked = NewDelegation {
+        from,
+        to: new.to,
+        roles: new.roles,
+        since: time("since", new.since.as_deref())?,
+        until: time("until", Some(&new.until))?.unwrap_or_default(),
+        reason: new.reason,
+    };
+    let made = delegate(&app.engine, asked, &caller.name).await?;
+    tracing::info!(from = made.from, to = made.to, id = made.id, by = caller.name, "delegated");
+    let location = [(header::LOCATION, format!("/v1/delegations/{}", made.id))];
+    Ok((StatusCode::CREATED, location, Json(seen(&app, &made))).into_response())
+}
+
+async fn end(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    bound: IfMatch,
+) -> Result<StatusCode, Problem> {
+    find(&app, &caller, &id).await?;
+    let end = end_delegation(&app.engine, &id, &caller);
+    let ended = bound.bind::<Delegation, _>("the delegation", &id, end).await?;
+    let ended = ended.ok_or_else(|| Problem::not_found("delegation", &id))?;
+    tracing::info!(from = ended.from, to = ended.to, id, by = caller.name, "delegation ended");
+    Ok(StatusCode::NO_CONTENT)
+}

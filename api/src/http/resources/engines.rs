@@ -1,0 +1,36 @@
+//! `/v1/engines`: the processes that share the store.
+
+use crate::http::{
+    extract::{
+        Asked,
+        page::{Listed, Paging},
+    },
+    problem::Problem,
+    route::{Access, Route},
+    route_doc::told,
+};
+use crate::{auth::Verb, state::Shared};
+use axum::{Json, extract::State};
+use serde_json::Value;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![Route::get(
+        "/v1/engines",
+        Access::Staff(Verb::ReadFleet),
+        list,
+        told("listEngines", "Lists the processes that share the store.")
+            .lists::<crate::http::operation_types::Engine>(),
+    )]
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = paging.page()?;
+    // By name, and of one name by the id of the start.
+    let text =
+        |engine: &Value, field| engine.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let place = |engine: &Value| format!("{} {}", text(engine, "name"), text(engine, "id"));
+    Ok(Json(Listed::part(app.storage.engines().await?, &page, place)))
+}

@@ -1,0 +1,394 @@
+//! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured, binary or several at once. `source` and `id` are the key: an event that
+//! comes again is answered with the execution that it started.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{Text, is_yaml, json, media},
+        middleware::{guard::allowed, idempotency::fingerprint},
+        problem::{Fault, Problem, code::Code, denial::Refused},
+        resources::{
+            incidents::Report,
+            offboardings::Leave,
+            tenant_changes::QuotaWish,
+            tenants::{read_request, read_value, start},
+            workflow_start::{Parameters, Wish as _, begin, document, own},
+            workloads::{NewWorkload, ask, end},
+        },
+        route::{Access, Route, unescape},
+        route_doc::{BEGUN, DOCUMENT, told, whole},
+    },
+    types,
+};
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use strum::VariantArray as _;
+use workflows::{policy::Request, tenancy::TenantId};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![Route::post(
+        "/v1/events",
+        Access::Tenant(Verb::SendEvents),
+        take,
+        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary, or several; 200 if it came before.")
+            .reads(&["application/cloudevents+json"], Some(whole::<types::stored_documents::CloudEvent>()))
+            .reads(&[BATCH], Some(whole::<Vec<types::stored_documents::CloudEvent>>()))
+            .reads(DOCUMENT, None)
+            .says::<EventTaken>(200)
+            .says::<EventTaken>(202)
+            .located()
+            .tagged()
+            .may(BEGUN)
+            .may(&[
+                Code::EventUnknown,
+                Code::MediaType,
+                Code::WorkloadRejected,
+                Code::WorkloadDiffers,
+                Code::LineFull,
+            ]),
+    )]
+}
+
+/// What an event is answered with: what it began, or what it came to where that is told at once.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes the answers of others")]
+enum EventTaken {
+    Begun(Box<types::executions::Execution>),
+    Asked(Box<types::workspaces::Submitted>),
+    Ended(Box<types::workspaces::Finished>),
+    Several(Several),
+}
+
+/// What several events came to, in their order.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Several {
+    items: Vec<Each>,
+}
+
+/// What one of several events came to.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Each {
+    /// The event's.
+    source: String,
+    /// The event's.
+    id: String,
+    /// What it would have been answered with alone.
+    status: u16,
+    /// The body of that answer.
+    body: Value,
+}
+
+/// The media type of several events.
+const BATCH: &str = "application/cloudevents-batch+json";
+/// The most events that are taken at once.
+const MOST: usize = 100;
+/// The largest answer to one event, in bytes.
+const MOST_ANSWER: usize = 1 << 20;
+
+/// What an event asks for, by its type.
+#[derive(Clone, Copy, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
+enum Kind {
+    #[strum(serialize = "tenant.create.requested")]
+    TenantCreate,
+    #[strum(serialize = "tenant.offboard.requested")]
+    TenantOffboard,
+    #[strum(serialize = "quota.change.requested")]
+    QuotaChange,
+    #[strum(serialize = "workload.requested")]
+    WorkloadRequested,
+    #[strum(serialize = "workload.finished")]
+    WorkloadFinished,
+    #[strum(serialize = "incident.reported")]
+    Incident,
+}
+
+/// An event's attributes and its data.
+struct Happened {
+    id: String,
+    source: String,
+    kind: String,
+    data: Data,
+}
+
+enum Data {
+    /// Inside the envelope.
+    Value(Value),
+    /// A document of its own.
+    Document { text: String, is_json: bool },
+}
+
+async fn take(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Text,
+) -> Result<Response, Problem> {
+    let event = match media(&headers).as_str() {
+        "application/cloudevents+json" => structured(&body.text)?,
+        BATCH => return several(&app, &caller, &body.text).await,
+        // Some senders forget to name the media type of an envelope.
+        "application/json" if !headers.contains_key("ce-id") => structured(&body.text)?,
+        _ => binary(&headers, body)?,
+    };
+    one(&app, &caller, event).await
+}
+
+/// One after the other. Each is answered as if it had come alone: what is wrong with one keeps none of the others back.
+async fn several(app: &Shared, caller: &Caller, text: &str) -> Result<Response, Problem> {
+    let events: Vec<Map<String, Value>> = json(text)?;
+    if events.is_empty() || events.len() > MOST {
+        let detail = format!("there are {} events: send 1 to {MOST} at once", events.len());
+        return Err(Problem::new(Code::Malformed, detail));
+    }
+    let read = (0..).zip(events).map(|(place, fields): (usize, _)| envelope(fields, &format!("/{place}/")));
+    let events = read.collect::<Result<Vec<_>, _>>()?;
+    let (mut items, mut refused, mut again) = (Vec::with_capacity(events.len()), None, None);
+    for event in events {
+        let (source, id) = (event.source.clone(), event.id.clone());
+        let answer = one(app, caller, event).await.unwrap_or_else(|problem| problem.into_response());
+        let status = answer.status().as_u16();
+        refused = refused.or_else(|| answer.extensions().get::<Refused>().cloned());
+        again = again.or_else(|| answer.extensions().get::<Code>().copied().filter(|code| !code.is_final()));
+        let unread = |_| Problem::new(Code::Internal, "an answer could not be read");
+        let body = axum::body::to_bytes(answer.into_body(), MOST_ANSWER).await.map_err(unread)?;
+        items.push(Each { source, id, status, body: serde_json::from_slice(&body).unwrap_or_default() });
+    }
+    let mut answer = Json(Several { items }).into_response();
+    // The answer tells of no refusal by its status; the audit does all the same.
+    if let Some(refused) = refused {
+        answer.extensions_mut().insert(refused);
+    }
+    // Nor does it tell that one of them is to come again; events that were taken are taken once.
+    if let Some(again) = again {
+        answer.extensions_mut().insert(again);
+    }
+    Ok(answer)
+}
+
+async fn one(app: &Shared, caller: &Caller, event: Happened) -> Result<Response, Problem> {
+    let kind = event.kind.parse::<Kind>().map_err(|_| {
+        let known: Vec<&str> = Kind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
+        let detail = format!("events of type {:?} start nothing; these do: {}", event.kind, known.join(", "));
+        Problem::new(Code::EventUnknown, detail)
+    })?;
+    kind.allowed(caller)?;
+    let once = |asked: &str| {
+        // Kept apart by tenant, so that no tenant can use up the key of another.
+        let bound = caller.tenant.as_deref().unwrap_or_default();
+        let key = format!("event/{bound}/{}/{}", event.source, event.id);
+        Some((key, fingerprint(&[&event.kind, asked], &[])))
+    };
+    let text = event.data.text();
+    let none = Parameters::new();
+    let mut answer = match kind {
+        Kind::TenantCreate => {
+            let request = match &event.data {
+                Data::Value(value) => read_value(value, "/data")?,
+                Data::Document { text, is_json } => read_request(text, *is_json)?,
+            };
+            let once = once(&canonical(&request));
+            start(app, caller, request, once, &[]).await?
+        }
+        Kind::TenantOffboard => {
+            begin(app, caller, Leave::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        }
+        Kind::QuotaChange => {
+            begin(app, caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        }
+        Kind::Incident => {
+            begin(app, caller, Report::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        }
+        // These are answered alike however often they come.
+        Kind::WorkloadRequested => {
+            return ask(app, caller, &document::<NewWorkload>(&text)?.checked()?).await;
+        }
+        Kind::WorkloadFinished => return ended(app, caller, document(&text)?).await,
+    };
+    if answer.headers().contains_key("idempotency-replayed") {
+        // Nothing was begun: the execution is as it stands.
+        *answer.status_mut() = StatusCode::OK;
+    }
+    Ok(answer)
+}
+
+/// A workload that has ended, as an event tells it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ended {
+    tenant: TenantId,
+    name: String,
+}
+
+async fn ended(app: &App, caller: &Caller, ended: Ended) -> Result<Response, Problem> {
+    own(caller, ended.tenant.as_str())?;
+    Ok(Json(end(app, caller, &ended.tenant, &ended.name).await?).into_response())
+}
+
+impl Kind {
+    /// Refuses an event whose like the caller may not ask for by its own address either.
+    fn allowed(self, caller: &Caller) -> Result<(), Problem> {
+        let verb = match self {
+            Self::TenantCreate => Verb::Onboard,
+            Self::TenantOffboard => Verb::Offboard,
+            Self::QuotaChange => Verb::ChangeQuota,
+            Self::WorkloadRequested | Self::WorkloadFinished => Verb::Submit,
+            Self::Incident => Verb::ReportIncident,
+        };
+        allowed(caller, verb, caller.place(), &format!("send events of type {}", <&str>::from(self)))
+    }
+}
+
+impl Data {
+    /// The data as a body of its own.
+    fn text(&self) -> Text {
+        match self {
+            Self::Value(value) => {
+                Text { text: value.to_string(), media: "application/json".into(), labels: Vec::new() }
+            }
+            Self::Document { text, is_json } => {
+                let media = if *is_json { "application/json" } else { "application/yaml" };
+                Text { text: text.clone(), media: media.into(), labels: Vec::new() }
+            }
+        }
+    }
+
+    /// What it says, whatever the form in which it was written.
+    fn plain(&self) -> Result<String, Problem> {
+        let mut said = document::<Value>(&self.text())?;
+        said.sort_all_objects();
+        Ok(said.to_string())
+    }
+}
+
+/// What is asked for, whatever the form in which it was written.
+fn canonical(request: &Request) -> String {
+    let plain = Request { lines: std::collections::BTreeMap::new(), ..request.clone() };
+    serde_json::to_string(&plain).unwrap_or_default()
+}
+
+fn structured(text: &str) -> Result<Happened, Problem> {
+    envelope(json(text)?, "/")
+}
+
+/// An event whose attributes and data are the fields of one object, which stands at `place`.
+fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<Happened, Problem> {
+    let (plain, encoded) = (fields.remove("data"), fields.remove("data_base64"));
+    let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
+    let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let data = match (plain, encoded) {
+        (Some(_), Some(_)) => {
+            let why = "an event has `data` or `data_base64`, and not both";
+            return Err(wrong(&format!("{place}data_base64"), why));
+        }
+        (None, Some(encoded)) => decoded(&encoded, &content, &format!("{place}data_base64"))?,
+        (Some(Value::String(text)), None) if is_yaml(&content) => Data::Document { text, is_json: false },
+        (plain, None) => Data::Value(plain.unwrap_or_default()),
+    };
+    let attribute = |name: &str| fields.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+    happened(attribute, data, place)
+}
+
+/// Data that came as bytes in base64: a document of its own.
+fn decoded(encoded: &Value, content: &str, place: &str) -> Result<Data, Problem> {
+    let is_json = content == "application/json" || content.ends_with("+json");
+    if !is_json && !is_yaml(content) {
+        let detail = format!("datacontenttype: {content:?} is not taken; send the data as JSON or YAML");
+        return Err(Problem::new(Code::MediaType, detail));
+    }
+    let bytes = encoded.as_str().and_then(|text| STANDARD.decode(text).ok());
+    let bytes =
+        bytes.ok_or_else(|| wrong(place, "`data_base64` is no base64 of RFC 4648 with its padding"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` says no UTF-8"))?;
+    Ok(Data::Document { text, is_json })
+}
+
+/// What is wrong with an event at one place.
+fn wrong(place: &str, message: &str) -> Problem {
+    let fault = Fault { pointer: place.to_owned(), message: message.to_owned(), line: None, column: None };
+    let detail = format!("the event is not a CloudEvent 1.0: {message}");
+    Problem::new(Code::Malformed, detail).at(vec![fault])
+}
+
+/// What a header of an event says: senders put what is no plain text into `%XX` of its UTF-8, and may quote it.
+fn unescaped(said: &str) -> Option<String> {
+    let said = said.trim();
+    let inner = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let plain = inner.map(|inner| inner.replace("\\\"", "\"").replace("\\\\", "\\"));
+    let plain = plain.as_deref().unwrap_or(said);
+    String::from_utf8(unescape(plain)).ok()
+}
+
+fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {
+    if !body.is_json() && !body.is_yaml() {
+        let detail = format!("{:?} is not taken; send the data as JSON or YAML", body.media);
+        return Err(Problem::new(Code::MediaType, detail));
+    }
+    let attribute = |name: &str| unescaped(headers.get(format!("ce-{name}"))?.to_str().ok()?);
+    let is_json = body.is_json();
+    happened(attribute, Data::Document { text: body.text, is_json }, "ce-")
+}
+
+fn happened(
+    attribute: impl Fn(&str) -> Option<String>,
+    data: Data,
+    prefix: &str,
+) -> Result<Happened, Problem> {
+    let mut faults = Vec::new();
+    let mut must = |name: &str| {
+        let text = attribute(name).unwrap_or_default();
+        if text.is_empty() || text.len() > 256 {
+            let message = format!("a CloudEvent needs `{name}`: 1 to 256 characters of text");
+            faults.push(Fault { pointer: format!("{prefix}{name}"), message, line: None, column: None });
+        }
+        text
+    };
+    let (id, source, kind, version) = (must("id"), must("source"), must("type"), must("specversion"));
+    if faults.is_empty() && version != "1.0" {
+        let message = format!("specversion {version:?} is not taken; 1.0 is");
+        faults.push(Fault { pointer: format!("{prefix}specversion"), message, line: None, column: None });
+    }
+    if let Some(first) = faults.first() {
+        let detail = format!("the event is not a CloudEvent 1.0: {}", first.message);
+        return Err(Problem::new(Code::Malformed, detail).at(faults));
+    }
+    Ok(Happened { id, source, kind, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_an_event_is_read_as_its_sender_wrote_it() {
+        for (said, means) in [
+            ("Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro \u{20ac} \u{1f600}"),
+            (" plain ", "plain"),
+            ("\"a \\\"b\\\" %41\"", "a \"b\" A"),
+            ("100%", "100%"),
+        ] {
+            assert_eq!(unescaped(said).as_deref(), Some(means), "{said}");
+        }
+        assert_eq!(unescaped("%FF"), None);
+    }
+
+    #[test]
+    fn every_type_of_event_stands_in_the_docs() {
+        let page = include_str!("../../../../docs/http-api.md");
+        for kind in Kind::VARIANTS {
+            let name: &str = (*kind).into();
+            assert!(page.contains(&format!("| `{name}` |")), "docs/http-api.md lacks the event type {name}");
+        }
+    }
+}

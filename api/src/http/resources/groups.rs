@@ -1,0 +1,187 @@
+//! `/v1/groups`: groups of users, for whose members seats of approvals may be.
+
+use crate::{
+    auth::{Caller, Group, Verb, add_group, change_group, remove_group},
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            if_match::{IfMatch, tag, tagged},
+            page::{Listed, Page, documents, versioned},
+        },
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
+    vec![
+        Route::get(
+            "/v1/groups",
+            read,
+            list,
+            told("listGroups", "Lists groups of users.").lists::<types::users::Group>(),
+        ),
+        Route::get(
+            "/v1/groups/{name}",
+            read,
+            show,
+            told("showGroup", "A group.").says::<types::users::Group>(200).tagged(),
+        ),
+        Route::post(
+            "/v1/groups",
+            manage,
+            add,
+            told("makeGroup", "Makes a group.")
+                .says::<types::users::Group>(201)
+                .located()
+                .tagged()
+                .may(&[Code::GroupExists]),
+        ),
+        Route::post(
+            "/v1/groups/{name}:join",
+            manage,
+            join,
+            told("joinGroup", "Adds a user to a group.")
+                .says::<types::users::Group>(200)
+                .tagged()
+                .bound(Code::StaleTag),
+        ),
+        Route::post(
+            "/v1/groups/{name}:leave",
+            manage,
+            leave,
+            told("leaveGroup", "Takes a user out of a group.")
+                .says::<types::users::Group>(200)
+                .tagged()
+                .bound(Code::StaleTag),
+        ),
+        Route::delete(
+            "/v1/groups/{name}",
+            manage,
+            remove,
+            told("removeGroup", "Removes a group.").nothing().bound(Code::StaleTag),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(group: &Group) -> Value {
+    mapping::thing(group, &["created_at"])
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (groups, next) = documents::<Group>(&app, "", &page, |_| true).await?;
+    Ok(Json(Listed::new(groups.iter().map(seen).collect(), next)))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    stands(&app, &name).await
+}
+
+/// The group as it stands.
+async fn stands(app: &Shared, name: &str) -> Result<Response, Problem> {
+    let found = versioned::<Group>(app, name).await?;
+    let (group, version) = found.ok_or_else(|| Problem::not_found("group", name))?;
+    Ok(tagged(tag(version), seen(&group)))
+}
+
+/// A group to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct New {
+    name: String,
+    #[serde(default)]
+    members: BTreeSet<String>,
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<New>,
+) -> Result<Response, Problem> {
+    let group = add_group(&app.engine, &new.name, new.members, &caller.name).await?;
+    tracing::info!(group = group.name, by = caller.name, "group made");
+    let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
+    Ok((StatusCode::CREATED, location, stands(&app, &group.name).await?).into_response())
+}
+
+/// Who comes or goes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Who {
+    #[serde(default)]
+    user: String,
+}
+
+async fn join(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(who): Sent<Who>,
+) -> Result<Response, Problem> {
+    change(&app, &caller, (&name, bound), &who, true).await
+}
+
+async fn leave(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(who): Sent<Who>,
+) -> Result<Response, Problem> {
+    change(&app, &caller, (&name, bound), &who, false).await
+}
+
+async fn change(
+    app: &Shared,
+    caller: &Caller,
+    (name, bound): (&str, IfMatch),
+    who: &Who,
+    joins: bool,
+) -> Result<Response, Problem> {
+    let change = change_group(&app.engine, name, &who.user, joins);
+    let changed = bound.bind::<Group, _>("the group", name, change).await?;
+    let group = changed.ok_or_else(|| Problem::not_found("group", name))?;
+    tracing::info!(group = group.name, user = who.user, joins, by = caller.name, "group changed");
+    stands(app, name).await
+}
+
+async fn remove(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+) -> Result<StatusCode, Problem> {
+    if bound.bind::<Group, _>("the group", &name, remove_group(&app.engine, &name)).await? {
+        tracing::info!(group = name, by = caller.name, "group removed");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("group", &name))
+}

@@ -1,0 +1,175 @@
+//! `/livez`, `/readyz`, `/version`: whether the server works, by named checks.
+
+use crate::http::{
+    extract::Asked,
+    middleware::loopback,
+    operation_types::{Check, Readiness, Version},
+    problem::{Problem, code::Code},
+    route::{Access, Route},
+    route_doc::told,
+};
+use crate::{
+    auth::{Verb, policy::Circumstances},
+    server::connections::Peer,
+    state::{App, Shared},
+};
+use axum::{
+    Json,
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{sync::atomic::Ordering, time::Duration};
+use workflows::tenancy::Cluster;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::get(
+            "/livez",
+            Access::Open,
+            alive,
+            told("live", "Whether the process answers.").file(200, "text/plain"),
+        ),
+        Route::get(
+            "/readyz",
+            Access::Open,
+            ready,
+            told(
+                "ready",
+                "Whether the server works, by named checks; with `verbose` all of them, to whom metrics are shown.",
+            )
+                .file(200, "text/plain")
+                .says::<Readiness>(200)
+                .file(503, "text/plain")
+                .says::<Readiness>(503)
+                .may(&[Code::NoToken, Code::BadToken, Code::Forbidden, Code::ForeignTenant, Code::Unreadable])
+                .may(&[Code::StoreUnavailable]),
+        ),
+        Route::get(
+            "/version",
+            Access::Open,
+            version,
+            told("version", "Which program answers.").says::<Version>(200),
+        ),
+    ]
+}
+
+async fn alive() -> &'static str {
+    "ok\n"
+}
+
+async fn version() -> Json<Version> {
+    Json(Version { name: "tenure", version: env!("CARGO_PKG_VERSION") })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Detail {
+    verbose: Option<String>,
+}
+
+/// Whoever asks does not wait for long: how long a store is given to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whoever asks from elsewhere is told whether it works, and which checks say that it does not; all else names clusters, folders and
+/// addresses.
+async fn ready(
+    State(app): State<Shared>,
+    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    Asked(detail): Asked<Detail>,
+) -> Result<Response, Problem> {
+    let (from, at) = (Some(from.ip().to_canonical()), app.engine.clock().now());
+    let told =
+        loopback::told_all(&app, Verb::ReadMetrics, &headers, Circumstances { from, at, plans: false });
+    let sees =
+        if detail.verbose.is_some() { told.await.map(|()| true)? } else { loopback::is_near(from, &headers) };
+    let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
+    // What is behind the clusters stands in the store.
+    let platform = if store.ok { Some(platform_check(&app).await?) } else { None };
+    let checks: Vec<Check> = [engine_check(&app), store].into_iter().chain(platform).collect();
+    let fine = checks.iter().all(|check| check.ok);
+    let status = if fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if detail.verbose.is_none() {
+        let failing: String = checks
+            .iter()
+            .filter(|check| !check.ok)
+            .map(|check| format!("{}: {}\n", check.name, if sees { &check.says } else { FAILING }))
+            .collect();
+        return Ok((status, if fine { "ok\n".into() } else { failing }).into_response());
+    }
+    Ok((status, Json(Readiness { ready: fine, checks })).into_response())
+}
+
+/// What is said of a check to whom its words are not told.
+const FAILING: &str = "failing";
+
+fn engine_check(app: &App) -> Check {
+    let workflows: Vec<_> = app.engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+    let (working, stopping) = (app.working.load(Ordering::Acquire), app.stopping.load(Ordering::Acquire));
+    let says = match (working, stopping) {
+        (_, true) => "stopping",
+        (true, false) => "working",
+        (false, false) => "not working; see the log",
+    };
+    Check {
+        name: "engine",
+        ok: working && !stopping,
+        says: says.into(),
+        facts: json!({ "workflows": workflows }),
+    }
+}
+
+async fn store_check(app: &App) -> Check {
+    let health = app.engine.store().health().await;
+    // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
+    let held = health.held.as_ref().map(|hold| {
+        format!("held since {}: {}; see `tenure store held`", crate::http::time(hold.since), hold.why)
+    });
+    Check {
+        name: "store",
+        ok: health.writable,
+        says: health.problem.clone().or(held).unwrap_or_else(|| "writable".into()),
+        facts: json!({
+            "sequence": health.sequence.0,
+            "live_bytes": health.live_bytes,
+            "disk_bytes": health.disk_bytes,
+            "index_lag": health.index_lag,
+            "tasks": health.tasks,
+        }),
+    }
+}
+
+/// The store has not answered in time.
+fn unheard() -> Check {
+    let says = format!("it does not answer within {PATIENCE:?}");
+    Check { name: "store", ok: false, says, facts: Value::Null }
+}
+
+/// What is behind the clusters. That one is simulated does not make the server less ready, but is said.
+async fn platform_check(app: &App) -> Result<Check, Problem> {
+    let page = crate::http::extract::page::Page { limit: 1_000, after: None };
+    let (clusters, _) = crate::http::extract::page::documents::<Cluster>(app, "", &page, |_| true).await?;
+    let named = |simulated: bool| -> Vec<String> {
+        clusters.iter().filter(|c| c.simulated() == simulated).map(|c| c.id.to_string()).collect()
+    };
+    let (simulated, real) = (named(true), named(false));
+    let says = match (simulated.is_empty(), real.is_empty()) {
+        (true, true) => "no cluster yet".into(),
+        (false, _) => format!("simulated, nothing real is behind: {}", simulated.join(", ")),
+        (true, false) => "every cluster has a backend".into(),
+    };
+    Ok(Check {
+        name: "platform",
+        ok: true,
+        says,
+        facts: json!({
+            "backends": app.engine.platform().backends(),
+            "simulated": simulated,
+            "real": real,
+            "world": app.config.platform,
+        }),
+    })
+}

@@ -1,0 +1,248 @@
+//! `/v1/incidents` and `/v1/capacity-exhaustions`: what goes wrong, and what runs short.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::App,
+};
+use crate::{
+    http::{
+        extract::{Text, page::scope::unscoped_all},
+        problem::Problem,
+        resources::workflow_start::{Parameters, Wish, document, only, planned, starts},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use engine::{ActionError, Started, Undecided, View, Workflow as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workflows::{
+    capacity::{self, CapacityExhaustion},
+    incident::{Happening, IncidentResponse},
+    tenancy::{
+        ClusterId, ClusterKey, GpuModel, Gpus, Holding, Node, NodeId, NodeUse, Pool, Region, RegionId,
+        Tenant, TenantId,
+    },
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (report, capacity) = (Access::Staff(Verb::ReportIncident), Access::Staff(Verb::ManageCapacity));
+    let mut routes = starts::<Report>(
+        ("/v1/incidents", told("reportIncident", "Asks for an answer to an incident.")),
+        ("/v1/incidents:plan", told("planIncident", "What an answer to it would come to. Changes nothing.")),
+        report,
+    );
+    routes.extend(starts::<Shortage>(
+        (
+            "/v1/capacity-exhaustions",
+            told("reportExhaustion", "Asks for an answer to a model that runs short."),
+        ),
+        (
+            "/v1/capacity-exhaustions:plan",
+            told("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
+        ),
+        capacity,
+    ));
+    routes
+}
+
+/// An incident as it is reported. Whom it concerns follows from what it is about.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "IncidentReport")]
+pub(in crate::http) struct Report {
+    kind: Kind,
+    /// The node, of a `gpu_fault`.
+    #[schemars(with = "Option<String>")]
+    node: Option<NodeId>,
+    /// The cluster, of a `key_leak`.
+    #[schemars(with = "Option<String>")]
+    cluster: Option<ClusterId>,
+    /// Whom it concerns, of the others.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    tenants: Vec<TenantId>,
+    /// What kind of thing it is, of an `other`.
+    what: Option<String>,
+    /// Who saw it; whoever reports it if absent.
+    detector: Option<String>,
+    /// What was seen.
+    #[serde(default)]
+    evidence: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "IncidentKind")]
+enum Kind {
+    GpuFault,
+    KeyLeak,
+    IsolationBreach,
+    Other,
+}
+
+impl Report {
+    /// What happened, with what the books say of it. `next_hash` is of the key that follows one that leaked.
+    fn happening(&self, view: &mut View, next_hash: Option<String>) -> Result<Happening, Undecided> {
+        let missing = |field: &str| {
+            ActionError::permanent("document.invalid", format!("{field}: an incident of this kind needs it"))
+        };
+        match self.kind {
+            Kind::GpuFault => {
+                let id = self.node.as_ref().ok_or_else(|| missing("node"))?;
+                let node = view.need::<Node>(id.as_str())?;
+                let free = || {
+                    let why = format!("node: nobody owns {id}, so nobody is disturbed: mend it");
+                    ActionError::permanent("document.invalid", why)
+                };
+                let tenant = node.owner.ok_or_else(free)?;
+                Ok(Happening::GpuFault { tenant, cluster: node.cluster, node: node.id })
+            }
+            Kind::KeyLeak => {
+                let cluster = self.cluster.as_ref().ok_or_else(|| missing("cluster"))?;
+                let key = view.need::<ClusterKey>(cluster.as_str())?;
+                Ok(Happening::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
+            }
+            Kind::IsolationBreach => Ok(Happening::IsolationBreach {
+                tenants: self.concerned(view)?.ok_or_else(|| missing("tenants"))?,
+            }),
+            Kind::Other => Ok(Happening::Other {
+                tenants: self.concerned(view)?.unwrap_or_default(),
+                what: self.what.clone().ok_or_else(|| missing("what"))?,
+            }),
+        }
+    }
+
+    /// Whom it concerns, each of whom there must be.
+    fn concerned(&self, view: &mut View) -> Result<Option<Vec<TenantId>>, Undecided> {
+        view.want::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        for tenant in &self.tenants {
+            view.need::<Tenant>(tenant.as_str())?;
+        }
+        Ok((!self.tenants.is_empty()).then(|| self.tenants.clone()))
+    }
+
+    fn response(&self, happening: Happening, by: &str) -> IncidentResponse {
+        let detector = self.detector.clone().unwrap_or_else(|| by.to_owned());
+        IncidentResponse::new(happening, detector, self.evidence.clone())
+    }
+}
+
+impl Wish for Report {
+    type Document = Self;
+    type Planned = types::stored_documents::IncidentPlan;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        document(body)
+    }
+
+    /// It may concern many, and is the platform's to see to.
+    fn tenant(&self) -> &str {
+        ""
+    }
+
+    async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let happening = app.engine.ledger(false, |view| self.happening(view, None)).await?;
+        Ok(app.engine.start(self.response(happening, &caller.name), asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        let happening = self.happening(view, None)?;
+        let node = match &happening {
+            Happening::GpuFault { node, .. } => view.get::<NodeUse>(node.as_str())?,
+            Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => None,
+        };
+        let running =
+            node.map(|node| node.workloads().into_iter().map(ToOwned::to_owned).collect::<Vec<_>>());
+        let mut shown = planned::<IncidentResponse>(&self.response(happening, "").triaged(view)?.plan());
+        if let Some(fields) = shown.as_object_mut() {
+            fields.insert("running_there".into(), json!(running));
+        }
+        Ok(shown)
+    }
+}
+
+/// A model that runs short in a region.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ExhaustionReport")]
+pub(in crate::http) struct Shortage {
+    #[schemars(with = "String")]
+    region: RegionId,
+    #[schemars(with = "String")]
+    model: GpuModel,
+    /// GPUs that are waited for beside those on waitlists.
+    #[serde(default)]
+    wanted: u32,
+    /// What told of it.
+    #[serde(default)]
+    reason: String,
+    /// Whose loans are looked at; all in the region if absent.
+    #[schemars(with = "Option<Vec<String>>")]
+    tenants: Option<Vec<TenantId>>,
+}
+
+impl Shortage {
+    /// Refuses a region that there is not, or that has no such GPUs.
+    fn known(&self, view: &mut View) -> Result<(), Undecided> {
+        let region = view.need::<Region>(self.region.as_str())?;
+        let key = |cluster: &ClusterId| Pool::key(cluster, &self.model);
+        view.want::<Pool>(region.clusters.iter().map(key))?;
+        let mut pools = Vec::new();
+        for cluster in &region.clusters {
+            pools.extend(view.get::<Pool>(&key(cluster))?);
+        }
+        if pools.is_empty() {
+            let why = format!("model: region {} has no nodes with {}", region.id, self.model);
+            return Err(ActionError::permanent("document.invalid", why).into());
+        }
+        Ok(())
+    }
+
+    fn exhaustion(&self) -> CapacityExhaustion {
+        CapacityExhaustion::new(
+            self.region.clone(),
+            self.model.clone(),
+            Gpus(self.wanted),
+            self.reason.clone(),
+            self.tenants.clone().unwrap_or_default(),
+        )
+    }
+}
+
+impl Wish for Shortage {
+    type Document = Self;
+    type Planned = types::stored_documents::PlanOnly;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        document(body)
+    }
+
+    fn tenant(&self) -> &str {
+        ""
+    }
+
+    async fn prepare(mut self, app: &App) -> Result<Self, Problem> {
+        app.engine.ledger(false, |view| self.known(view)).await?;
+        if self.tenants.is_none() {
+            let here = |held: &Holding| held.region == self.region && held.model == self.model;
+            let found = unscoped_all::<Holding>(app, here).await?;
+            self.tenants = Some(found.into_iter().map(|held| held.tenant).collect());
+        }
+        Ok(self)
+    }
+
+    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        Ok(app.engine.start(self.exhaustion(), asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        self.known(view)?;
+        let tried = capacity::preview(view, &self.exhaustion())?;
+        Ok(planned::<CapacityExhaustion>(&tried.plan()))
+    }
+}

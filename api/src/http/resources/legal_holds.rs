@@ -1,0 +1,331 @@
+//! `/v1/holds`: what may not be destroyed, who ordered it, and who let it go.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            if_match::{IfMatch, tag, tagged},
+            page::{
+                Listed, Page,
+                scope::{one_seen_as_read, one_seen_by, seen_by},
+            },
+        },
+        problem::{Problem, code::Code},
+        resources::{approvals::person, offboardings::changing},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::View;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use workflows::{
+    destruction::{
+        AssetId, Hold, HoldError, HoldKind, HoldRefused, Holds, Moment, PlaceHold, ReleaseHold, Released,
+        Scope,
+    },
+    offboarding::HOLD_RELEASED,
+    tenancy::{Tenant, TenantId, Workspace, WorkspaceName, workspace_key},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, hold) = (Access::Tenant(Verb::ReadHolds), Access::Staff(Verb::Hold));
+    vec![
+        Route::get(
+            "/v1/holds",
+            read,
+            list,
+            told("listHolds", "Lists what may not be destroyed: in force, or released.")
+                .lists::<types::compliance::Hold>(),
+        ),
+        Route::get(
+            "/v1/holds/{tenant}/{hold}",
+            read,
+            show,
+            told("showHold", "A hold.").says::<types::compliance::Hold>(200).tagged(),
+        ),
+        Route::post(
+            "/v1/holds",
+            hold,
+            place,
+            told("placeHold", "Places a hold on a tenant, a workspace or an asset.")
+                .says::<types::compliance::Hold>(201)
+                .located()
+                .tagged()
+                .may(&[Code::HoldPastPivot, Code::HoldRefused]),
+        ),
+        Route::post(
+            "/v1/holds/{tenant}/{hold}:release",
+            hold,
+            release,
+            told("releaseHold", "Releases a hold of somebody else.")
+                .says::<types::compliance::Hold>(200)
+                .tagged()
+                .bound(Code::StaleTag)
+                .may(&[Code::HoldPastPivot, Code::OwnHold, Code::NotAPerson, Code::HoldRefused]),
+        ),
+    ]
+}
+
+/// Whether holds in force are listed, or those that were released.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "HoldState")]
+enum Which {
+    #[default]
+    Open,
+    Released,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    tenant: Option<String>,
+    #[serde(default)]
+    state: Which,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn open(tenant: &str, hold: &Hold) -> Value {
+    let mut value = json!(hold);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("id".into(), json!(format!("{tenant}/{}", hold.id)));
+        fields.insert("tenant".into(), json!(tenant));
+        fields.insert("state".into(), json!(Which::Open));
+    }
+    value
+}
+
+fn released(of: &Released) -> Value {
+    let mut value = open(of.tenant.as_str(), &of.hold);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("state".into(), json!(Which::Released));
+        fields.insert("released_by".into(), json!(of.released_by));
+        fields.insert("released_at".into(), json!(of.released_at));
+        fields.insert("released_because".into(), json!(of.reason));
+    }
+    value
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
+        return Ok(Json(Listed::new(Vec::new(), None)));
+    }
+    let tenant = caller.tenant.clone().or(wanted.tenant);
+    match wanted.state {
+        Which::Open => in_force(&app, &caller, tenant.as_deref(), &page).await.map(Json),
+        Which::Released => {
+            let prefix = tenant.map(|tenant| format!("{tenant}/")).unwrap_or_default();
+            let (found, next) = seen_by::<Released>(&app, &caller, &prefix, &page, |_| true).await?;
+            Ok(Json(Listed::new(found.iter().map(released).collect(), next)))
+        }
+    }
+}
+
+/// Holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
+async fn in_force(
+    app: &App,
+    caller: &Caller,
+    tenant: Option<&str>,
+    page: &Page,
+) -> Result<Listed<Value>, Problem> {
+    let from = page.after.as_deref().and_then(|after| after.split_once('/'));
+    let mut all = match tenant.or(from.map(|(tenant, _)| tenant)) {
+        Some(first) => one_seen_by::<Holds>(app, caller, first).await?.into_iter().collect(),
+        None => Vec::new(),
+    };
+    let mut after = from.map(|(tenant, _)| tenant.to_owned());
+    let mut items: Vec<(String, Value)> = Vec::new();
+    loop {
+        for holds in all.drain(..) {
+            let mut open_holds: Vec<_> = holds.open.iter().collect();
+            open_holds.sort_by(|a, b| a.id.cmp(&b.id));
+            let name = holds.tenant.as_str();
+            let fresh = open_holds
+                .into_iter()
+                .filter(|hold| from.is_none_or(|(tenant, id)| (name, hold.id.as_str()) > (tenant, id)));
+            items.extend(fresh.map(|hold| (format!("{name}/{}", hold.id), open(name, hold))));
+        }
+        if tenant.is_some() || items.len() > page.limit {
+            break;
+        }
+        let part = Page { limit: page.limit, after };
+        let (found, next) = seen_by::<Holds>(app, caller, "", &part, |_| true).await?;
+        if found.is_empty() {
+            break;
+        }
+        after = next.or_else(|| found.last().map(|holds| holds.tenant.to_string()));
+        all = found;
+    }
+    let more = items.len() > page.limit;
+    items.truncate(page.limit);
+    let next = items.last().map(|(id, _)| id.clone()).filter(|_| more);
+    Ok(Listed::new(items.into_iter().map(|(_, item)| item).collect(), next))
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, hold)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    stands(&app, &caller, &tenant, &hold).await
+}
+
+/// A hold as it stands. The version of one that is in force is that of all that are, of its tenant: they share a document.
+async fn stands(app: &App, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
+    let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
+    if !caller.sees(tenant) {
+        return Err(missing());
+    }
+    if let Some((holds, version)) = one_seen_as_read::<Holds>(app, caller, tenant).await?
+        && let Some(found) = holds.open.iter().find(|there| there.id == hold)
+    {
+        return Ok(tagged(tag(version), open(tenant, found)));
+    }
+    let before = one_seen_as_read::<Released>(app, caller, &format!("{tenant}/{hold}")).await?;
+    let (before, version) = before.ok_or_else(missing)?;
+    Ok(tagged(tag(version), released(&before)))
+}
+
+/// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewHold {
+    #[schemars(with = "String")]
+    tenant: TenantId,
+    id: String,
+    /// `legal`, `incident` or `billing`.
+    #[schemars(with = "String")]
+    kind: HoldKind,
+    #[schemars(with = "Option<String>")]
+    workspace: Option<WorkspaceName>,
+    #[schemars(with = "Option<String>")]
+    asset: Option<AssetId>,
+    reason: String,
+    #[schemars(with = "Option<types::Time>")]
+    review_at: Option<String>,
+}
+
+async fn place(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewHold>,
+) -> Result<Response, Problem> {
+    if new.id.contains('/') {
+        return Err(Problem::new(Code::DocumentInvalid, "id: a hold's name has no '/'"));
+    }
+    let moment = |text: String| text.parse::<Moment>();
+    let review_at = new.review_at.map(moment).transpose();
+    let review_at =
+        review_at.map_err(|why| Problem::new(Code::DocumentInvalid, format!("review_at: {why}")))?;
+    let scope = match (new.asset, new.workspace) {
+        (Some(asset), workspace) => Scope::Asset { asset, workspace },
+        (None, Some(workspace)) => Scope::Workspace(workspace),
+        (None, None) => Scope::Tenant,
+    };
+    let order = PlaceHold {
+        tenant: new.tenant,
+        id: new.id,
+        kind: new.kind,
+        scope,
+        reason: new.reason,
+        placed_by: caller.name.clone(),
+        review_at,
+    };
+    let placed = app
+        .engine
+        .ledger(true, |view| {
+            view.need::<Tenant>(order.tenant.as_str())?;
+            if let Some(workspace) = order.scope.workspace() {
+                view.need::<Workspace>(&workspace_key(&order.tenant, workspace))?;
+            }
+            order.place(view)
+        })
+        .await?;
+    let hold = placed.map_err(refused)?;
+    tracing::info!(tenant = %order.tenant, hold = hold.id, by = caller.name, "hold placed");
+    let location = [(header::LOCATION, format!("/v1/holds/{}/{}", order.tenant, hold.id))];
+    let placed = stands(&app, &caller, order.tenant.as_str(), &hold.id).await?;
+    Ok((StatusCode::CREATED, location, placed).into_response())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn release(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, id)): Path<(String, String)>,
+    bound: IfMatch,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    person(&caller)?;
+    let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
+    let order = ReleaseHold {
+        tenant: tenant.parse().map_err(|_| missing())?,
+        id: id.clone(),
+        released_by: caller.name.clone(),
+        reason: why.reason,
+    };
+    let waits = changing(&app, &tenant).await?;
+    let release = |view: &mut View| {
+        let released = order.release(view)?;
+        if let (Ok(_), Some(waits)) = (&released, waits) {
+            view.signal(waits, HOLD_RELEASED);
+        }
+        Ok(released)
+    };
+    let release = app.engine.ledger(true, release);
+    bound.bind::<Holds, _>("what is held", &tenant, release).await?.map_err(refused)?;
+    tracing::info!(tenant, hold = id, by = caller.name, "hold released");
+    stands(&app, &caller, &tenant, &id).await
+}
+
+/// Why a hold was not placed or released, with what is destroyed and what still exists where that is why.
+fn refused(refused: HoldRefused) -> Problem {
+    let code = match &refused.error {
+        HoldError::PastPivot { .. } => Code::HoldPastPivot,
+        HoldError::OwnHold { .. } => Code::OwnHold,
+        HoldError::NoSuchHold { .. } => Code::NotFound,
+        HoldError::Text { .. } => Code::DocumentInvalid,
+        HoldError::Held { .. } | HoldError::Taken { .. } | HoldError::TooMany { .. } => Code::HoldRefused,
+    };
+    let problem = Problem::new(code, refused.to_string());
+    let problem = match &refused.error {
+        HoldError::PastPivot { pivot } => problem.with("execution", pivot.run.to_string()),
+        HoldError::OwnHold { .. }
+        | HoldError::NoSuchHold { .. }
+        | HoldError::Text { .. }
+        | HoldError::Held { .. }
+        | HoldError::Taken { .. }
+        | HoldError::TooMany { .. } => problem,
+    };
+    match refused.standing {
+        Some(standing) => problem
+            .with("destroyed", json!(standing.destroyed))
+            .with("still_there", json!(standing.still_there)),
+        None => problem,
+    }
+}

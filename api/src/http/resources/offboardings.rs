@@ -1,0 +1,146 @@
+//! `/v1/offboardings`: a tenant leaves, and its data is destroyed; `/v1/classifications`: what open assets are.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{Sent, Text},
+        problem::Problem,
+        resources::workflow_start::{Parameters, Wish, document, only, starts},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use axum::{Extension, Json, extract::State};
+use engine::{Started, Undecided, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::ExecutionId;
+use workflows::{
+    destruction::{
+        AssetId, DataClass, Moment,
+        certificate::{Basis, LegalBasis},
+    },
+    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    tenancy::{Tenant, TenantId},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let leave = Access::Tenant(Verb::Offboard);
+    let mut routes = starts::<Leave>(
+        ("/v1/offboardings", told("offboard", "Lets a tenant leave, and its data be destroyed.")),
+        (
+            "/v1/offboardings:plan",
+            told("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
+        ),
+        leave,
+    );
+    routes.push(Route::post(
+        "/v1/classifications",
+        Access::Staff(Verb::Classify),
+        say,
+        told("classifyAsset", "Says what the data of an open asset is.")
+            .says::<types::compliance::Classification>(200),
+    ));
+    routes
+}
+
+/// A tenant that is to leave.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "OffboardingRequest")]
+pub(in crate::http) struct Leave {
+    #[schemars(with = "String")]
+    tenant: TenantId,
+    /// `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+    #[schemars(with = "String")]
+    basis: Basis,
+    /// The contract line, the order's number.
+    #[serde(default)]
+    reference: String,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Leave {
+    fn basis(&self) -> LegalBasis {
+        LegalBasis { basis: self.basis, reference: self.reference.clone() }
+    }
+}
+
+impl Wish for Leave {
+    type Document = Self;
+    type Planned = types::stored_documents::OffboardingPlan;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        document(body)
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
+            .on(app.engine.platform());
+        Ok(app.engine.start(leaves, asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        Ok(json!(preview(view, &self.tenant, self.basis(), &self.reason)?))
+    }
+}
+
+/// The open execution that changes a tenant as a whole, if there is one: it is told what it may wait for.
+pub(in crate::http) async fn changing(app: &App, tenant: &str) -> Result<Option<ExecutionId>, Problem> {
+    Ok(app.engine.store().holder(&format!("tenant/{tenant}")).await?)
+}
+
+/// What people say that an asset's data is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    #[schemars(with = "String")]
+    tenant: TenantId,
+    #[schemars(with = "String")]
+    asset: AssetId,
+    /// Such as `workload`, `model`, `secret`, `backup`, `accounting`.
+    #[schemars(with = "String")]
+    class: DataClass,
+    reason: String,
+}
+
+async fn say(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(said): Sent<Said>,
+) -> Result<Json<Value>, Problem> {
+    let waits = changing(&app, said.tenant.as_str()).await?;
+    let kept = app
+        .engine
+        .ledger(true, |view| {
+            view.need::<Tenant>(said.tenant.as_str())?;
+            let classification = Classification {
+                tenant: said.tenant.clone(),
+                asset: said.asset.clone(),
+                class: said.class,
+                by: caller.name.clone(),
+                reason: said.reason.clone(),
+                at: view.now().into(),
+            };
+            classify(view, classification.clone())?;
+            if let Some(waits) = waits {
+                view.signal(waits, ASSETS_CLASSIFIED);
+            }
+            Ok(classification)
+        })
+        .await?;
+    tracing::info!(tenant = %kept.tenant, asset = %kept.asset.0, by = caller.name, "asset classified");
+    Ok(Json(json!(kept)))
+}

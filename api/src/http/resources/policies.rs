@@ -1,0 +1,205 @@
+//! `/v1/policies`: which platform policy is in force, which ones there were, and how another comes into force.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Text,
+            if_match::{IfMatch, tagged},
+            page::{Listed, Page, document, documents, scope::one_seen_by},
+        },
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    response::Response,
+};
+use engine::View;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::Filter;
+use workflows::{
+    policy::{PlatformPolicy, PolicyChange, PublishedPolicy, Subject, explain, in_force, publish},
+    tenancy::{Entitlement, Tenant},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, put) = (Access::Staff(Verb::ReadPolicies), Access::Staff(Verb::PublishPolicy));
+    vec![
+        Route::get(
+            "/v1/policies",
+            read,
+            list,
+            told("listPolicies", "Lists every time that a policy came into force.")
+                .lists::<types::compliance::PolicyRow>(),
+        ),
+        Route::get(
+            "/v1/policies/{id}",
+            read,
+            show,
+            told("showPolicy", "A version of the policy by its number, or `current`, with its text.")
+                .says::<types::compliance::Policy>(200)
+                .tagged(),
+        ),
+        Route::post(
+            "/v1/policies",
+            put,
+            submit,
+            told(
+                "publishPolicy",
+                "Brings another policy into force; with `If-Match`, in place of that one alone.",
+            )
+            .takes::<types::stored_documents::PolicyDocument>()
+            .says::<types::stored_documents::PolicyPublished>(200)
+            .tagged()
+            .bound(Code::StaleTag),
+        ),
+        Route::post(
+            "/v1/policies:plan",
+            put,
+            plan,
+            told("planPolicy", "What publishing would change, and what it would leave as it is.")
+                .takes::<types::stored_documents::PolicyDocument>()
+                .says::<types::stored_documents::PolicyPublished>(200),
+        ),
+        Route::get(
+            "/v1/tenants/{id}/policy",
+            Access::Tenant(Verb::ReadTenants),
+            of_tenant,
+            told("showTenantPolicy", "Every rule that holds for a tenant, with the place that says so.")
+                .says::<types::stored_documents::TenantRules>(200),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// Every time that a policy came into force: which, instead of which, by whom, from when.
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (changes, next) = documents::<PolicyChange>(&app, "", &page, |_| true).await?;
+    let row = |change: &PolicyChange| {
+        json!({
+            "id": change.number,
+            "version": change.to.version,
+            "digest": change.to.digest,
+            "before": change.from.version,
+            "author": change.by,
+            "effective_from": mapping::time(change.at),
+        })
+    };
+    Ok(Json(Listed::new(changes.iter().map(row).collect(), next)))
+}
+
+/// One version by its number, or `current`, with its text.
+async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let current = app.engine.ledger(false, in_force).await?.reference;
+    let version = if id == "current" { Some(current.version) } else { id.parse::<u32>().ok() };
+    let none = || Problem::not_found("policy", &id);
+    let version = version.ok_or_else(none)?;
+    let key = format!("{}@{version}", PlatformPolicy::NAME);
+    let published = document::<PublishedPolicy>(&app, &key).await?;
+    let in_force = current.version == version;
+    if let Some(published) = published {
+        let body = json!({
+            "id": version,
+            "digest": published.reference.digest,
+            "author": published.author,
+            "published_at": mapping::time(published.at),
+            "in_force": in_force,
+            "text": published.text,
+        });
+        return Ok(tagged(tag_of(version), body));
+    }
+    let text = PlatformPolicy::built_in_text(version).ok_or_else(none)?;
+    let body = json!({ "id": version, "author": "built in", "in_force": in_force, "text": text });
+    Ok(tagged(tag_of(version), body))
+}
+
+/// The tag of a version: its text never changes, and which one is in force is what a change is bound to.
+fn tag_of(version: u32) -> String {
+    format!("\"{version}\"")
+}
+
+async fn submit(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    bound: IfMatch,
+    body: Text,
+) -> Result<Response, Problem> {
+    let stands = |view: &mut View| Ok(Some(tag_of(in_force(view)?.reference.version)));
+    let put = put(&app, &caller, &body.text, true);
+    let answer = bound.bind_to("request.stale_tag", "the policy in force", stands, put).await?;
+    let version = answer.pointer("/reference/version").and_then(Value::as_u64).unwrap_or_default();
+    tracing::info!(by = caller.name, policy = version, "policy published");
+    Ok(tagged(format!("\"{version}\""), answer))
+}
+
+/// What publishing would change, and what it would leave as it is.
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    put(&app, &caller, &body.text, false).await.map(Json)
+}
+
+async fn put(app: &App, caller: &Caller, text: &str, keep: bool) -> Result<Value, Problem> {
+    if let Err(invalid) = PlatformPolicy::from_yaml(text) {
+        return Err(Problem::invalid(&invalid));
+    }
+    let published = app.engine.ledger(keep, |view| publish(view, text, &caller.name)).await?;
+    let open = app.engine.list(&Filter { open: Some(true), ..Filter::default() }, None, 1_000).await?;
+    let untouched: Vec<_> = open
+        .items
+        .iter()
+        .map(|record| {
+            json!({
+                "id": record.id.to_string(),
+                "workflow": record.workflow,
+                "tenant": record.tenant,
+                "state": record.state,
+            })
+        })
+        .collect();
+    let mut answer = json!(published);
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("published".into(), json!(keep));
+        fields.insert("untouched".into(), json!(untouched));
+        fields.insert("untouched_complete".into(), json!(open.next.is_none()));
+    }
+    Ok(answer)
+}
+
+/// Every rule that holds for a tenant, with the place that says so.
+async fn of_tenant(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let none = || Problem::not_found("tenant", &id);
+    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?.ok_or_else(none)?;
+    let bought = one_seen_by::<Entitlement>(&app, &caller, &id).await?.ok_or_else(none)?;
+    let policy = app.engine.ledger(false, in_force).await?;
+    let rules = explain(&Subject::of_tenant(&tenant, &bought), &policy);
+    Ok(Json(
+        json!({ "tenant": id, "policy": policy.reference, "decided_under": tenant.policy, "rules": rules }),
+    ))
+}

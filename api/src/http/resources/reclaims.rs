@@ -1,0 +1,164 @@
+//! `/v1/reclaims`: lent GPUs called back, and `/v1/reclaims-missed`: promises that were broken.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::App,
+};
+use crate::{
+    http::{
+        extract::Text,
+        problem::{Problem, code::Code},
+        resource_kind::{Kind, list},
+        resources::workflow_start::{Parameters, Wish, document, only, planned, starts},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use engine::{ActionError, Started, Undecided, View, Workflow as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use workflows::{
+    reclaim::{Cause, Reclaim, preview},
+    sweeps::Missed,
+    tenancy::{Cohort, Resource, TenantId, Workload, WorkspaceName},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let mut routes = starts::<Recall>(
+        ("/v1/reclaims", told("reclaim", "Asks for a reclaim of lent GPUs.")),
+        (
+            "/v1/reclaims:plan",
+            told("planReclaim", "What a reclaim of lent GPUs would come to. Changes nothing."),
+        ),
+        Access::Tenant(Verb::Reclaim),
+    );
+    routes.push(Route::get(
+        "/v1/reclaims-missed",
+        Access::Tenant(Verb::ReadAccounts),
+        list::<Missed>,
+        told("listMissedReclaims", "Lists promises of GPUs that were broken.")
+            .lists::<types::workspaces::Missed>()
+            .filters::<Missed>(),
+    ));
+    routes
+}
+
+impl Kind for Missed {
+    const WORD: &'static str = "missed reclaim";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("resource", "/resource"), ("workload", "/workload")];
+    const TIMES: &'static [&'static str] = &["deadline", "noticed_at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+/// What is to be called back, and why: for a workload that waits, what a workspace uses beyond its quota, or loans that
+/// have lasted too long.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ReclaimRequest")]
+pub(in crate::http) struct Recall {
+    #[schemars(with = "String")]
+    tenant: TenantId,
+    /// Such as `gpu/H100`.
+    #[schemars(with = "Option<String>")]
+    resource: Option<Resource>,
+    workload: Option<String>,
+    #[schemars(with = "Option<String>")]
+    workspace: Option<WorkspaceName>,
+    amount: Option<u64>,
+    #[serde(default)]
+    overdue: bool,
+}
+
+impl Recall {
+    /// The reclaim that it asks for; what a workload wants is looked up.
+    fn resolve(&self, view: &mut View) -> Result<Reclaim, Undecided> {
+        let cause = match (&self.workload, &self.workspace, self.amount) {
+            (Some(name), ..) => {
+                let found = view.get::<Workload>(&Workload::key(&self.tenant, name))?;
+                let unknown = || {
+                    let why = format!("tenant {} has no workload {name}", self.tenant);
+                    ActionError::permanent("workload.unknown", why)
+                };
+                let workload = found.ok_or_else(unknown)?;
+                let asked = workload.requests.keys().find(|resource| resource.gpu().is_some()).cloned();
+                let cause = Cause::Demand { workspace: workload.workspace, workload: name.clone() };
+                return self.with(view, self.resource.clone().or(asked), cause);
+            }
+            (None, Some(workspace), Some(amount)) => Cause::Excess { workspace: workspace.clone(), amount },
+            _ => Cause::Overdue,
+        };
+        self.with(view, self.resource.clone(), cause)
+    }
+
+    /// The reclaim of a kind that the tenant has, from a workspace that it has.
+    fn with(&self, view: &mut View, asked: Option<Resource>, cause: Cause) -> Result<Reclaim, Undecided> {
+        let invalid = |why: String| ActionError::permanent("document.invalid", why);
+        let tenant = &self.tenant;
+        let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else {
+            return Err(invalid(format!("tenant: {tenant} has no account of GPUs")).into());
+        };
+        let balances = cohort.accounts.values().flat_map(|account| account.balances.keys());
+        let kinds: BTreeSet<&Resource> =
+            cohort.stock.keys().chain(balances).filter(|kind| kind.gpu().is_some()).collect();
+        let there = || kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let Some(resource) = asked else {
+            return Err(invalid(format!("resource: name it; {tenant} has {}", there())).into());
+        };
+        if !kinds.contains(&resource) {
+            return Err(invalid(format!("resource: {tenant} has no {resource}, but {}", there())).into());
+        }
+        if let Cause::Excess { workspace, .. } = &cause
+            && !cohort.accounts.contains_key(workspace)
+        {
+            let why = format!("workspace: {tenant} has no workspace {workspace}");
+            return Err(ActionError::permanent("workspace.unknown", why).into());
+        }
+        Ok(Reclaim::new(tenant.clone(), resource, cause))
+    }
+}
+
+impl Wish for Recall {
+    type Document = Self;
+    type Planned = types::stored_documents::ReclaimPlan;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        let recall: Self = document(body)?;
+        let excess = recall.workspace.is_some() && recall.amount.is_some();
+        match (recall.workload.is_some(), excess, recall.overdue) {
+            (true, false, false) | (false, true, false) | (false, false, true) => Ok(recall),
+            _ => {
+                let detail =
+                    "say one cause: `workload`, or `workspace` with `amount`, or `overdue: true`".to_owned();
+                Err(Problem::new(Code::DocumentInvalid, detail))
+            }
+        }
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let reclaim = app.engine.ledger(false, |view| self.resolve(view)).await?;
+        Ok(app.engine.start(reclaim, asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        let asked = self.resolve(view)?;
+        let tried = preview(view, &asked)?;
+        let mut shown = planned::<Reclaim>(&tried.plan());
+        if let (Some(fields), Some(found)) = (shown.as_object_mut(), &tried.planned) {
+            fields.insert("verdict".into(), json!(found.verdict));
+            fields.insert("why".into(), json!(found.why));
+        }
+        Ok(shown)
+    }
+}

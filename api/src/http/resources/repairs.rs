@@ -1,0 +1,260 @@
+//! `/v1/executions/{id}:repair` and `/v1/proposals`: what operators do to an execution that cannot go on by itself, and
+//! what waits for a second one of them.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Undescribed,
+            if_match::{IfMatch, tag, tagged},
+            page::{Listed, Page},
+        },
+        problem::{Problem, code::Code},
+        resources::{
+            approvals::person,
+            executions::{full, moved, resolve},
+        },
+        route::{Access, Route},
+        route_doc::{ORDERED, told},
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use engine::{Event, Order, Proposal, Repair, Taken};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{ExecutionId, Read, Revision};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, repair) = (Access::Tenant(Verb::ReadExecutions), Access::Tenant(Verb::Repair));
+    vec![
+        Route::post(
+            "/v1/executions/{id}:repair",
+            repair,
+            mend,
+            told("repairExecution", "Mends an execution that cannot go on by itself.")
+                .takes_json::<types::stored_documents::Repair>()
+                .ordered()
+                .says::<types::executions::RepairPreview>(200),
+        ),
+        Route::get(
+            "/v1/proposals",
+            read,
+            list,
+            told("listProposals", "Lists commands that wait for a second person.")
+                .lists::<types::executions::Proposal>(),
+        ),
+        Route::get(
+            "/v1/proposals/{id}",
+            read,
+            show,
+            told("showProposal", "A command that waits for a second person.")
+                .says::<types::executions::Proposal>(200)
+                .tagged(),
+        ),
+        Route::post(
+            "/v1/proposals/{id}:second",
+            repair,
+            second,
+            told("secondProposal", "Lets a command of somebody else take effect.")
+                .says::<types::executions::Execution>(200)
+                .tagged()
+                .bound(Code::StaleTag)
+                .may(ORDERED),
+        ),
+        Route::post(
+            "/v1/proposals/{id}:withdraw",
+            repair,
+            withdraw,
+            told("withdrawProposal", "Takes a proposal back.").nothing().bound(Code::StaleTag),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct How {
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn mend(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    bound: IfMatch,
+    Asked(how): Asked<How>,
+    Undescribed(mut sent): Undescribed<Value>,
+) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    let reason = sent.as_object_mut().and_then(|fields| fields.remove("reason"));
+    let reason = reason.as_ref().and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    if reason.is_empty() {
+        let detail = format!("reason: say why {} is mended so; it is kept in its history", record.id);
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    let repair: Repair = serde_json::from_value(sent).map_err(|error| {
+        let known = "kind: edit, mark_done, mark_not_done, skip or undo_with";
+        Problem::new(
+            Code::RepairInvalid,
+            format!("{error}; {known}; docs/operations.md has an example of each"),
+        )
+    })?;
+    let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
+    let bound = bound.revision(record.revision)?;
+    if how.dry_run {
+        let (_, before) = app.engine.show(record.id).await?;
+        let preview = app.engine.preview(record.id, event).await?;
+        let mut changes = Vec::new();
+        let stands = before.body.get("data").cloned().unwrap_or_default();
+        differences("", &stands, &preview.data, &mut changes);
+        let mut body = json!(preview);
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("changes".into(), Value::Array(changes));
+        }
+        return Ok(Json(body).into_response());
+    }
+    command(&app, record.id, event, bound).await
+}
+
+/// Which fields of the data change, from what to what. A list is one field.
+fn differences(path: &str, from: &Value, to: &Value, changes: &mut Vec<Value>) {
+    if from == to {
+        return;
+    }
+    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else {
+        changes.push(json!({ "field": path, "from": from, "to": to }));
+        return;
+    };
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+        differences(&inner, &of(old), &of(new), changes);
+    }
+}
+
+/// Gives a command; what needs a second person is answered with what waits for one.
+pub(in crate::http) async fn command(
+    app: &App,
+    id: ExecutionId,
+    event: Event,
+    bound: Option<Revision>,
+) -> Result<Response, Problem> {
+    let taken = app.engine.command(id, event, bound).await;
+    match if bound.is_some() { moved(taken)? } else { taken? } {
+        Taken::Done(_) => full(app, id, StatusCode::OK).await,
+        Taken::Proposed(proposal) => {
+            Ok((StatusCode::ACCEPTED, Json(shown(app, &proposal).await?)).into_response())
+        }
+    }
+}
+
+/// A proposal, and whether it can still take effect.
+async fn shown(app: &App, proposal: &Proposal) -> Result<Value, Problem> {
+    let stands = app.engine.record(proposal.execution).await?.revision;
+    let mut value = mapping::readable(proposal, &["at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("proposal".into(), json!(proposal.id));
+        fields.insert("command".into(), json!(engine::command_name(&proposal.command)));
+        fields.insert("event".into(), json!(proposal.command));
+        fields.insert("void".into(), json!(stands != proposal.revision));
+    }
+    Ok(value)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(which.limit, which.cursor.as_deref())?;
+    let found = app.engine.proposals(page.after.as_deref(), page.limit).await?;
+    let mut items = Vec::new();
+    for proposal in found.items.iter().filter(|proposal| caller.sees(&proposal.tenant)) {
+        items.push(shown(&app, proposal).await?);
+    }
+    Ok(Json(Listed::new(items, found.next)))
+}
+
+/// The proposal as it stands, and what a change of it rests on.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Proposal, Read), Problem> {
+    let found = app.engine.proposal(id).await?;
+    if caller.sees(&found.0.tenant) { Ok(found) } else { Err(Problem::not_found("proposal", id)) }
+}
+
+/// The tag of a proposal that was read so.
+fn tag_of(read: &Read) -> String {
+    tag(read.version.unwrap_or_default())
+}
+
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (proposal, read) = find(&app, &caller, &id).await?;
+    Ok(tagged(tag_of(&read), shown(&app, &proposal).await?))
+}
+
+async fn second(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    bound: IfMatch,
+) -> Result<Response, Problem> {
+    person(&caller)?;
+    let (proposal, read) = find(&app, &caller, &id).await?;
+    bound.check(Code::StaleTag, "the proposal", &tag_of(&read))?;
+    let execution = proposal.execution;
+    app.engine.second_as_read((proposal, read), &caller.name).await?;
+    tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");
+    full(&app, execution, StatusCode::OK).await
+}
+
+async fn withdraw(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    bound: IfMatch,
+) -> Result<StatusCode, Problem> {
+    let found = find(&app, &caller, &id).await?;
+    bound.check(Code::StaleTag, "the proposal", &tag_of(&found.1))?;
+    app.engine.drop_proposal(found).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_is_told_by_field_from_what_to_what() {
+        let from = json!({ "request": { "gpus": 16, "name": "acme" }, "nodes": ["a"], "gone": 1 });
+        let to = json!({ "request": { "gpus": 8, "name": "acme" }, "nodes": ["a", "b"] });
+        let mut changes = Vec::new();
+        differences("", &from, &to, &mut changes);
+        let wanted = [
+            json!({ "field": "gone", "from": 1, "to": null }),
+            json!({ "field": "nodes", "from": ["a"], "to": ["a", "b"] }),
+            json!({ "field": "request.gpus", "from": 16, "to": 8 }),
+        ];
+        assert_eq!(changes, wanted);
+    }
+}

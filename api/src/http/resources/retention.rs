@@ -1,0 +1,91 @@
+//! `/v1/retention`: which finished executions are kept no longer, and forgetting them now.
+
+use crate::{
+    auth::Verb,
+    server::jobs::retention::batch,
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked,
+            page::{Listed, Page},
+        },
+        operation_types::{self, Forgotten},
+        problem::Problem,
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::mapping,
+};
+use axum::{Json, extract::State};
+use engine::Expiring;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, told("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operation_types::Expiring>()),
+        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, told("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+fn seen(one: &Expiring) -> operation_types::Expiring {
+    operation_types::Expiring {
+        id: one.record.id.to_string(),
+        workflow: one.record.workflow.clone(),
+        tenant: one.record.tenant.clone(),
+        subject: one.record.subject.clone(),
+        outcome: one.record.reason.clone(),
+        ended_at: mapping::time(one.record.updated_at),
+        stays: one.stays,
+    }
+}
+
+/// What would be forgotten now, and what stays although it is old enough, with the reason. Changes nothing.
+async fn show(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<operation_types::Expiring>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
+    let mut items = Vec::new();
+    loop {
+        let (found, next) = batch(&app, after, false).await?;
+        items.extend(found.iter().map(seen));
+        after = next;
+        if after.is_none() || items.len() >= page.limit {
+            return Ok(Json(Listed::new(items, after.map(|id| id.to_string()))));
+        }
+    }
+}
+
+/// Forgets what is kept no longer, all of it, and says how many went and what stays.
+async fn run(State(app): State<Shared>) -> Result<Json<Forgotten>, Problem> {
+    forget(&app).await.map(Json)
+}
+
+async fn forget(app: &App) -> Result<Forgotten, Problem> {
+    let (mut went, mut stays, mut after) = (0_u64, Vec::new(), None);
+    loop {
+        let (found, next) = batch(app, after, true).await?;
+        for one in &found {
+            match one.stays {
+                None => went = went.saturating_add(1),
+                Some(_) if stays.len() < 100 => stays.push(seen(one)),
+                Some(_) => {}
+            }
+        }
+        after = next;
+        if after.is_none() {
+            return Ok(Forgotten { forgotten: went, stays });
+        }
+    }
+}

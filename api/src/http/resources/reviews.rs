@@ -1,0 +1,110 @@
+//! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
+
+use crate::{
+    auth::{Caller, mandates_to},
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            page::{Listed, Page, scope::seen_by},
+        },
+        problem::{Problem, code::Code},
+        resources::approvals::{find, person},
+    },
+    types::mapping,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use engine::{Entity as _, Review, ReviewDone};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Whether those are listed that wait, or those that are done.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ReviewState")]
+enum Which {
+    #[default]
+    Open,
+    Done,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Wanted {
+    tenant: Option<String>,
+    #[serde(default)]
+    state: Which,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A review, named by its approval.
+fn seen(review: &Review) -> Value {
+    let mut value = mapping::readable(review, &["at"]);
+    if let Some(fields) = value.as_object_mut() {
+        let id = fields.remove("approval").unwrap_or_default();
+        fields.insert("id".into(), id);
+        fields.insert("execution".into(), json!(review.execution.to_string()));
+        fields.entry("outcome").or_insert(Value::Null);
+    }
+    value
+}
+
+pub(in crate::http) async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let of = |review: &Review| wanted.tenant.as_deref().is_none_or(|tenant| tenant == review.tenant);
+    let (found, next) = match wanted.state {
+        Which::Open => seen_by::<Review>(&app, &caller, "", &page, of).await?,
+        Which::Done => {
+            let (found, next) = seen_by::<ReviewDone>(&app, &caller, "", &page, |done| of(&done.0)).await?;
+            (found.into_iter().map(|done| done.0).collect(), next)
+        }
+    };
+    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+}
+
+/// What was found.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Found {
+    #[serde(default)]
+    note: String,
+}
+
+pub(in crate::http) async fn review(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Sent(found): Sent<Found>,
+) -> Result<Json<Value>, Problem> {
+    person(&caller)?;
+    let case = find(&app, &caller, &id).await?;
+    let mandates = mandates_to(&**app.engine.store(), &[&caller.name]).await?;
+    let now = app.engine.clock().now();
+    let done = app
+        .engine
+        .ledger(true, |view| {
+            let Some(review) = view.get::<Review>(&case.id)? else { return Ok(None) };
+            let done = review.done(&caller.name, &mandates, &found.note, now)?;
+            view.delete::<Review>(&done.id())?;
+            view.put(&done)?;
+            Ok(Some(done))
+        })
+        .await?;
+    let Some(ReviewDone(review)) = done else {
+        let detail = format!("nothing about approval {} waits for a review", case.id);
+        return Err(Problem::new(Code::NotFound, detail));
+    };
+    tracing::info!(approval = case.id, by = caller.name, "reviewed what was decided alone");
+    Ok(Json(seen(&review)))
+}

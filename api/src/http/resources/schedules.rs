@@ -1,0 +1,345 @@
+//! `/v1/schedules`: what is started when, and what became of every occurrence. Told in `docs/schedules.md`.
+
+pub(crate) mod commands;
+pub(crate) mod definition;
+pub(crate) mod startable;
+
+use crate::{
+    auth::{Caller, Verb},
+    server::jobs::housekeeping,
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Text,
+            if_match::IfMatch,
+            page::{Listed, Page, Paging, documents},
+        },
+        problem::{Problem, code::Code},
+        resources::{
+            schedules::{definition::Wanted, startable::Startable},
+            workflow_start::document as read,
+        },
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        self, mapping,
+        schedules::{self, Firing, Row},
+    },
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use chrono::DateTime;
+use engine::{Occurrence, Origin, Schedule, Standing, Target, View};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::future::Future;
+use store::Timestamp;
+use workflows::{policy::duration, sweeps};
+
+/// Moments that are shown of what is to come.
+const SHOWN: usize = 5;
+/// Fields that are times.
+const TIMES: [&str; 8] = ["nominal", "at", "due", "from", "to", "done", "set_at", "utc"];
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadSchedules), Access::Staff(Verb::ManageSchedules));
+    vec![
+        Route::get(
+            "/v1/schedules",
+            read,
+            list,
+            told("listSchedules", "Lists every schedule, also those that are built in.").lists::<Row>(),
+        ),
+        Route::get(
+            "/v1/schedules/{name}",
+            read,
+            show,
+            told("showSchedule", "A schedule, when it fires next, what runs and what waits.")
+                .says::<schedules::Schedule>(200)
+                .tagged(),
+        ),
+        Route::get(
+            "/v1/schedules/{name}/occurrences",
+            read,
+            occurrences,
+            told("listOccurrences", "Lists what became of every moment of a schedule.")
+                .lists::<schedules::Occurrence>()
+                .may(&[Code::DocumentInvalid]),
+        ),
+        Route::put(
+            "/v1/schedules/{name}",
+            manage,
+            set,
+            told("setSchedule", "Sets a schedule; 201 if it is the first of its name.")
+                .takes::<Wanted>()
+                .says::<schedules::Schedule>(201)
+                .tagged()
+                .says::<schedules::Schedule>(200)
+                .tagged()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+        ),
+        Route::delete(
+            "/v1/schedules/{name}",
+            manage,
+            delete,
+            told("deleteSchedule", "Deletes a schedule. What it did stays on record.")
+                .nothing()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+        ),
+    ]
+    .into_iter()
+    .chain(crate::http::resources::schedules::commands::routes(manage))
+    .collect()
+}
+
+/// The schedules of the program itself. They are listed without what marks their names in the store.
+async fn built_in(app: &App) -> Result<Vec<Schedule>, Problem> {
+    let sweeps = sweeps::schedules(&app.engine).await?;
+    let mut all: Vec<_> = sweeps.into_iter().map(|(_, schedule)| schedule).collect();
+    all.push(housekeeping::forgetting());
+    all.sort_by(|a, b| label(&a.name).cmp(label(&b.name)));
+    Ok(all)
+}
+
+/// A schedule's name as people see it.
+fn label(name: &str) -> &str {
+    name.strip_prefix(sweeps::NAMED).unwrap_or(name)
+}
+
+/// The schedule of this name, set or built in.
+pub(in crate::http) async fn find(app: &App, name: &str) -> Result<Schedule, Problem> {
+    if let Some(built_in) = built_in(app).await?.into_iter().find(|one| label(&one.name) == name) {
+        return Ok(built_in);
+    }
+    // Longer names there are none.
+    let found = if name.len() > 128 { None } else { app.engine.schedule(name).await? };
+    found.ok_or_else(|| Problem::not_found("schedule", name))
+}
+
+/// Refuses a name that is the program's own.
+async fn own(app: &App, name: &str) -> Result<(), Problem> {
+    if built_in(app).await?.iter().any(|one| label(&one.name) == name || one.name == name) {
+        return Err(Problem::new(Code::ScheduleBuiltIn, format!("{name} is built in, and is what it is")));
+    }
+    Ok(())
+}
+
+/// A schedule in lists.
+fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
+    let (kind, start) = match &schedule.target {
+        Target::BuiltIn => ("built_in", None),
+        Target::Start { workflow, data } => {
+            ("set", Some(schedules::Start { workflow: workflow.clone(), data: data.clone() }))
+        }
+    };
+    let next = schedule.upcoming(app.engine.clock().now(), 1).unwrap_or_default();
+    let next = next.first().filter(|_| standing.paused.is_none()).map(|next| next.due);
+    Row {
+        name: label(&schedule.name).to_owned(),
+        kind,
+        version: schedule.version,
+        cron: schedule.cron.clone(),
+        zone: schedule.zone.clone(),
+        skipped_hour: json!(schedule.skipped_hour),
+        repeated_hour: json!(schedule.repeated_hour),
+        overlap: json!(schedule.overlap),
+        buffer: schedule.buffer,
+        catch_up: json!(schedule.catch_up),
+        window: schedule.window.map(duration::show),
+        jitter: duration::show(schedule.jitter),
+        exclude: json!(schedule.exclude),
+        pause_on_failure: schedule.pause_on_failure,
+        set_by: start.is_some().then(|| schedule.set_by.clone()),
+        set_at: start.is_some().then(|| mapping::time(schedule.set_at)),
+        start,
+        note: schedule.note.clone(),
+        paused: standing.paused.as_ref().map(|paused| mapping::readable(paused, &TIMES)),
+        next: next.map(mapping::time),
+    }
+}
+
+/// A schedule in full: also when it fires next, what runs, and what waits.
+pub(in crate::http) async fn full(
+    app: &App,
+    schedule: &Schedule,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+    let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
+    let times = schedule.times().map_err(wrong)?;
+    let firing = schedule.upcoming(app.engine.clock().now(), SHOWN).map_err(wrong)?;
+    let firing = firing.iter().map(|one| Firing {
+        local: times.local(one.nominal),
+        utc: mapping::time(one.nominal),
+        due: mapping::time(one.due),
+    });
+    let body = schedules::Schedule {
+        row: row(app, schedule, &standing),
+        firing: firing.collect(),
+        running: standing.running.iter().map(seen).collect(),
+        waiting: standing.waiting.iter().map(seen).collect(),
+        backfills: standing.backfills.iter().map(|span| mapping::readable(span, &TIMES)).collect(),
+    };
+    let tag = [(header::ETAG, tag_of(schedule.version))];
+    Ok((status, tag, Json(body)).into_response())
+}
+
+/// An occurrence for reading, every field of it.
+pub(in crate::http) fn seen(occurrence: &Occurrence) -> schedules::Occurrence {
+    schedules::Occurrence {
+        schedule: label(&occurrence.schedule).to_owned(),
+        nominal: mapping::time(occurrence.nominal),
+        due: mapping::time(occurrence.due()),
+        fate: json!(occurrence.fate),
+        at: mapping::time(occurrence.at),
+        reason: (!occurrence.reason.is_empty()).then(|| occurrence.reason.clone()),
+        origin: json!(occurrence.origin),
+        by: occurrence.by.clone(),
+        version: occurrence.version,
+        execution: occurrence.execution.map(|id| id.to_string()),
+        outcome: occurrence.outcome.clone(),
+    }
+}
+
+async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Row>>, Problem> {
+    let asked = paging.page()?;
+    let mut all = built_in(&app).await?;
+    let mut after = None;
+    loop {
+        let page = app.engine.schedules(after.as_deref(), 1_000).await?;
+        all.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    // Those that are built in come first.
+    let place = |one: &Schedule| format!("{}/{}", u8::from(one.target != Target::BuiltIn), label(&one.name));
+    let Listed { items: part, next } = Listed::part(all, &asked, place);
+    let mut items = Vec::new();
+    for schedule in &part {
+        let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+        items.push(row(&app, schedule, &standing));
+    }
+    Ok(Json(Listed { items, next }))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    full(&app, &find(&app, &name).await?, StatusCode::OK).await
+}
+
+/// The version that there has to be for `If-None-Match: *`: none.
+fn new_only(headers: &HeaderMap) -> Option<u32> {
+    let said = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    (said.map(str::trim) == Some("*")).then_some(0)
+}
+
+pub(in crate::http) fn tag_of(version: u32) -> String {
+    format!("\"{version}\"")
+}
+
+/// Does `work`, which changes a schedule or what becomes of it, if its definition is the one that was read.
+pub(in crate::http) async fn bind<T>(
+    bound: IfMatch,
+    name: &str,
+    work: impl Future<Output = Result<T, engine::Error>>,
+) -> Result<T, Problem> {
+    let name = name.to_owned();
+    let stands = move |view: &mut View| Ok(view.get::<Schedule>(&name)?.map(|stands| tag_of(stands.version)));
+    Ok(bound.bind_to("schedule.changed", "the schedule", stands, work).await?)
+}
+
+async fn set(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    headers: HeaderMap,
+    body: Text,
+) -> Result<Response, Problem> {
+    own(&app, &name).await?;
+    let wanted: Wanted = read(&body)?;
+    Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
+    let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, new_only(&headers));
+    let set = bind(bound, &name, set).await?;
+    tracing::info!(schedule = name, version = set.version, by = caller.name, "schedule set");
+    app.told.notify_one();
+    full(&app, &set, if set.version == 1 { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+async fn delete(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+) -> Result<StatusCode, Problem> {
+    own(&app, &name).await?;
+    find(&app, &name).await?;
+    bind(bound, &name, app.engine.delete_schedule(&name, &caller.name, None)).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The moment that a field says.
+pub(in crate::http) fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
+    let read = DateTime::parse_from_rfc3339(text).ok();
+    let read = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
+    read.ok_or_else(|| {
+        let detail = format!("{field}: {text:?} is no moment: write it like 2026-11-21T06:00:00Z");
+        Problem::new(Code::DocumentInvalid, detail)
+    })
+}
+
+/// Which occurrences are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    /// Such as `fired`, `missed`, `skipped`.
+    #[schemars(with = "Option<String>")]
+    fate: Option<engine::OccurrenceFate>,
+    /// `clock`, `trigger` or `backfill`.
+    #[schemars(with = "Option<String>")]
+    origin: Option<Origin>,
+    #[schemars(with = "Option<types::Time>")]
+    from: Option<String>,
+    #[schemars(with = "Option<types::Time>")]
+    to: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn occurrences(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Listed<schedules::Occurrence>>, Problem> {
+    // What a deleted schedule did stays on record.
+    let stored = match find(&app, &name).await {
+        Ok(schedule) => schedule.name,
+        Err(missing) if name.len() > 128 => return Err(missing),
+        Err(missing) => app.engine.schedule_standing(&name).await?.map(|_| name).ok_or(missing)?,
+    };
+    let mut page = Page::of(which.limit, which.cursor.as_deref())?;
+    let from = which.from.as_deref().map(|text| moment("from", text)).transpose()?;
+    let to = which.to.as_deref().map(|text| moment("to", text)).transpose()?;
+    if let (Some(from), None) = (from, &page.after) {
+        page.after = Some(Occurrence::key(&stored, Timestamp(from.0.saturating_sub(1))));
+    }
+    let wanted = |row: &Occurrence| {
+        which.fate.is_none_or(|fate| fate == row.fate)
+            && which.origin.is_none_or(|origin| origin == row.origin)
+            && to.is_none_or(|to| row.nominal <= to)
+    };
+    let (found, next) = documents::<Occurrence>(&app, &format!("{stored}/"), &page, wanted).await?;
+    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+}

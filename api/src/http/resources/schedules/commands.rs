@@ -1,0 +1,217 @@
+//! `/v1/schedules/{name}:pause` and what else is asked of a schedule that there is. Told in `docs/schedules.md`.
+
+use crate::{
+    auth::Caller,
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{Sent, if_match::IfMatch, page::document},
+        middleware::idempotency::Once,
+        problem::{Problem, code::Code},
+        resources::schedules::{bind, find, full, moment, seen, startable::InName, tag_of},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::schedules,
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use engine::{Occurrence, Schedule, Target};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::future::Future;
+
+/// What is asked of a schedule that there is.
+pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
+    vec![
+        Route::post(
+            "/v1/schedules/{name}:pause",
+            manage,
+            pause,
+            told("pauseSchedule", "Lets a schedule start nothing.")
+                .says::<schedules::Schedule>(200)
+                .tagged()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ReasonMissing, Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:resume",
+            manage,
+            resume,
+            told("resumeSchedule", "Lets a schedule start things again.")
+                .says::<schedules::Schedule>(200)
+                .tagged()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:trigger",
+            manage,
+            trigger,
+            told("triggerSchedule", "One occurrence at once; answered with what became of it.")
+                .says::<schedules::Occurrence>(202)
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:backfill",
+            manage,
+            backfill,
+            told("backfillSchedule", "Makes up for the moments of a span.")
+                .says::<schedules::Schedule>(202)
+                .tagged()
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused]),
+        ),
+        Route::post(
+            "/v1/schedules/{name}:skip",
+            manage,
+            skip,
+            told("skipOccurrence", "Drops an occurrence that waits.")
+                .says::<schedules::Occurrence>(200)
+                .bound(Code::ScheduleChanged)
+                .may(&[Code::ScheduleRefused]),
+        ),
+    ]
+}
+
+/// Does `work`, which changes what becomes of a schedule, if its definition is the one that was read. Of one that is built in that
+/// is the program's.
+async fn bind_any<T>(
+    bound: IfMatch,
+    schedule: &Schedule,
+    work: impl Future<Output = Result<T, engine::Error>>,
+) -> Result<T, Problem> {
+    match schedule.target {
+        Target::BuiltIn => {
+            bound.check(Code::ScheduleChanged, "the schedule", &tag_of(schedule.version))?;
+            Ok(work.await?)
+        }
+        Target::Start { .. } => bind(bound, &schedule.name, work).await,
+    }
+}
+
+/// Why somebody acts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    reason: String,
+}
+
+async fn pause(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(why): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    if why.reason.trim().is_empty() {
+        let detail = format!("{name} starts nothing while it is paused: say why");
+        return Err(Problem::new(Code::ReasonMissing, detail));
+    }
+    let pause = app.engine.pause_schedule(&schedule, &caller.name, &why.reason);
+    bind_any(bound, &schedule, pause).await?;
+    tracing::info!(schedule = name, by = caller.name, reason = why.reason, "schedule paused");
+    full(&app, &schedule, StatusCode::OK).await
+}
+
+async fn resume(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(Why { .. }): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    bind_any(bound, &schedule, app.engine.resume_schedule(&schedule)).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule resumed");
+    wake(&app, &schedule);
+    full(&app, &schedule, StatusCode::OK).await
+}
+
+/// Lets whoever keeps the schedule look at it now.
+fn wake(app: &App, schedule: &Schedule) {
+    match schedule.target {
+        Target::BuiltIn => app.freed.notify_one(),
+        Target::Start { .. } => app.told.notify_one(),
+    }
+}
+
+/// One occurrence at once; answered with what became of it.
+async fn trigger(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(Once(once)): Extension<Once>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(Why { .. }): Sent<Why>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    let trigger = app.engine.trigger_schedule(&schedule, &caller.name, once.as_ref());
+    let asked = bind_any(bound, &schedule, trigger).await?;
+    tracing::info!(schedule = name, by = caller.name, "schedule triggered");
+    if schedule.target != Target::BuiltIn {
+        app.engine.keep_schedule(&schedule.name, &InName(app.clone())).await?;
+    }
+    wake(&app, &schedule);
+    let key = Occurrence::key(&asked.schedule, asked.nominal);
+    let stands = document::<Occurrence>(&app, &key).await?.unwrap_or(asked);
+    Ok((StatusCode::ACCEPTED, Json(seen(&stands))).into_response())
+}
+
+/// A span of moments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    from: String,
+    to: String,
+}
+
+async fn backfill(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(of): Sent<Of>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    if schedule.target == Target::BuiltIn {
+        let detail = format!("{name} is built in: one run sees to all there is, so `:trigger` it");
+        return Err(Problem::new(Code::ScheduleBuiltIn, detail));
+    }
+    let span = (moment("from", &of.from)?, moment("to", &of.to)?);
+    bind_any(bound, &schedule, app.engine.backfill_schedule(&schedule, span, &caller.name)).await?;
+    tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
+    wake(&app, &schedule);
+    full(&app, &schedule, StatusCode::ACCEPTED).await
+}
+
+/// An occurrence that is not to be started.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Leave {
+    nominal: String,
+    #[serde(default)]
+    reason: String,
+}
+
+async fn skip(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    Sent(leave): Sent<Leave>,
+) -> Result<Json<schedules::Occurrence>, Problem> {
+    let schedule = find(&app, &name).await?;
+    let nominal = moment("nominal", &leave.nominal)?;
+    let skip = app.engine.skip_occurrence(&schedule, nominal, &caller.name, &leave.reason);
+    let skipped = bind_any(bound, &schedule, skip).await?;
+    Ok(Json(seen(&skipped)))
+}

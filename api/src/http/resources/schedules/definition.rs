@@ -1,0 +1,100 @@
+//! A schedule as people write it down.
+
+use crate::config::Span;
+use crate::{
+    http::problem::{Problem, code::Code},
+    types,
+};
+use chrono::NaiveDate;
+use engine::{CatchUp, Exclusion, Fold, Gap, Overlap, Schedule, Target};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A schedule as people define it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ScheduleDefinition")]
+pub(in crate::http) struct Wanted {
+    cron: String,
+    zone: String,
+    /// `skip` or `shift`; has to be said where clocks change.
+    #[schemars(with = "Option<String>")]
+    skipped_hour: Option<Gap>,
+    /// `first`, `last` or `both`; has to be said where clocks change.
+    #[schemars(with = "Option<String>")]
+    repeated_hour: Option<Fold>,
+    /// `skip`, `buffer_one`, `buffer_all`, `cancel_other`, `terminate_other` or `allow`.
+    #[schemars(with = "Option<String>")]
+    overlap: Option<Overlap>,
+    buffer: Option<u32>,
+    /// `none`, `latest` or `all`.
+    #[schemars(with = "Option<String>")]
+    catch_up: Option<CatchUp>,
+    #[schemars(with = "Option<types::Span>")]
+    window: Option<Span>,
+    #[schemars(with = "Option<types::Span>")]
+    jitter: Option<Span>,
+    #[serde(default)]
+    exclude: Vec<Days>,
+    #[serde(default)]
+    pause_on_failure: bool,
+    pub(in crate::http) start: Start,
+    #[serde(default)]
+    note: String,
+}
+
+/// Days on which nothing is started.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ScheduleExclusion")]
+struct Days {
+    from: String,
+    to: Option<String>,
+    #[serde(default)]
+    why: String,
+}
+
+impl Days {
+    fn read(self) -> Result<Exclusion, Problem> {
+        let day = |field: &str, text: String| {
+            text.parse::<NaiveDate>().map_err(|_| {
+                let detail = format!("exclude: {field}: {text:?} is no day: write it like 2026-12-24");
+                Problem::new(Code::DocumentInvalid, detail)
+            })
+        };
+        let to = self.to.map(|to| day("to", to)).transpose()?;
+        Ok(Exclusion { from: day("from", self.from)?, to, why: self.why })
+    }
+}
+
+/// What is started.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ScheduleStart")]
+pub(in crate::http) struct Start {
+    pub(in crate::http) workflow: String,
+    #[serde(default)]
+    pub(in crate::http) data: Value,
+}
+
+impl Wanted {
+    /// The schedule of this name.
+    pub(in crate::http) fn named(self, name: &str) -> Result<Schedule, Problem> {
+        let target = Target::Start { workflow: self.start.workflow, data: self.start.data };
+        let usual = Schedule::new(name, &self.cron, &self.zone, target);
+        Ok(Schedule {
+            skipped_hour: self.skipped_hour,
+            repeated_hour: self.repeated_hour,
+            overlap: self.overlap.unwrap_or(usual.overlap),
+            buffer: self.buffer.unwrap_or(usual.buffer),
+            catch_up: self.catch_up.unwrap_or(usual.catch_up),
+            window: self.window.map(|window| window.0),
+            jitter: self.jitter.map_or(usual.jitter, |jitter| jitter.0),
+            exclude: self.exclude.into_iter().map(Days::read).collect::<Result<_, _>>()?,
+            pause_on_failure: self.pause_on_failure,
+            note: self.note,
+            ..usual
+        })
+    }
+}

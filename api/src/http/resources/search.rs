@@ -1,0 +1,282 @@
+//! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked,
+            page::{Listed, Page},
+        },
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        channels,
+        executions::{Row, Stuck},
+        mapping,
+    },
+};
+use axum::{Extension, Json, extract::State};
+use engine::{Misread, Reason, parse_filter, parse_filter_knowing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
+use strum::VariantArray as _;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    vec![
+        Route::get(
+            "/v1/executions",
+            read,
+            list,
+            told("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
+                .says::<Answer<Row>>(200)
+                .may(&[Code::FilterMisread, Code::NotFound]),
+        ),
+        Route::get(
+            "/v1/stuck",
+            read,
+            stuck,
+            told(
+                "listStuck",
+                "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
+            )
+            .says::<StuckFound>(200)
+            .may(&[Code::FilterMisread, Code::NotFound]),
+        ),
+    ]
+}
+
+/// Which executions are asked for, and which part of the list of them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Wanted {
+    filter: Option<String>,
+    tenant: Option<String>,
+    workflow: Option<String>,
+    state: Option<String>,
+    phase: Option<String>,
+    reason: Option<String>,
+    subject: Option<String>,
+    parent: Option<String>,
+    requested_by: Option<String>,
+    open: Option<bool>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl Wanted {
+    /// Whether channels with dead letters are meant too: they are on the first page, and no condition on executions meets them.
+    fn means_channels(&self) -> bool {
+        let is = |said: &Option<String>, wanted: &str| said.as_deref().is_none_or(|said| said == wanted);
+        let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
+        let further = [&self.subject, &self.parent, &self.requested_by, &self.cursor];
+        narrowed.into_iter().chain(further).all(Option::is_none)
+            && self.open != Some(false)
+            && is(&self.workflow, channels::Stuck::WORKFLOW)
+            && is(&self.reason, channels::Stuck::REASON)
+    }
+
+    /// Whether it asks for a first page, as streams begin with.
+    pub(in crate::http) fn begins(&self) -> Result<(), Problem> {
+        if self.cursor.is_some() {
+            let detail = "cursor: a stream begins with the first page; the list goes on from there";
+            return Err(Problem::new(Code::QueryInvalid, detail));
+        }
+        Page::of(self.limit, None).map(drop)
+    }
+}
+
+/// A page of what was found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Found")]
+pub(in crate::http) struct Answer<T> {
+    #[serde(flatten)]
+    listed: Listed<T>,
+    /// The page ended early, having looked at as much as one page may; `next` goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
+}
+
+/// What somebody has to look at.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StuckFound {
+    #[serde(flatten)]
+    found: Answer<Stuck>,
+    /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
+    /// found, or `workflow=delivery` or `reason=delivery_dead` does.
+    channels: Vec<channels::Stuck>,
+}
+
+pub(in crate::http) fn misread(misread: &Misread) -> Problem {
+    let problem = Problem::new(Code::FilterMisread, misread.to_string()).with("position", misread.at);
+    match &misread.nearest {
+        Some(nearest) => problem.with("nearest", nearest.clone()),
+        None => problem,
+    }
+}
+
+/// What of all there is the caller may meet, whatever is asked: a tenant's token meets that tenant's alone.
+pub(in crate::http) fn scope(caller: &Caller) -> Query {
+    caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant))
+}
+
+fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> {
+    Ok(scope(caller).and(said(app, wanted)?))
+}
+
+/// What is asked for at this moment.
+pub(in crate::http) fn said(app: &App, wanted: &Wanted) -> Result<Query, Problem> {
+    let columns = Filter {
+        tenant: wanted.tenant.clone(),
+        workflow: wanted.workflow.clone(),
+        state: wanted.state.clone(),
+        phase: wanted.phase.clone(),
+        reason: wanted.reason.clone(),
+        subject: wanted.subject.clone(),
+        open: wanted.open,
+    };
+    let others = [("parent", &wanted.parent), ("requested_by", &wanted.requested_by)];
+    let others = others.into_iter().filter_map(|(field, value)| Some(Query::is(field, value.as_ref()?)));
+    let said = wanted.filter.as_deref().unwrap_or_default();
+    let known = app.engine.workflow_names();
+    let said =
+        parse_filter_knowing(said, app.engine.clock().now(), known).map_err(|error| misread(&error))?;
+    Ok(others.fold(Query::from(&columns), Query::and).and(said))
+}
+
+/// A page of what `query` finds.
+pub(in crate::http) async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Found, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
+    let after = page.after.as_deref().map(named).transpose()?;
+    Ok(app.engine.search(query, after, page.limit).await?)
+}
+
+/// The page as it is answered, each record by `row`.
+pub(in crate::http) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<Answer<T>> {
+    let items = found.items.iter().map(row).collect();
+    Json(Answer { listed: Listed::new(items, found.next.map(|id| id.to_string())), partial: found.partial })
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Answer<Row>>, Problem> {
+    let found = page(&app, &wanted, &query(&app, &caller, &wanted)?).await?;
+    Ok(rows(&app, &found).await)
+}
+
+/// The page as lists answer it, each with how far it is.
+pub(in crate::http) async fn rows(app: &App, found: &Found) -> Json<Answer<Row>> {
+    let told = app.paces.told(&app.engine, &found.items).await;
+    answer(found, |record| Row { progress: told.get(&record.id).cloned(), ..mapping::row(record) })
+}
+
+/// What somebody has to look at: since when, who, and what to do.
+async fn stuck(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<StuckFound>, Problem> {
+    let now = app.engine.clock().now();
+    let stuck = parse_filter("stuck", now).map_err(|error| misread(&error))?;
+    let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
+    let may = caller.tenant.is_none() && caller.may(Verb::ReadChannels);
+    let mut channels = Vec::new();
+    if may && wanted.means_channels() {
+        let dead = app.outbox.dead().await?;
+        channels.extend(dead.iter().filter_map(|(of, tally)| channels::Stuck::of(&of.name, tally, now)));
+    }
+    let Json(found) = answer(&found, |record| stuck_row(record, now));
+    Ok(Json(StuckFound { found, channels }))
+}
+
+fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
+    let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+    let millis = |path: &str| body.pointer(path).and_then(Value::as_u64).map(Timestamp);
+    let since = millis("/phase/parked/since").or_else(|| millis("/promised")).unwrap_or(record.updated_at);
+    let reason = Reason::VARIANTS.iter().copied().find(|reason| {
+        let name: &str = reason.into();
+        record.reason.as_deref() == Some(name)
+    });
+    let values = |field: &str| -> Vec<String> {
+        record.attributes.get(field).into_iter().flatten().cloned().collect()
+    };
+    let asked = values("asked");
+    let message = body.pointer("/phase/parked/errors/0/message").and_then(Value::as_str);
+    Stuck {
+        row: mapping::row(record),
+        since: mapping::time(since),
+        age_seconds: now.since(since).as_secs(),
+        owner: if asked.is_empty() { vec!["platform_ops".into()] } else { asked },
+        next: reason.map_or("look at it with `tenure executions show`", next_of),
+        errors: values("error"),
+        message: message.map(ToOwned::to_owned),
+    }
+}
+
+/// What to do about a reason, in a line; `docs/operations.md` has the rest.
+fn next_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::OutcomeUnknown => "look at the target, then retry or cancel",
+        Reason::CompensationBlocked => "remove the cause in errors, then retry",
+        Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
+        Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
+        Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",
+        Reason::Overdue => "see with show what it waits for; nothing has to be retried",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use store::Revision;
+
+    fn record(phase: &str, reason: &str, body: &Value) -> Record {
+        Record {
+            id: ExecutionId::new(Timestamp(1_000), [7; 10]),
+            revision: Revision(3),
+            workflow: "onboarding".into(),
+            schema: 1,
+            tenant: "acme".into(),
+            subject: "tenant/acme".into(),
+            guard: None,
+            state: "CarvingSlices".into(),
+            phase: phase.into(),
+            reason: Some(reason.into()),
+            open: true,
+            requested_by: "ada".into(),
+            created_at: Timestamp(1_000),
+            updated_at: Timestamp(9_000),
+            attributes: store::Attributes::new(),
+            body: body.to_string().into_bytes(),
+        }
+    }
+
+    #[test]
+    fn whoever_reads_what_is_stuck_sees_since_when_whose_turn_it_is_and_what_to_do() {
+        let error = json!({ "code": "gpu.lost", "message": "no answer" });
+        let body = json!({ "phase": { "parked": { "since": 4_000, "errors": [error] } } });
+        let parked = stuck_row(&record("parked", "outcome_unknown", &body), Timestamp(64_000));
+        assert_eq!((parked.age_seconds, parked.owner), (60, vec!["platform_ops".to_owned()]));
+        assert_eq!(
+            (parked.since.as_str(), parked.message.as_deref()),
+            ("1970-01-01T00:00:04.000Z", Some("no answer"))
+        );
+        assert!(parked.next.contains("retry or cancel"));
+
+        let mut late = record("forward", "overdue", &json!({ "promised": 5_000 }));
+        late.attributes.insert("asked".into(), ["security".to_owned()].into());
+        let late = stuck_row(&late, Timestamp(64_000));
+        assert_eq!((late.age_seconds, late.owner), (59, vec!["security".to_owned()]));
+    }
+}

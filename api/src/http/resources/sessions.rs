@@ -1,0 +1,333 @@
+//! `/login` and `/v1/sessions`: signing in through an identity provider (`docs/adr/0018`).
+//!
+//! These routes are open, since who asks is what they find out. What they are sent is proved by the provider or refused.
+
+use crate::{
+    auth::{self, Caller, Session, Token, Verb, begin, random, redeem, remember},
+    oidc::{Attempts, Provider, Unopened},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            page::{Listed, Page, documents},
+        },
+        middleware::idempotency::Secret,
+        problem::{Problem, code::Code, denial::Asker},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        mapping,
+        users::{self, LoginOffered, SessionBegun},
+    },
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use engine::{Behalf, Entity, on_behalf};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
+    vec![
+        Route::get(
+            "/v1/login",
+            Access::Open,
+            offered,
+            told("showLogin", "How people sign in here.").says::<LoginOffered>(200),
+        ),
+        Route::get(
+            "/login",
+            Access::Open,
+            leave,
+            told("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
+        ),
+        Route::get(
+            "/login/callback",
+            Access::Open,
+            come_back,
+            told("returnSignedIn", "Where the provider leads a browser back; goes on to the console.")
+                .moves(),
+        ),
+        Route::post(
+            "/v1/sessions",
+            Access::Open,
+            sign_in,
+            told("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
+                .says::<SessionBegun>(201)
+                .may(LOGIN),
+        ),
+        Route::get(
+            "/v1/sessions",
+            read,
+            list,
+            told("listSessions", "Lists who is signed in.").lists::<users::Session>(),
+        ),
+        // What everybody may, whoever may do anything at all.
+        Route::delete(
+            "/v1/sessions/mine",
+            Access::Tenant(Verb::ReadWorkflows),
+            sign_out,
+            told("signOut", "Ends the caller's own session.").nothing().may(&[Code::NotFound]),
+        ),
+        Route::delete("/v1/sessions/{id}", manage, end, told("endSession", "Ends a session.").nothing()),
+    ]
+}
+
+/// With what signing in may be refused.
+const LOGIN: &[Code] =
+    &[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable, Code::StoreUnavailable];
+
+/// Where the console goes on with what came back. What follows `#` is never sent to a server.
+const CONSOLE: &str = "/#/signed-in";
+
+impl From<Unopened> for Problem {
+    fn from(unopened: Unopened) -> Self {
+        let code = match &unopened {
+            Unopened::Off(_) => Code::LoginOff,
+            Unopened::Unavailable(_) => Code::LoginUnavailable,
+            Unopened::Refused(_) => Code::LoginRefused,
+            Unopened::NoRole { .. } => Code::LoginNoRole,
+        };
+        let problem = Self::new(code, unopened.to_string());
+        match unopened {
+            Unopened::NoRole { name, .. } => problem.to(Asker::named(name)),
+            Unopened::Off(_) | Unopened::Unavailable(_) | Unopened::Refused(_) => problem,
+        }
+    }
+}
+
+fn provider(app: &App) -> Result<&Provider, Unopened> {
+    let off = || Unopened::Off("the settings name no identity provider (`oidc.issuer`)".into());
+    app.provider.as_ref().ok_or_else(off)
+}
+
+/// How people sign in here, for those who have not.
+async fn offered(State(app): State<Shared>) -> Json<LoginOffered> {
+    let Some(provider) = &app.provider else { return Json(LoginOffered { token: true, oidc: None }) };
+    let settings = provider.settings();
+    let oidc = users::Provider {
+        issuer: json!(settings.issuer),
+        client_id: json!(settings.client_id),
+        device_client_id: json!(settings.device_client()),
+        scopes: json!(settings.scopes),
+        browser: !settings.url.is_empty(),
+    };
+    Json(LoginOffered { token: true, oidc: Some(oidc) })
+}
+
+/// The key of attempts: one a store, so that another server of it can end what this one began.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SignInKey {
+    key: String,
+}
+
+impl Entity for SignInKey {
+    const COLLECTION: &'static str = "shared_keys";
+
+    fn id(&self) -> String {
+        "sign-in".into()
+    }
+}
+
+async fn attempts(app: &App) -> Result<Attempts, Problem> {
+    let new = drawn::<32>()?;
+    let new = SignInKey { key: crate::encoding::hex::encode(&new) };
+    let key = app.engine.ledger(true, |view| match view.get::<SignInKey>(&new.id())? {
+        Some(key) => Ok(key),
+        None => view.put(&new).map(|()| new.clone()),
+    });
+    Ok(Attempts::new(key.await?.key.as_bytes()))
+}
+
+fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
+    random().map_err(|error| {
+        Problem::new(Code::Internal, format!("the system has no randomness to give: {error}"))
+    })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Leaving {
+    /// SHA-256 of what the tab keeps, as base64url without padding: 43 characters.
+    challenge: String,
+}
+
+async fn leave(State(app): State<Shared>, Asked(leaving): Asked<Leaving>) -> Result<Response, Problem> {
+    let is_one = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if leaving.challenge.len() != 43 || !leaving.challenge.chars().all(is_one) {
+        let detail = "challenge: send the SHA-256 of the tab's verifier, as base64url without padding";
+        return Err(Problem::new(Code::QueryInvalid, detail));
+    }
+    let provider = provider(&app)?;
+    let now = app.engine.clock().now();
+    let attempt = attempts(&app).await?.begin(&drawn()?, &leaving.challenge, now);
+    let url = provider.leave(&attempt, now).await?;
+    Ok(unkept(Redirect::to(url.as_str()).into_response()))
+}
+
+/// Neither an address with a code in it nor where it leads is to stay anywhere.
+fn unkept(mut answer: Response) -> Response {
+    let headers = answer.headers_mut();
+    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, header::HeaderValue::from_static("no-referrer"));
+    answer
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Coming {
+    state: Option<String>,
+    code: Option<String>,
+    error: Option<String>,
+    error_description: Option<String>,
+}
+
+/// A browser is told by the console what went wrong, and not by a document that it cannot read.
+async fn come_back(State(app): State<Shared>, Asked(coming): Asked<Coming>) -> Response {
+    let (query, refused) = match returned(&app, coming).await {
+        Ok(code) => ([("code", code)], None),
+        Err(problem) => ([("problem", problem.detail().to_owned())], problem.refusal()),
+    };
+    let query = reqwest::Url::parse_with_params("http://console.invalid/", &query);
+    let query = query.ok().and_then(|url| url.query().map(ToOwned::to_owned)).unwrap_or_default();
+    let mut answer = unkept(Redirect::to(&format!("{CONSOLE}?{query}")).into_response());
+    if let Some(refused) = refused {
+        answer.extensions_mut().insert(refused);
+    }
+    answer
+}
+
+async fn returned(app: &App, coming: Coming) -> Result<String, Problem> {
+    let provider = provider(app)?;
+    let now = app.engine.clock().now();
+    let state = coming.state.unwrap_or_default();
+    let attempt = attempts(app).await?.end(&state, now)?;
+    if let Some(error) = coming.error {
+        let said = coming.error_description.unwrap_or_default();
+        return Err(
+            Unopened::Refused(format!("the provider refused: {error} {said}").trim().to_owned()).into()
+        );
+    }
+    let Some(code) = coming.code else {
+        return Err(Unopened::Refused("the provider sent neither a code nor an error".into()).into());
+    };
+    let person = provider.come_back(&code, &attempt, now).await?;
+    let name = person.name.clone();
+    let behalf = on(&name, "GET /login/callback");
+    Ok(on_behalf(behalf, remember(&app.engine, person, attempt.challenge)).await?)
+}
+
+fn on(name: &str, asked: &str) -> Behalf {
+    let at = asked.split(' ').next_back().unwrap_or_default();
+    Behalf { by: name.into(), asked: asked.into(), at: at.into() }
+}
+
+/// What proves who somebody is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Proof {
+    /// An ID token of the provider, made for this service's client.
+    id_token: Option<String>,
+    /// What the console was given by `/login/callback`.
+    code: Option<String>,
+    /// What its challenge was made of.
+    verifier: Option<String>,
+}
+
+async fn sign_in(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Sent(proof): Sent<Proof>,
+) -> Result<Response, Problem> {
+    let provider = provider(&app)?;
+    let person = match (&proof.id_token, &proof.code, &proof.verifier) {
+        (Some(token), None, None) => provider.person(token.trim(), None, app.engine.clock().now()).await?,
+        (None, Some(code), Some(verifier)) => {
+            let over =
+                || Unopened::Refused("the code is not known, was used, or is over; sign in again".into());
+            redeem(&app.engine, code, verifier).await?.ok_or_else(over)?
+        }
+        _ => {
+            let detail = "send `id_token` alone, or `code` and `verifier`";
+            return Err(Problem::new(Code::DocumentInvalid, detail));
+        }
+    };
+    let length = provider.settings().session.0;
+    let behalf = on(&person.name, "POST /v1/sessions");
+    let (session, token) = on_behalf(behalf, begin(&app.engine, &person, length)).await?;
+    let from = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    tracing::info!(user = session.user, roles = ?person.roles, tenant = ?person.tenant, from, "signed in");
+    let mut body = seen(&session);
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("token".into(), Value::String(token.reveal()));
+        fields.insert("roles".into(), json!(person.roles));
+        fields.insert("tenant".into(), json!(person.tenant));
+    }
+    let mut answer = unkept((StatusCode::CREATED, Json(body)).into_response());
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+/// A session without what proves it.
+fn seen(session: &Session) -> Value {
+    let mut value = mapping::thing(session, &["began_at", "ends_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("hash");
+    }
+    value
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let now = app.engine.clock().now();
+    let (sessions, next) = documents::<Session>(&app, "", &page, |session| now < session.ends_at).await?;
+    Ok(Json(Listed::new(sessions.iter().map(seen).collect(), next)))
+}
+
+async fn sign_out(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token: Option<Token> = token.and_then(crate::http::middleware::guard::bearer);
+    let ended = match token {
+        Some(token) => auth::end(&app.engine, &token.id).await?,
+        None => false,
+    };
+    if !ended {
+        let detail = format!("{} has not signed in, but has a token that an admin gave", caller.name);
+        return Err(Problem::new(Code::NotFound, detail));
+    }
+    tracing::info!(user = caller.name, "signed out");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn end(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    if auth::end(&app.engine, &id).await? {
+        tracing::info!(session = id, by = caller.name, "session ended");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("session", &id))
+}

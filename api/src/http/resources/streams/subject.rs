@@ -1,0 +1,163 @@
+//! What somebody watches, and which of all changes they hear: decided by the same scope and conditions as the lists.
+
+use crate::{auth::Caller, state::App};
+use crate::{
+    http::{
+        problem::Problem,
+        resources::{approvals::Watched, search},
+    },
+    state::change_feed::{
+        Topic,
+        change::{Change, Done, Forgotten},
+        quota::Standing,
+    },
+};
+use std::collections::HashMap;
+use store::{ExecutionId, Query, Record};
+
+/// The most executions of which a stream remembers whether they match.
+const REMEMBERED: usize = 10_000;
+
+/// What is watched.
+#[derive(Debug)]
+pub(super) enum Subject {
+    /// One execution.
+    One {
+        /// Which.
+        id: ExecutionId,
+        /// It had ended before.
+        over: bool,
+    },
+    /// Those that conditions find.
+    Found(Box<Conditions>),
+    /// What people are asked.
+    Approvals(Watched),
+}
+
+/// Which executions are watched.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    /// What was asked for.
+    pub(super) wanted: search::Wanted,
+    /// What the caller may meet at all.
+    scope: Query,
+    said: Query,
+    /// What is known of those that changed: whether they match, as far as the watcher was told.
+    known: HashMap<ExecutionId, bool>,
+    /// Of whatever is not known, the watcher was told nothing.
+    complete: bool,
+}
+
+/// An event: its name, and its data as JSON.
+pub(super) type Told<'a> = (&'static str, std::borrow::Cow<'a, str>);
+
+impl Subject {
+    pub(super) fn one(record: &Record) -> Self {
+        Self::One { id: record.id, over: !record.open }
+    }
+
+    pub(super) fn found(app: &App, caller: &Caller, wanted: search::Wanted) -> Result<Self, Problem> {
+        wanted.begins()?;
+        let (scope, said) = (search::scope(caller), search::said(app, &wanted)?);
+        let conditions = Conditions { wanted, scope, said, known: HashMap::new(), complete: false };
+        Ok(Self::Found(Box::new(conditions)))
+    }
+
+    pub(super) fn topic(&self) -> Topic {
+        match self {
+            Self::One { id, .. } => Topic::One(*id),
+            Self::Found(_) => Topic::All,
+            Self::Approvals(_) => Topic::Approvals,
+        }
+    }
+
+    /// What of a change the watcher is told.
+    pub(super) fn tells<'a>(&mut self, app: &App, standing: &Standing, change: &'a Change) -> Vec<Told<'a>> {
+        match (self, &change.what) {
+            (Self::One { id, .. }, _) if *id != change.execution => Vec::new(),
+            (Self::One { .. }, Done::Went(went)) => vec![("changed", went.text.as_str().into())],
+            (Self::One { .. }, Done::Forgotten(gone)) => vec![forgotten(gone)],
+            (Self::Found(conditions), Done::Went(went)) => {
+                let name = conditions.of(app, &went.record);
+                name.map(|name| (name, went.text.as_str().into())).into_iter().collect()
+            }
+            (Self::Found(conditions), Done::Forgotten(gone)) => {
+                let was = standing.caller.sees(&gone.tenant) && conditions.leaves(gone.execution);
+                if was { vec![forgotten(gone)] } else { Vec::new() }
+            }
+            (Self::Approvals(watched), Done::Went(went)) => {
+                let Standing { caller, person } = standing;
+                let cases = went.cases.iter().filter(|asked| watched.takes(caller, person, &asked.case));
+                cases.map(|asked| (asked.name, asked.text.as_str().into())).collect()
+            }
+            (Self::Approvals(_), Done::Forgotten(_)) => Vec::new(),
+        }
+    }
+}
+
+fn forgotten(gone: &Forgotten) -> Told<'static> {
+    let data = serde_json::json!({ "execution": gone.execution.to_string() });
+    ("forgotten", data.to_string().into())
+}
+
+impl Conditions {
+    /// What the watcher meets, at this moment.
+    pub(super) fn query(&self) -> Query {
+        self.scope.clone().and(self.said.clone())
+    }
+
+    /// The watcher was told how all stands: of these rows, and `complete` if there are no others.
+    pub(super) fn begins(&mut self, shown: &[Record], complete: bool) {
+        self.known = shown.iter().map(|record| (record.id, true)).collect();
+        self.complete = complete;
+    }
+
+    /// Nothing is known of what the watcher was told before.
+    pub(super) fn goes_on(&mut self) {
+        self.known.clear();
+        self.complete = false;
+    }
+
+    /// The event by which the watcher hears of an execution that has changed; `None` if it is nothing to them.
+    fn of(&mut self, app: &App, record: &Record) -> Option<&'static str> {
+        if !self.scope.accepts(record) {
+            return None;
+        }
+        if speaks_of_time(&self.said)
+            && let Ok(said) = search::said(app, &self.wanted)
+        {
+            self.said = said;
+        }
+        if self.said.accepts(record) {
+            self.remember(record.id, true);
+            return Some("changed");
+        }
+        self.leaves(record.id).then_some("left")
+    }
+
+    /// Whether the watcher may take it for one that matches, though it does not; from here on they do not.
+    fn leaves(&mut self, id: ExecutionId) -> bool {
+        let was = self.known.get(&id).copied().unwrap_or(!self.complete);
+        if was {
+            self.remember(id, false);
+        }
+        was
+    }
+
+    fn remember(&mut self, id: ExecutionId, matches: bool) {
+        if self.known.len() >= REMEMBERED && !self.known.contains_key(&id) {
+            self.goes_on();
+        }
+        self.known.insert(id, matches);
+    }
+}
+
+/// Whether conditions mean something else as time goes by.
+fn speaks_of_time(query: &Query) -> bool {
+    match query {
+        Query::Made { .. } | Query::Updated { .. } => true,
+        Query::And(all) | Query::Or(all) => all.iter().any(speaks_of_time),
+        Query::Not(query) => speaks_of_time(query),
+        Query::All | Query::Is { .. } | Query::Begins { .. } | Query::Has { .. } => false,
+    }
+}

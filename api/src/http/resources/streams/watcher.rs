@@ -1,0 +1,270 @@
+//! One stream: what was missed first, then what happens, until somebody ends it.
+//!
+//! Invariant: every change behind the place where the watcher stopped is told once and in the order of commits, or `reset` says
+//! that this cannot be, and what follows begins with how all stands.
+
+use crate::state::Shared;
+use crate::{
+    http::{
+        problem::Problem,
+        resources::{
+            approvals, search,
+            streams::{
+                replay::{Missed, Walk},
+                subject::Subject,
+            },
+        },
+    },
+    state::change_feed::{
+        Listener,
+        change::Change,
+        position::Position,
+        quota::{Place, Standing},
+    },
+};
+use axum::response::sse::Event;
+use engine::ApprovalCase;
+use futures_util::{Stream, stream};
+use serde_json::{Value, json};
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
+use tokio::{
+    sync::broadcast::error::{RecvError, TryRecvError},
+    time::Instant,
+};
+
+/// After how long a client that was cut off comes again.
+const RETRY: Duration = Duration::from_secs(2);
+/// How often a stream on which nothing is told says that it is there, and how far it is.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Where a stream stands.
+enum Stage {
+    /// It tells what was missed.
+    Past(Walk),
+    /// It tells how all stands, having said why.
+    Anew(Option<&'static str>),
+    /// It tells what happens.
+    Live,
+    /// It has ended.
+    Over,
+}
+
+/// Somebody who watches.
+pub(super) struct Watcher {
+    app: Shared,
+    standing: Standing,
+    place: Place,
+    listener: Listener,
+    subject: Subject,
+    stage: Stage,
+    /// Everything up to here was told.
+    told: Position,
+    waiting: VecDeque<Event>,
+    /// When it is to say that it is there.
+    beat: Instant,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        app: Shared,
+        (standing, place): (Standing, Place),
+        listener: Listener,
+        subject: Subject,
+        after: Option<Position>,
+    ) -> Self {
+        let stage = match (&subject, after) {
+            // The journal of one execution is how it stands.
+            (Subject::One { .. }, after) => Stage::Past(Walk::from(after)),
+            (Subject::Found(_) | Subject::Approvals(_), Some(after)) => Stage::Past(Walk::from(Some(after))),
+            (Subject::Found(_) | Subject::Approvals(_), None) => Stage::Anew(None),
+        };
+        let told = after.unwrap_or_else(|| app.feed.reached(app.engine.clock().now()));
+        let waiting = [Event::default().retry(RETRY)].into();
+        let beat = Instant::now() + HEARTBEAT;
+        Self { app, standing, place, listener, subject, stage, told, waiting, beat }
+    }
+
+    /// What it tells.
+    pub(super) fn events(self) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
+        stream::unfold(self, |mut watcher| async move {
+            let event = watcher.next().await?;
+            Some((Ok(event), watcher))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            self.see_whether_it_ends();
+            if let Some(event) = self.waiting.pop_front() {
+                self.beat = Instant::now() + HEARTBEAT;
+                return Some(event);
+            }
+            match &mut self.stage {
+                Stage::Over => return None,
+                Stage::Anew(why) => {
+                    let why = *why;
+                    self.anew(why).await;
+                }
+                Stage::Past(walk) => {
+                    let mut walk = *walk;
+                    match walk.next(&self.app, self.subject.topic(), &self.standing).await {
+                        Ok(missed) => self.take_missed(missed, walk),
+                        Err(error) => self.fail(&error),
+                    }
+                }
+                Stage::Live => self.hear().await,
+            }
+        }
+    }
+
+    /// A stream ends as soon as it has to, also one whose client is slow to take what waits.
+    fn see_whether_it_ends(&mut self) {
+        if matches!(self.stage, Stage::Over) {
+            return;
+        }
+        let why = if self.listener.over() { Some("stopping") } else { self.place.over() };
+        if let Some(why) = why {
+            self.waiting.clear();
+            self.end(why);
+        }
+    }
+
+    fn end(&mut self, why: &'static str) {
+        self.say("end", None, &json!({ "why": why }).to_string());
+        self.stage = Stage::Over;
+    }
+
+    /// The store did not answer: the client comes again, and goes on where it stopped.
+    fn fail(&mut self, error: &engine::Error) {
+        tracing::warn!(%error, "a stream ends, since what it tells could not be read");
+        self.end("unavailable");
+    }
+
+    fn say(&mut self, name: &str, id: Option<Position>, data: &str) {
+        let event = Event::default().event(name).data(data);
+        self.waiting.push_back(match id {
+            Some(id) => event.id(id.to_string()),
+            None => event,
+        });
+    }
+
+    async fn hear(&mut self) {
+        tokio::select! {
+            biased;
+            () = self.place.ends() => {}
+            () = tokio::time::sleep_until(self.beat) => self.beat(),
+            heard = self.listener.hear() => match heard {
+                Some(Ok(change)) => self.take(&change),
+                Some(Err(RecvError::Lagged(_))) => self.missed(),
+                Some(Err(RecvError::Closed)) | None => self.end("stopping"),
+            }
+        }
+    }
+
+    /// Says that it is there; and how far, if everything up to there was heard, so that whoever is told little and is cut off
+    /// does not go far back.
+    fn beat(&mut self) {
+        let reached = self.app.feed.reached(self.app.engine.clock().now());
+        let beat = Event::default().comment("");
+        match self.listener.told.try_recv() {
+            Ok(change) => {
+                self.waiting.push_back(beat);
+                self.take(&change);
+            }
+            Err(TryRecvError::Lagged(_)) => self.missed(),
+            Err(TryRecvError::Closed) => self.end("stopping"),
+            Err(TryRecvError::Empty) => {
+                let is_on = reached.after() > self.told.after();
+                self.told = if is_on { reached } else { self.told };
+                self.waiting.push_back(if is_on { beat.id(reached.to_string()) } else { beat });
+            }
+        }
+    }
+
+    /// More happened than the client took. What one execution did is read again; of all of them it is told how they stand.
+    fn missed(&mut self) {
+        self.listener.renewed();
+        self.stage = match &self.subject {
+            Subject::One { .. } => Stage::Past(Walk::from(Some(self.told))),
+            Subject::Found(_) | Subject::Approvals(_) => Stage::Anew(Some("slow")),
+        };
+    }
+
+    fn take(&mut self, change: &Change) {
+        if change.position.after() <= self.told.after() {
+            return;
+        }
+        for (name, data) in self.subject.tells(&self.app, &self.standing, change) {
+            self.say(name, Some(change.position), &data);
+            self.told = change.position;
+        }
+        let is_one = matches!(&self.subject, Subject::One { id, .. } if *id == change.execution);
+        if is_one && change.is_last() {
+            self.end("finished");
+        }
+    }
+
+    fn take_missed(&mut self, missed: Missed, walk: Walk) {
+        let (changes, reached, next) = match missed {
+            Missed::Some(changes, reached) => (changes, reached, Stage::Past(walk)),
+            Missed::All(changes, reached) => (changes, reached, Stage::Live),
+            Missed::Lost(why) => {
+                self.stage = Stage::Anew(Some(why));
+                return;
+            }
+        };
+        let is_all = matches!(next, Stage::Live);
+        self.stage = next;
+        for change in &changes {
+            for (name, data) in self.subject.tells(&self.app, &self.standing, change) {
+                self.say(name, Some(change.position), &data);
+            }
+        }
+        self.told = reached;
+        if let (Subject::One { over, .. }, true) = (&self.subject, is_all)
+            && (*over || changes.iter().any(Change::is_last))
+        {
+            self.end("finished");
+        }
+    }
+
+    /// Tells how all stands, and that what was told before is void if there is a reason.
+    async fn anew(&mut self, why: Option<&'static str>) {
+        let at = self.app.feed.reached(self.app.engine.clock().now());
+        let present = self.present().await;
+        let present = match present {
+            Ok(present) => present,
+            Err(problem) => {
+                tracing::warn!(
+                    why = problem.detail(),
+                    "a stream ends, since how all stands could not be read"
+                );
+                return self.end("unavailable");
+            }
+        };
+        if let Some(why) = why {
+            self.say("reset", None, &json!({ "why": why }).to_string());
+        }
+        self.say("present", Some(at), &present.to_string());
+        self.told = at;
+        self.stage = Stage::Live;
+    }
+
+    /// The first page of the list, as that would be answered.
+    async fn present(&mut self) -> Result<Value, Problem> {
+        match &mut self.subject {
+            Subject::One { .. } => Ok(Value::Null),
+            Subject::Found(conditions) => {
+                let found = search::page(&self.app, &conditions.wanted, &conditions.query()).await?;
+                conditions.begins(&found.items, found.next.is_none());
+                Ok(json!(search::rows(&self.app, &found).await.0))
+            }
+            Subject::Approvals(watched) => {
+                let Standing { caller, person } = &self.standing;
+                let page = watched.begins()?;
+                let takes = |case: &ApprovalCase| watched.takes(caller, person, case);
+                Ok(json!(approvals::listed(&self.app, page, takes).await?))
+            }
+        }
+    }
+}

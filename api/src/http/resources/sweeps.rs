@@ -1,0 +1,80 @@
+//! `/v1/sweeps`: what was looked after and found, and a sweep right now.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::Shared,
+};
+use crate::{
+    http::{
+        problem::Problem,
+        resource_kind::{Kind, list},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use engine::Entity as _;
+use serde_json::{Value, json};
+use strum::VariantArray as _;
+use workflows::{
+    policy::Sweep,
+    sweeps::{self, Swept},
+    tenancy::Cohort,
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Staff(Verb::ReadSweeps);
+    vec![
+        Route::get(
+            "/v1/sweeps",
+            read,
+            list::<Swept>,
+            told("listSweeps", "Lists what sweeps found.")
+                .lists::<types::schedules::Swept>()
+                .filters::<Swept>(),
+        ),
+        Route::post(
+            "/v1/sweeps/{name}:run",
+            Access::Staff(Verb::RunSweeps),
+            run,
+            told("runSweep", "Runs a sweep at once.").says::<types::schedules::Swept>(200),
+        ),
+    ]
+}
+
+/// Sweeps look over all tenants, so what they found is the platform's.
+impl Kind for Swept {
+    const WORD: &'static str = "sweep";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("sweep", "/sweep"), ("by", "/by")];
+    const TIMES: &'static [&'static str] = &["at", "nominal"];
+    const BY_TENANT: bool = false;
+
+    fn tenant(&self) -> &str {
+        ""
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let mut value = mapping::readable(self, Self::TIMES);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("id".into(), json!(self.id()));
+        }
+        value
+    }
+}
+
+async fn run(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let sweep = name.parse::<Sweep>().map_err(|_| {
+        let known: Vec<&str> = Sweep::VARIANTS.iter().map(|sweep| (*sweep).into()).collect();
+        Problem::not_found("sweep", &format!("{name}; there are: {}", known.join(", ")))
+    })?;
+    let swept = sweeps::run(&app.engine, sweep, None, &caller.name).await?;
+    Ok(Json(swept.seen(None)))
+}

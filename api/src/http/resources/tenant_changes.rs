@@ -1,0 +1,141 @@
+//! `/v1/quota-requests` and `/v1/sla-changes`: what a tenant has and was promised, changed.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::App,
+};
+use crate::{
+    http::{
+        extract::Text,
+        problem::{Problem, code::Code},
+        resources::workflow_start::{Parameters, Wish, by_place, only, starts},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types,
+};
+use engine::{Started, Undecided, View};
+use serde_json::{Value, json};
+use workflows::{
+    policy::in_force,
+    quota_change::{
+        Change, Direction, QuotaRequest,
+        decrease::{self, QuotaDecrease},
+        increase::{self, QuotaIncrease},
+    },
+    sla_change::{self, SlaChange, SlaRequest},
+    tenancy::{Quota, workspace_key},
+};
+
+/// What `direction` means.
+const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`.";
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let change = Access::Tenant(Verb::ChangeQuota);
+    let mut routes = starts::<QuotaWish>(
+        (
+            "/v1/quota-requests",
+            told("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
+        ),
+        (
+            "/v1/quota-requests:plan",
+            told("planQuota", "What another quota of a workspace would come to. Changes nothing.")
+                .asks("direction", WAY),
+        ),
+        change,
+    );
+    routes.extend(starts::<SlaRequest>(
+        ("/v1/sla-changes", told("changeSla", "Asks for other terms of a tenant.")),
+        (
+            "/v1/sla-changes:plan",
+            told("planSla", "What other terms of a tenant would come to. Changes nothing."),
+        ),
+        Access::Tenant(Verb::ChangeSla),
+    ));
+    routes
+}
+
+/// The request that a text says, as YAML or JSON.
+pub(in crate::http) fn quota_request(text: &str, is_json: bool) -> Result<QuotaRequest, Problem> {
+    by_place(text, is_json, QuotaRequest::from_yaml, QuotaRequest::from_json)
+}
+
+/// A request for another quota, and which way; what is asked for `to` an amount goes the way that leads there.
+pub(in crate::http) struct QuotaWish {
+    pub(in crate::http) request: QuotaRequest,
+    pub(in crate::http) direction: Option<Direction>,
+}
+
+impl QuotaWish {
+    fn way(&self, view: &mut View) -> Result<Direction, Undecided> {
+        let Change::To(to) = self.request.change else {
+            return Ok(self.direction.unwrap_or(Direction::Increase));
+        };
+        let quota = view.get::<Quota>(&workspace_key(&self.request.tenant, &self.request.workspace))?;
+        let stands = quota.as_ref().and_then(|quota| quota.allowances.get(&self.request.resource));
+        let lower = stands.is_some_and(|stands| to < stands.nominal);
+        let leads = if lower { Direction::Decrease } else { Direction::Increase };
+        Ok(self.direction.unwrap_or(leads))
+    }
+}
+
+impl Wish for QuotaWish {
+    type Document = types::stored_documents::QuotaRequest;
+    type Planned = types::stored_documents::ChangePlan;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &["direction"])?;
+        let direction = match asked.get("direction").map(String::as_str) {
+            None => None,
+            Some("increase") => Some(Direction::Increase),
+            Some("decrease") => Some(Direction::Decrease),
+            Some(other) => {
+                let detail = format!("direction: {other:?} is neither increase nor decrease");
+                return Err(Problem::new(Code::QueryInvalid, detail));
+            }
+        };
+        Ok(Self { request: quota_request(&body.text, body.is_json())?, direction })
+    }
+
+    fn tenant(&self) -> &str {
+        self.request.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        Ok(match app.engine.ledger(false, |view| self.way(view)).await? {
+            Direction::Increase => app.engine.start(QuotaIncrease::new(self.request), asked).await?,
+            Direction::Decrease => app.engine.start(QuotaDecrease::new(self.request), asked).await?,
+        })
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        let policy = in_force(view)?;
+        Ok(match self.way(view)? {
+            Direction::Increase => json!(increase::preview(view, &self.request, &policy)?),
+            Direction::Decrease => json!(decrease::preview(view, &self.request, &policy)?),
+        })
+    }
+}
+
+impl Wish for SlaRequest {
+    type Document = types::stored_documents::SlaRequest;
+    type Planned = types::stored_documents::ChangePlan;
+
+    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+        only(asked, &[])?;
+        by_place(&body.text, body.is_json(), Self::from_yaml, Self::from_json)
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        Ok(app.engine.start(SlaChange::new(self), asked).await?)
+    }
+
+    fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        let policy = in_force(view)?;
+        Ok(json!(sla_change::preview(view, self, &policy)?))
+    }
+}

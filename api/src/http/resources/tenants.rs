@@ -1,0 +1,221 @@
+//! `/v1/tenants`: who has GPUs, how to ask for a tenant, and what would come of it.
+
+use crate::{
+    auth::{Caller, Token, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Text,
+            page::{
+                Listed, Page,
+                scope::{one_seen_by, seen_by},
+            },
+        },
+        middleware::{
+            idempotency::{Once, Secret, mark_replayed},
+            traceparent,
+        },
+        problem::{Fault, Problem, code::Code},
+        resources::{
+            executions::full,
+            workflow_start::{by_place, own},
+        },
+        route::{Access, Route},
+        route_doc::{BEGUN, told},
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use engine::ActionError;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::Filter;
+use workflows::{
+    onboarding::{Onboarding, preview},
+    policy::{Request, in_force},
+    tenancy::{Entitlement, Holding, Isolation, Tenant},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, ask) = (Access::Tenant(Verb::ReadTenants), Access::Tenant(Verb::Onboard));
+    vec![
+        Route::get(
+            "/v1/tenants",
+            read,
+            list,
+            told("listTenants", "Lists tenants, by state and tier.").lists::<types::fleet::Tenant>(),
+        ),
+        Route::get(
+            "/v1/tenants/{id}",
+            read,
+            show,
+            told("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
+                .says::<types::fleet::TenantInFull>(200),
+        ),
+        Route::post(
+            "/v1/tenants",
+            ask,
+            onboard,
+            told(
+                "askForTenant",
+                "Asks for a tenant; of one with its own cluster, Tenure-Cluster-Key is the key.",
+            )
+            .takes::<types::stored_documents::TenantRequest>()
+            .labelled()
+            .says::<types::executions::Execution>(202)
+            .located()
+            .tagged()
+            .may(BEGUN),
+        ),
+        Route::post(
+            "/v1/tenants:plan",
+            ask,
+            plan,
+            told("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
+                .takes::<types::stored_documents::TenantRequest>()
+                .says::<types::stored_documents::OnboardingPlan>(200),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    state: Option<String>,
+    tier: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+const TIMES: &[&str] = &["created_at", "activated_at"];
+
+async fn list(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+    let meant =
+        |tenant: &Tenant| is(&wanted.state, tenant.state.into()) && is(&wanted.tier, tenant.tier.into());
+    let (tenants, next) = seen_by::<Tenant>(&app, &caller, "", &page, meant).await?;
+    Ok(Json(Listed::new(tenants.iter().map(|tenant| mapping::thing(tenant, TIMES)).collect(), next)))
+}
+
+/// A tenant, with what it bought, what it holds, and what is going on with it.
+async fn show(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?;
+    let tenant = tenant.ok_or_else(|| Problem::not_found("tenant", &id))?;
+    let holding = one_seen_by::<Holding>(&app, &caller, &id).await?;
+    let entitlement = one_seen_by::<Entitlement>(&app, &caller, &id).await?;
+    let filter = Filter { tenant: Some(id), open: Some(true), ..Filter::default() };
+    let open = app.engine.list(&filter, None, 100).await?;
+    let mut value = mapping::thing(&tenant, TIMES);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("entitlement".into(), json!(entitlement));
+        fields.insert("holding".into(), json!(holding));
+        let open: Vec<_> = open.items.iter().map(mapping::row).collect();
+        fields.insert("open_executions".into(), json!(open));
+    }
+    Ok(Json(value))
+}
+
+/// The request that a document says: YAML, or JSON with its places named all the same.
+pub(in crate::http) fn read_request(text: &str, is_json: bool) -> Result<Request, Problem> {
+    by_place(text, is_json, Request::from_yaml, Request::from_json)
+}
+
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    let request = read_request(&body.text, body.is_json())?;
+    own(&caller, request.name.as_str())?;
+    let preview = app
+        .engine
+        .ledger(false, |view| {
+            let policy = in_force(view)?;
+            preview(view, &request, &policy)
+        })
+        .await?;
+    Ok(Json(json!(preview)))
+}
+
+async fn onboard(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(Once(once)): Extension<Once>,
+    body: Text,
+) -> Result<Response, Problem> {
+    let request = read_request(&body.text, body.is_json())?;
+    start(&app, &caller, request, once, &body.labels).await
+}
+
+/// Starts an onboarding, or finds the one that was started under the same key.
+pub(in crate::http) async fn start(
+    app: &App,
+    caller: &Caller,
+    request: Request,
+    once: Option<(String, String)>,
+    labels: &[String],
+) -> Result<Response, Problem> {
+    own(caller, request.name.as_str())?;
+    let secret = cluster_secret(&request)?;
+    let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
+    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let mut asked = traceparent::linked(asked);
+    if let Some((key, fingerprint)) = once {
+        asked = asked.once(key, fingerprint);
+    }
+    let started = app.engine.start(onboarding, asked).await?;
+    let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", started.id)) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    if started.replayed {
+        mark_replayed(&mut answer);
+    } else if let Some(secret) = secret
+        && let Ok(value) = HeaderValue::from_str(&secret.reveal())
+    {
+        answer.headers_mut().insert("tenure-cluster-key", value);
+        answer.extensions_mut().insert(Secret);
+    }
+    Ok(answer)
+}
+
+/// A tenant with a cluster of its own gets a key for it; only the hash goes on.
+fn cluster_secret(request: &Request) -> Result<Option<Token>, Problem> {
+    match request.tenant.isolation {
+        Isolation::DedicatedCluster => {
+            let none = |e| Problem::of_action(ActionError::transient("token.no_randomness", e));
+            Token::draw().map(Some).map_err(none)
+        }
+        Isolation::DedicatedNodes | Isolation::SharedSlices => Ok(None),
+    }
+}
+
+/// What a JSON value inside an envelope asks for; places are named below `prefix`.
+pub(in crate::http) fn read_value(value: &Value, prefix: &str) -> Result<Request, Problem> {
+    Request::from_json(value).map_err(|invalid| {
+        let faults = invalid.findings.iter().map(|finding| Fault {
+            pointer: format!("{prefix}/{}", finding.field.replace(['.', '['], "/").replace(']', "")),
+            message: format!("{}; {}", finding.problem, finding.remedy),
+            line: None,
+            column: None,
+        });
+        Problem::new(Code::DocumentInvalid, invalid.to_string()).at(faults.collect())
+    })
+}

@@ -1,0 +1,104 @@
+//! `/v1/users/{name}/tokens`: what a user proves to be themselves with. A secret is shown once, when it is drawn.
+
+use crate::{
+    auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, tokens_of},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Sent,
+            page::{Listed, document},
+        },
+        middleware::idempotency::{Once, Secret, spent},
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{
+        credentials::{Token as Shown, TokenIssued},
+        mapping::time,
+    },
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use store::Timestamp;
+
+/// Lists the tokens of a user.
+pub(in crate::http) fn list(access: Access) -> Route {
+    let told = told("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
+    Route::get("/v1/users/{name}/tokens", access, all, told.lists::<Shown>())
+}
+
+/// Draws one more.
+pub(in crate::http) fn issue(access: Access) -> Route {
+    let told = told("issueToken", "Draws one more token for a user, and shows it, once.")
+        .says::<TokenIssued>(201)
+        .may(&[Code::TokenExists, Code::SecretShown]);
+    Route::post("/v1/users/{name}:token", access, drawn, told)
+}
+
+/// Takes one back.
+pub(in crate::http) fn remove(access: Access) -> Route {
+    let told = told("removeToken", "Takes a token back, by its id or name.").nothing();
+    Route::delete("/v1/users/{name}/tokens/{id}", access, removed, told)
+}
+
+fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
+    Shown {
+        id: kept.id.clone(),
+        name: kept.called().to_owned(),
+        user: kept.user.clone(),
+        state: if kept.is_over(now) { "over" } else { "in_force" },
+        created_at: kept.created_at.map(time),
+        created_by: kept.created_by.clone(),
+        ends_at: kept.ends_at.map(time),
+        last_used_at: kept.used_at.map(time),
+    }
+}
+
+async fn user(app: &App, name: &str) -> Result<User, Problem> {
+    document::<User>(app, name).await?.ok_or_else(|| Problem::not_found("user", name))
+}
+
+async fn all(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Listed<Shown>>, Problem> {
+    let user = user(&app, &name).await?;
+    let now = app.engine.clock().now();
+    let found = tokens_of(&**app.engine.store(), &user).await?;
+    Ok(Json(Listed::new(found.iter().map(|kept| seen(kept, now)).collect(), None)))
+}
+
+async fn drawn(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Extension(once): Extension<Once>,
+    Path(name): Path<String>,
+    Sent(new): Sent<NewToken>,
+) -> Result<Response, Problem> {
+    let now = app.engine.clock().now();
+    let kept = once.shown(now);
+    let also = |view: &mut engine::View| spent(view, kept.as_ref());
+    let issued = issue_token(&app.engine, &name, &new, &caller.name, also).await?;
+    let (kept, token) = issued.ok_or_else(|| Problem::not_found("user", &name))?;
+    tracing::info!(user = name, token = kept.id, by = caller.name, "token drawn");
+    let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };
+    let mut answer = (StatusCode::CREATED, Json(body)).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+async fn removed(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    if remove_token(&app.engine, &name, &id).await? {
+        tracing::info!(user = name, token = id, by = caller.name, "token removed");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("token", &format!("{id} of user {name}")))
+}

@@ -1,0 +1,142 @@
+//! `GET /v1/usage/{tenant}:export`: what a tenant used, month by month and with list prices, for spreadsheets and for tools that read bills.
+
+use crate::http::{
+    extract::{
+        Asked,
+        page::{
+            Page, document,
+            scope::{one_seen_by, seen_by},
+        },
+    },
+    problem::{Problem, code::Code},
+    route::{Access, Route},
+    route_doc::told,
+};
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use axum::{
+    Extension,
+    extract::{Path, State},
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use workflows::{
+    policy::in_force,
+    scheduling::admission::usage_so_far,
+    tenancy::{Cluster, Cohort, Tenant, Usage},
+    usage_statement::{self, Place},
+};
+
+/// Months that are read at once.
+const AT_ONCE: usize = 1_000;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![Route::get(
+        "/v1/usage/{tenant}:export",
+        Access::Tenant(Verb::ReadAccounts),
+        export,
+        told(
+            "exportUsage",
+            "What a tenant used by month, with list prices, as CSV or in the columns of FOCUS.",
+        )
+        .file(200, "text/csv")
+        .may(&[Code::QueryInvalid]),
+    )]
+}
+
+/// How it is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "UsageForm")]
+enum Form {
+    #[default]
+    Csv,
+    Focus,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    workspace: Option<String>,
+    /// The first month, as `2026-01`.
+    from: Option<String>,
+    /// The last month, which is part of it.
+    to: Option<String>,
+    #[serde(default)]
+    format: Form,
+}
+
+impl Wanted {
+    fn takes(&self, usage: &Usage) -> bool {
+        self.workspace.as_deref().is_none_or(|name| name == usage.workspace.as_str())
+            && self.from.as_deref().is_none_or(|from| from <= usage.month.as_str())
+            && self.to.as_deref().is_none_or(|to| usage.month.as_str() <= to)
+    }
+}
+
+async fn export(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(tenant): Path<String>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Response, Problem> {
+    for (name, month) in [("from", &wanted.from), ("to", &wanted.to)] {
+        if month.as_deref().is_some_and(|month| !is_month(month)) {
+            return Err(Problem::new(Code::QueryInvalid, format!("{name}: write a month like 2026-01")));
+        }
+    }
+    let found = one_seen_by::<Tenant>(&app, &caller, &tenant).await?;
+    let found = found.ok_or_else(|| Problem::not_found("usage of tenant", &tenant))?;
+    let lines = lines(&app, &caller, &found, &wanted).await?;
+    let text = match wanted.format {
+        Form::Csv => usage_statement::csv(&lines),
+        Form::Focus => usage_statement::focus(&lines),
+    };
+    Ok(([(header::CONTENT_TYPE, "text/csv")], text).into_response())
+}
+
+/// The account is read before the months that are closed: one that is closed in between is in both, and counted once.
+async fn lines(
+    app: &App,
+    caller: &Caller,
+    tenant: &Tenant,
+    wanted: &Wanted,
+) -> Result<Vec<usage_statement::Line>, Problem> {
+    let account = one_seen_by::<Cohort>(app, caller, tenant.id.as_str()).await?;
+    let running = account.map(|account| usage_so_far(&account, app.engine.clock().now()));
+    let mut page = Page { limit: AT_ONCE, after: None };
+    let mut closed = Vec::new();
+    loop {
+        let (found, next) =
+            seen_by::<Usage>(app, caller, &format!("{}/", tenant.id), &page, |_| true).await?;
+        closed.extend(found);
+        page.after = next;
+        if page.after.is_none() {
+            break;
+        }
+    }
+    let mut usages = usage_statement::once(running.unwrap_or_default(), closed);
+    usages.retain(|usage| wanted.takes(usage));
+    let place = place(app, tenant).await?;
+    let policy = app.engine.ledger(false, in_force).await?;
+    Ok(usage_statement::lines(&usages, &place, &policy))
+}
+
+/// Where the tenant's GPUs are, as far as it is on record.
+async fn place(app: &App, tenant: &Tenant) -> Result<Place, Problem> {
+    let Some(cluster) = &tenant.cluster else { return Ok(Place::default()) };
+    let found = document::<Cluster>(app, cluster.as_str()).await?;
+    let unknown = || Place { cluster: cluster.to_string(), region: String::new() };
+    Ok(found.as_ref().map_or_else(unknown, Place::from))
+}
+
+/// Whether this is a month as `2026-01`, so that months compare as texts do.
+fn is_month(text: &str) -> bool {
+    let Some((year, month)) = text.split_once('-') else { return false };
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    digits(year, 4) && digits(month, 2) && ("01"..="12").contains(&month)
+}

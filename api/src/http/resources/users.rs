@@ -1,0 +1,136 @@
+//! `/v1/users`: who may use the service. Tokens are shown once, when they are drawn.
+
+use crate::{
+    auth::{Caller, NewUser, Role, User, Verb, add_user, remove_user},
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            if_match::{IfMatch, tag, tagged},
+            page::{Listed, Page, documents, scope::one_seen_by, versioned},
+        },
+        middleware::idempotency::Secret,
+        problem::{Problem, code::Code},
+        resources::tokens,
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use workflows::tenancy::Tenant;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
+    vec![
+        Route::get("/v1/users", read, list, told("listUsers", "Lists users.").lists::<types::users::User>()),
+        Route::get(
+            "/v1/users/{name}",
+            read,
+            show,
+            told("showUser", "A user.").says::<types::users::User>(200).tagged(),
+        ),
+        Route::post(
+            "/v1/users",
+            manage,
+            add,
+            told("addUser", "Adds a user, and shows their token, once.")
+                .says::<types::users::UserMade>(201)
+                .located()
+                .may(&[Code::UserExists]),
+        ),
+        tokens::list(read),
+        tokens::issue(manage),
+        tokens::remove(manage),
+        Route::delete(
+            "/v1/users/{name}",
+            manage,
+            remove,
+            told("removeUser", "Removes a user.").nothing().bound(Code::StaleTag),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+/// A user without anything that names the tokens.
+fn seen(user: &User) -> Value {
+    let mut value = mapping::thing(user, &["created_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("token");
+        fields.remove("tokens");
+    }
+    value
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let (users, next) = documents::<User>(&app, "", &page, |_| true).await?;
+    Ok(Json(Listed::new(users.iter().map(seen).collect(), next)))
+}
+
+async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+    let found = versioned::<User>(&app, &name).await?;
+    let (user, version) = found.ok_or_else(|| Problem::not_found("user", &name))?;
+    Ok(tagged(tag(version), seen(&user)))
+}
+
+async fn add(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(new): Sent<NewUser>,
+) -> Result<Response, Problem> {
+    let (user, token) = add_user(&app.engine, new, &caller.name).await?;
+    tracing::info!(user = user.name, by = caller.name, "user added");
+    let mut body = seen(&user);
+    let unknown = match &user.tenant {
+        Some(tenant) => one_seen_by::<Tenant>(&app, &caller, tenant).await?.is_none().then_some(tenant),
+        None => None,
+    };
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("token".into(), Value::String(token.reveal()));
+        if let Some(tenant) = unknown {
+            let warning =
+                format!("there is no tenant {tenant} yet: until there is, {} sees nothing", user.name);
+            fields.insert("warning".into(), Value::String(warning));
+        } else if user.tenant.is_none() && user.roles.contains(&Role::TenantOwner) {
+            let warning = format!("no tenant was named: {} speaks for every tenant there is", user.name);
+            fields.insert("warning".into(), Value::String(warning));
+        }
+    }
+    let location = [(header::LOCATION, format!("/v1/users/{}", user.name))];
+    let mut answer = (StatusCode::CREATED, location, Json(body)).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+async fn remove(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+) -> Result<StatusCode, Problem> {
+    if bound.bind::<User, _>("the user", &name, remove_user(&app.engine, &name)).await? {
+        tracing::info!(user = name, by = caller.name, "user removed");
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::not_found("user", &name))
+}

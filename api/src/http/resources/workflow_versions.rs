@@ -1,0 +1,158 @@
+//! `/v1/workflow-versions`: which schemas the open executions rest at, which stand in the way of removing an old one, and
+//! bringing them up to date.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{
+            Asked, Sent,
+            page::{Listed, Paging},
+        },
+        operation_types::{self, Migrated},
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::mapping,
+};
+use axum::{Extension, Json, extract::State};
+use engine::{Generation, Migration, MigrationAnswer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Staff(Verb::ReadWorkflows);
+    vec![
+        Route::get(
+            "/v1/workflow-versions",
+            read,
+            list,
+            told("listVersions", "Counts the open executions by workflow and schema.")
+                .lists::<operation_types::Generation>(),
+        ),
+        Route::get(
+            "/v1/workflow-versions/blockers",
+            read,
+            blockers,
+            told("listBlockers", "Lists open executions of other versions, and whom each waits for.")
+                .lists::<operation_types::Migrated>()
+                .may(&[Code::NotFound]),
+        ),
+        Route::post(
+            "/v1/workflow-versions:migrate",
+            Access::Staff(Verb::Migrate),
+            migrate,
+            told("migrate", "Brings executions of older versions up to date.")
+                .lists::<operation_types::Migrated>()
+                .may(&[Code::NotFound]),
+        ),
+    ]
+}
+
+async fn list(
+    State(app): State<Shared>,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Listed<operation_types::Generation>>, Problem> {
+    let page = paging.page()?;
+    let row = |one: Generation| operation_types::Generation {
+        standing: one.standing(),
+        workflow: one.workflow,
+        schema: one.schema,
+        open: one.open,
+        here: one.here,
+    };
+    let name = |one: &Generation| format!("{}/{:010}", one.workflow, one.schema);
+    Ok(Json(Listed::part(app.engine.generations().await?, &page, name).each(row)))
+}
+
+/// Of which workflow.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    workflow: Option<String>,
+}
+
+/// Refuses a workflow that there is not, so that a slip of the pen is not taken for all being well.
+async fn known(app: &App, workflow: Option<&str>) -> Result<(), Problem> {
+    let Some(name) = workflow else { return Ok(()) };
+    if app.engine.generations().await?.iter().any(|one| one.workflow == name) {
+        return Ok(());
+    }
+    Err(Problem::not_found("workflow", name))
+}
+
+async fn blockers(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<Listed<Migrated>>, Problem> {
+    known(&app, wanted.workflow.as_deref()).await?;
+    let found = app.engine.outdated(wanted.workflow.as_deref()).await?;
+    seen(&app, &found).await
+}
+
+/// What is to be brought up to date.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    workflow: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn migrate(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Sent(order): Sent<Order>,
+) -> Result<Json<Listed<Migrated>>, Problem> {
+    let workflow = order.workflow.as_deref();
+    known(&app, workflow).await?;
+    let found = if order.dry_run {
+        app.engine.outdated(workflow).await?
+    } else {
+        tracing::info!(workflow, by = caller.name, "migrating");
+        app.engine.migrate(workflow, &caller.name).await?
+    };
+    seen(&app, &found).await
+}
+
+async fn seen(app: &App, found: &[Migration]) -> Result<Json<Listed<Migrated>>, Problem> {
+    let mut rows = Vec::new();
+    for one in found {
+        rows.push(row(app, one).await?);
+    }
+    Ok(Json(Listed::new(rows, None)))
+}
+
+/// An execution of another version: what can be done about it, and whom it waits for.
+async fn row(app: &App, one: &Migration) -> Result<Migrated, Problem> {
+    let record = &one.record;
+    let (answer, to, why) = match &one.answer {
+        MigrationAnswer::Would(to) => ("migratable", Some(*to), None),
+        MigrationAnswer::Did(to) => ("migrated", Some(*to), None),
+        MigrationAnswer::Refused(why) => ("refused", None, Some(why)),
+    };
+    let waits_for = match record.phase.as_str() {
+        "paused" => "whoever paused it, to resume it".to_owned(),
+        "parked" => format!("an operator: {}", record.reason.as_deref().unwrap_or("parked")),
+        _ => match app.engine.approval(record.id).await? {
+            Some(case) => format!("people: {}", mapping::wanted(&case.seats)),
+            None => format!("the end of {}", record.state),
+        },
+    };
+    Ok(Migrated {
+        id: record.id.to_string(),
+        workflow: record.workflow.clone(),
+        subject: record.subject.clone(),
+        schema: record.schema,
+        state: record.state.clone(),
+        phase: record.phase.clone(),
+        answer,
+        to,
+        why: why.cloned(),
+        waits_for,
+        updated_at: mapping::time(record.updated_at),
+    })
+}

@@ -1,0 +1,303 @@
+//! `POST /v1/workloads`: GPUs for a workload, now, in line, or never; and its end.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::{App, Shared},
+};
+use crate::{
+    http::{
+        extract::{Text, page::scope::one_seen_by},
+        problem::{Problem, code::Code},
+        resource_kind::{Kind as _, find},
+        resources::workflow_start::{document, own},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use engine::{Undecided, View, Workflow as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use store::{Epoch, Filter};
+use workflows::{
+    platform::{ANSWER_WITHIN, Stamp, WorkloadRef},
+    quota_change::decrease::{self, QuotaDecrease},
+    reclaim::ledger::{announce, start},
+    scheduling::admission::{self, News, Request, Submitted},
+    sla_change::{self, SlaChange},
+    tenancy::{Amounts, Answer, Checkpoint, TenantId, Workload, WorkloadClass, WorkspaceName},
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let submit_access = Access::Tenant(Verb::Submit);
+    vec![
+        Route::post(
+            "/v1/workloads",
+            submit_access,
+            submit,
+            told("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
+                .takes::<NewWorkload>()
+                .says::<types::workspaces::Submitted>(200)
+                .located()
+                .says::<types::workspaces::Submitted>(202)
+                .located()
+                .may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+        ),
+        Route::post(
+            "/v1/workloads:plan",
+            submit_access,
+            plan,
+            told(
+                "planWorkload",
+                "Whether a workload would be admitted, wait, or never be, and why; nothing is asked for.",
+            )
+            .takes::<NewWorkload>()
+            .says::<types::workspaces::Submitted>(200)
+            .may(&[Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+        ),
+        Route::post(
+            "/v1/workloads/{tenant}/{workload}:finish",
+            submit_access,
+            finish,
+            told("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
+                .says::<types::workspaces::Finished>(200),
+        ),
+    ]
+}
+
+/// A workload that is asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct NewWorkload {
+    #[schemars(with = "String")]
+    tenant: TenantId,
+    #[schemars(with = "String")]
+    workspace: WorkspaceName,
+    #[schemars(length(min = 1, max = 64))]
+    name: String,
+    /// `batch`, `service` or `interactive`.
+    #[serde(default = "batch")]
+    #[schemars(with = "String")]
+    class: WorkloadClass,
+    #[serde(default)]
+    priority: i32,
+    /// Whether it may be evicted for others; one that may not never borrows.
+    #[serde(default = "yes")]
+    preemptible: bool,
+    /// `none`, `signal` or `api`.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    checkpoint: Checkpoint,
+    /// Whole numbers by resource, such as `gpu/H100`.
+    #[serde(deserialize_with = "admission::whole")]
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
+    requests: Amounts,
+    #[serde(default)]
+    together: u64,
+    #[serde(default)]
+    labels: BTreeSet<String>,
+}
+
+fn batch() -> WorkloadClass {
+    WorkloadClass::Batch
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl NewWorkload {
+    pub(in crate::http) fn checked(self) -> Result<Request, Problem> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
+            let detail = "name: use 1 to 64 letters, digits, '-', '_' and '.'";
+            return Err(Problem::new(Code::DocumentInvalid, detail));
+        }
+        if self.requests.values().all(|amount| *amount == 0) {
+            let detail = "requests: say what it asks for, such as `gpu/H100: 4`";
+            return Err(Problem::new(Code::DocumentInvalid, detail));
+        }
+        Ok(Request {
+            tenant: self.tenant,
+            workspace: self.workspace,
+            name: self.name,
+            class: self.class,
+            priority: self.priority,
+            preemptible: self.preemptible,
+            checkpoint: self.checkpoint,
+            requests: self.requests,
+            together: self.together,
+            labels: self.labels,
+        })
+    }
+}
+
+/// Changes a tenant's account, and in the same commit begins what the change calls for. Whoever else can be admitted then
+/// is, before it is answered.
+pub(in crate::http) async fn change<T>(
+    app: &App,
+    tenant: &TenantId,
+    mut change: impl FnMut(&mut View) -> Result<(T, News), Undecided>,
+) -> Result<T, Problem> {
+    let told = |view: &mut View, news: News| announce(view, &news).map(|()| news.more);
+    let (done, mut more) = app
+        .engine
+        .ledger(true, |view| {
+            let (done, news) = change(view)?;
+            Ok((done, told(view, news)?))
+        })
+        .await?;
+    while more {
+        more = app
+            .engine
+            .ledger(true, |view| {
+                let news = admission::wake(view, tenant)?;
+                told(view, news)
+            })
+            .await?;
+    }
+    Ok(done)
+}
+
+async fn submit(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Response, Problem> {
+    let request = document::<NewWorkload>(&body)?.checked()?;
+    ask(&app, &caller, &request).await
+}
+
+/// What would be answered, as the books stand. That it can never be admitted is an answer, too.
+async fn plan(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    body: Text,
+) -> Result<Json<Value>, Problem> {
+    let request = document::<NewWorkload>(&body)?.checked()?;
+    own(&caller, request.tenant.as_str())?;
+    let submitted = app.engine.ledger(false, |view| admission::submit(view, &request)).await?;
+    Ok(Json(shown(&submitted)))
+}
+
+/// Asks for GPUs: 200 when it has them, 202 when it waits, 422 with every reason when it never can.
+pub(in crate::http) async fn ask(app: &App, caller: &Caller, request: &Request) -> Result<Response, Problem> {
+    own(caller, request.tenant.as_str())?;
+    let submitted = change(app, &request.tenant, |view| {
+        let submitted = admission::submit(view, request)?;
+        let news = submitted.news.clone();
+        Ok((submitted, news))
+    })
+    .await?;
+    let status = match submitted.admission.answer {
+        Answer::Admit => StatusCode::OK,
+        Answer::Queue => StatusCode::ACCEPTED,
+        Answer::Reject => {
+            let decision = submitted.admission.seen(None);
+            let reasons: Vec<_> =
+                submitted.admission.weighed.iter().filter(|w| w.answer != Answer::Admit).collect();
+            let told: Vec<_> = reasons.iter().map(|weighed| weighed.why.as_str()).collect();
+            let problem = Problem::new(Code::WorkloadRejected, told.join("; "));
+            return Err(problem
+                .with("weighed", json!(reasons))
+                .with("decision", decision.get("id").cloned().unwrap_or_default()));
+        }
+    };
+    let location = format!("/v1/workloads/{}", Workload::key(&request.tenant, &request.name));
+    Ok((status, [(header::LOCATION, location)], Json(shown(&submitted))).into_response())
+}
+
+fn shown(submitted: &Submitted) -> Value {
+    json!({
+        "answer": submitted.admission.answer,
+        "decision": submitted.admission.seen(None),
+        "placed": submitted.placed,
+        "reclaims_for": submitted.news.demands.iter().map(|demand| mapping::readable(demand, &["since", "deadline"]))
+            .collect::<Vec<_>>(),
+    })
+}
+
+async fn finish(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path((tenant, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let workload = find::<Workload>(&app, &caller, &[&tenant, &name]).await?;
+    end(&app, &caller, &workload.tenant, &workload.name).await.map(Json)
+}
+
+/// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
+pub(in crate::http) async fn end(
+    app: &App,
+    caller: &Caller,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Value, Problem> {
+    let (admitted, ran) = change(app, tenant, |view| {
+        let ran = start(view, tenant, name)?.map(|start| start.workload);
+        let news = admission::finish(view, tenant, name)?.news;
+        let admitted: Vec<String> = news.admitted.iter().map(|one| one.workload.clone()).collect();
+        Ok(((admitted, ran), news))
+    })
+    .await?;
+    if let Some(ran) = ran {
+        clear_away(app, &ran).await;
+    }
+    wake_changes(app, tenant).await?;
+    let stands = one_seen_by::<Workload>(app, caller, &Workload::key(tenant, name)).await?;
+    let mut shown = stands.map(|workload| workload.seen(None)).unwrap_or_default();
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("admitted_by_that".into(), json!(admitted));
+    }
+    Ok(shown)
+}
+
+/// Tells the platform that a workload is over. Its cluster knows, or is simulated; what it says to it changes nothing.
+async fn clear_away(app: &App, ran: &WorkloadRef) {
+    let key = format!("ended/{}", ran.full_name());
+    let step = key.clone();
+    let stamp = Stamp {
+        action: "EndWorkload",
+        step,
+        key,
+        epoch: Epoch(0),
+        undo: false,
+        deadline: ANSWER_WITHIN,
+        dry_run: false,
+    };
+    if let Err(error) = app.engine.platform().workloads.ended(ran, &stamp).await {
+        tracing::warn!(%error, workload = ran.full_name(), "the platform did not hear that a workload is over");
+    }
+}
+
+/// Executions that wait until less is used look again now, not only when their time comes.
+async fn wake_changes(app: &App, tenant: &TenantId) -> Result<(), Problem> {
+    let waiting = [
+        (QuotaDecrease::NAME, "DrainingExcess", decrease::USE_FELL),
+        (SlaChange::NAME, "AwaitingConformance", sla_change::CONFORMS),
+    ];
+    for (workflow, state, signal) in waiting {
+        let filter = Filter {
+            workflow: Some(workflow.into()),
+            tenant: Some(tenant.to_string()),
+            state: Some(state.into()),
+            ..Filter::default()
+        };
+        let page = app.engine.list(&filter, None, 100).await?;
+        for record in &page.items {
+            match app.engine.signal(record.id, signal).await {
+                Ok(_) | Err(engine::Error::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! What is in a tenant's account: workspaces, quotas, loans, workloads, decisions on admission, and usage.
+
+use crate::{
+    auth::{Caller, Verb},
+    state::Shared,
+};
+use crate::{
+    http::{
+        extract::page::{Listed, scope::one_seen_by},
+        problem::Problem,
+        resource_kind::{Kind, numbered, reads},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    types::{self, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use serde_json::{Map, Value, json};
+use workflows::{
+    scheduling::admission::usage_so_far,
+    tenancy::{
+        Account, Admission, Balance, Cohort, Loan, Quota, Reservation, Usage, Workload, WorkloadState,
+        Workspace,
+    },
+};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadAccounts);
+    let mut routes = Vec::new();
+    routes.extend(reads::<Workspace>(
+        (
+            "/v1/workspaces",
+            told("listWorkspaces", "Lists workspaces, and what is used of their quotas.")
+                .lists::<types::workspaces::Workspace>(),
+        ),
+        (
+            "/v1/workspaces/{tenant}/{workspace}",
+            told("showWorkspace", "A workspace, and what is used of its quotas.")
+                .says::<types::workspaces::Workspace>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Quota>(
+        (
+            "/v1/quotas",
+            told("listQuotas", "Lists quotas, and what is used of them.").lists::<types::workspaces::Quota>(),
+        ),
+        (
+            "/v1/quotas/{tenant}/{workspace}",
+            told("showQuota", "The quota of a workspace, and what is used of it.")
+                .says::<types::workspaces::Quota>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Loan>(
+        (
+            "/v1/loans",
+            told("listLoans", "Lists loans between workspaces.").lists::<types::workspaces::Loan>(),
+        ),
+        ("/v1/loans/{tenant}/{number}", told("showLoan", "A loan.").says::<types::workspaces::Loan>(200)),
+        read,
+    ));
+    routes.extend(reads::<Reservation>(
+        (
+            "/v1/reservations",
+            told("listReservations", "Lists reservations.").lists::<types::workspaces::Reservation>(),
+        ),
+        (
+            "/v1/reservations/{tenant}/{workspace}/{reservation}",
+            told("showReservation", "A reservation.").says::<types::workspaces::Reservation>(200),
+        ),
+        read,
+    ));
+    routes.extend(work(read));
+    routes
+}
+
+/// What runs in an account, and what it comes to.
+fn work(read: Access) -> Vec<Route> {
+    let mut routes = Vec::new();
+    routes.extend(reads::<Workload>(
+        ("/v1/workloads", told("listWorkloads", "Lists workloads.").lists::<types::workspaces::Workload>()),
+        (
+            "/v1/workloads/{tenant}/{workload}",
+            told("showWorkload", "A workload.").says::<types::workspaces::Workload>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Admission>(
+        (
+            "/v1/decisions",
+            told("listDecisions", "Lists decisions on admission.").lists::<types::workspaces::Decision>(),
+        ),
+        (
+            "/v1/decisions/{tenant}/{number}",
+            told("showDecision", "A decision on admission, with everything that was weighed.")
+                .says::<types::workspaces::Decision>(200),
+        ),
+        read,
+    ));
+    routes.extend(reads::<Usage>(
+        (
+            "/v1/usage",
+            told("listUsage", "Lists months of usage that have ended.").lists::<types::workspaces::Usage>(),
+        ),
+        (
+            "/v1/usage/{tenant}/{workspace}/{month}",
+            told("showUsage", "A month of usage that has ended.").says::<types::workspaces::Usage>(200),
+        ),
+        read,
+    ));
+    routes.push(Route::get(
+        "/v1/usage/{tenant}",
+        read,
+        so_far,
+        told("showUsageSoFar", "What each workspace of a tenant has used in the month that runs.")
+            .lists::<types::workspaces::Usage>(),
+    ));
+    routes
+}
+
+/// Adds fields to a shown document.
+fn with<const N: usize>(mut value: Value, more: [(&str, Value); N]) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+    value
+}
+
+/// What is used of each resource of an account.
+fn used(account: &Account) -> Value {
+    let of = |balance: &Balance| {
+        json!({
+            "nominal": balance.allowance.nominal,
+            "used": balance.used,
+            "in_transit": balance.in_transit,
+            "borrowed": balance.borrowed,
+            "lent": balance.lent,
+            "over": balance.over(),
+        })
+    };
+    let by = account.balances.iter().map(|(resource, balance)| (resource.to_string(), of(balance)));
+    Value::Object(by.collect::<Map<_, _>>())
+}
+
+impl Kind for Workspace {
+    const WORD: &'static str = "workspace";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("class", "/class")];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, account: Option<&Cohort>) -> Value {
+        let value =
+            with(mapping::readable(self, &[]), [("id", json!(format!("{}/{}", self.tenant, self.name)))]);
+        let Some(account) = account.and_then(|cohort| cohort.accounts.get(&self.name)) else { return value };
+        with(
+            value,
+            [
+                ("use", used(account)),
+                ("admitting", json!(account.admitting)),
+                ("waiting", json!(account.waiting)),
+                ("waiting_since", json!(account.oldest.map(mapping::time))),
+                ("slowed_until", json!(account.slowed_until.map(mapping::time))),
+            ],
+        )
+    }
+}
+
+impl Kind for Quota {
+    const WORD: &'static str = "quota";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("workspace", "/workspace")];
+    const TIMES: &'static [&'static str] = &["at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, account: Option<&Cohort>) -> Value {
+        let id = json!(format!("{}/{}", self.tenant, self.workspace));
+        let value = with(mapping::readable(self, Self::TIMES), [("id", id)]);
+        let account = account.and_then(|cohort| cohort.accounts.get(&self.workspace));
+        with(value, [("use", account.map_or(Value::Null, used))])
+    }
+}
+
+impl Kind for Loan {
+    const WORD: &'static str = "loan";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[
+        ("state", "/state"),
+        ("lender", "/lender"),
+        ("borrower", "/borrower"),
+        ("resource", "/resource"),
+        ("workload", "/workload"),
+    ];
+    const TIMES: &'static [&'static str] = &["granted_at", "protected_until", "due", "ended_at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn key(parts: &[&str]) -> String {
+        numbered(parts)
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let id = json!(format!("{}/{}", self.tenant, self.number));
+        with(mapping::readable(self, Self::TIMES), [("id", id)])
+    }
+}
+
+impl Kind for Reservation {
+    const WORD: &'static str = "reservation";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("kind", "/kind")];
+    const TIMES: &'static [&'static str] = &["from", "to"];
+    const BOUND: bool = true;
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let id = json!(format!("{}/{}/{}", self.tenant, self.workspace, self.name));
+        with(mapping::readable(self, Self::TIMES), [("id", id)])
+    }
+}
+
+impl Kind for Workload {
+    const WORD: &'static str = "workload";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("state", "/state"), ("class", "/class")];
+    const TIMES: &'static [&'static str] = &["submitted_at", "admitted_at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let by = match &self.state {
+            WorkloadState::Reclaimed { by } => json!(by),
+            WorkloadState::Waiting
+            | WorkloadState::Admitted
+            | WorkloadState::Finished
+            | WorkloadState::Rejected => Value::Null,
+        };
+        let state = json!(<&str>::from(&self.state));
+        let id = json!(format!("{}/{}", self.tenant, self.name));
+        with(mapping::readable(self, Self::TIMES), [("id", id), ("state", state), ("reclaimed_by", by)])
+    }
+}
+
+impl Kind for Admission {
+    const WORD: &'static str = "decision";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("workload", "/workload"), ("answer", "/answer")];
+    const TIMES: &'static [&'static str] = &["at"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn key(parts: &[&str]) -> String {
+        numbered(parts)
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let id = json!(format!("{}/{}", self.tenant, self.number));
+        with(mapping::readable(self, Self::TIMES), [("id", id)])
+    }
+}
+
+impl Kind for Usage {
+    const WORD: &'static str = "month of usage";
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("workspace", "/workspace"), ("month", "/month")];
+    const TIMES: &'static [&'static str] = &["from", "to"];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+}
+
+/// What each workspace of a tenant has used in the month that runs.
+async fn so_far(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(tenant): Path<String>,
+) -> Result<Json<Listed<Value>>, Problem> {
+    let account = one_seen_by::<Cohort>(&app, &caller, &tenant).await?;
+    let account = account.ok_or_else(|| Problem::not_found("account of tenant", &tenant))?;
+    let usage = usage_so_far(&account, app.engine.clock().now());
+    Ok(Json(Listed::new(usage.iter().map(|usage| usage.seen(None)).collect(), None)))
+}

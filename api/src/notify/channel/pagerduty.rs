@@ -1,0 +1,83 @@
+//! `pagerduty`: events of the Events API v2. One matter is one incident: what opens it triggers, what takes it up acknowledges,
+//! and what closes it resolves, all under the matter's name.
+
+use crate::config;
+use crate::notify::channel::{Message, Sent, ask, client, secret};
+use reqwest::Client;
+use serde_json::{Value, json};
+use workflows::notices::Act;
+
+pub(in crate::notify) struct Pagerduty {
+    client: Client,
+    url: String,
+    key: String,
+}
+
+/// The longest summary, in characters.
+const SUMMARY: usize = 1_024;
+/// The longest name of an incident, in characters.
+const NAME: usize = 255;
+
+impl Pagerduty {
+    pub(in crate::notify) fn of(settings: &config::Channel) -> Result<Self, String> {
+        let url = match settings.url.as_str() {
+            "" => config::Channel::PAGERDUTY.into(),
+            url => url.to_owned(),
+        };
+        Ok(Self { client: client()?, url, key: secret("key_file", &settings.key_file)? })
+    }
+
+    pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
+        let sent = self.tell(event(message)).await;
+        if message.told.kind == "channel.test" && matches!(sent, Sent::Taken(_)) {
+            // Nobody is to be kept awake by it.
+            return self.tell(json!({ "event_action": "resolve", "dedup_key": name(message) })).await;
+        }
+        sent
+    }
+
+    async fn tell(&self, mut event: Value) -> Sent {
+        if let Some(fields) = event.as_object_mut() {
+            fields.insert("routing_key".into(), json!(self.key));
+        }
+        ask(self.client.post(&self.url).json(&event), &self.key).await
+    }
+}
+
+/// What the incident is called.
+fn name(message: &Message<'_>) -> String {
+    message.matter.chars().take(NAME).collect()
+}
+
+/// The event, but for the key of whoever sends it.
+fn event(message: &Message<'_>) -> Value {
+    let action = match message.kind.act {
+        Act::Opens | Act::Tells => "trigger",
+        Act::TakesUp => "acknowledge",
+        Act::Closes => "resolve",
+    };
+    let mut event = json!({ "event_action": action, "dedup_key": name(message) });
+    if action == "trigger" {
+        let told = message.told;
+        let severity: &str = message.kind.severity.into();
+        let payload = json!({
+            "summary": message.words.title.chars().take(SUMMARY).collect::<String>(),
+            "source": "tenure",
+            "severity": severity,
+            "timestamp": crate::http::time(told.at),
+            "component": told.about,
+            "group": told.tenant,
+            "class": told.kind,
+            "custom_details": {
+                "id": told.id,
+                "text": message.words.body,
+                "to": told.to,
+                "reason": told.reason,
+            },
+        });
+        if let Some(fields) = event.as_object_mut() {
+            fields.insert("payload".into(), payload);
+        }
+    }
+    event
+}

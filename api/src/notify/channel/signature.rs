@@ -1,0 +1,134 @@
+//! Signatures of webhooks, as Standard Webhooks has them: made by channels, and checked by whoever tries them out.
+
+use crate::notify::channel::secret;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ring::hmac;
+
+/// How far the moment of a signature may be from the clock of whoever checks it, in seconds; as the standard says.
+const TOLERATED: u64 = 300;
+
+/// The secret, and the one before it: each signs.
+pub(crate) struct Keys(Vec<hmac::Key>);
+
+/// Why a message is not taken for what its sender sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+pub(crate) enum Unsigned {
+    /// It says no id, no moment or no signature.
+    #[strum(serialize = "not signed")]
+    Not,
+    /// Its moment is too far from now.
+    #[strum(serialize = "signed too long ago, or clocks differ")]
+    Late,
+    /// No signature is of a key that is known.
+    #[strum(serialize = "signed by another secret, or changed on its way")]
+    Other,
+}
+
+impl Keys {
+    /// Those in files, each by the setting that names it.
+    ///
+    /// # Errors
+    /// The setting at fault.
+    pub(crate) fn of<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
+        files.map(|(key, file)| key_of(key, file)).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// `sha256=` and the HMAC-SHA256 of the body under the first secret, in hexadecimal.
+    pub(in crate::notify) fn first(&self, body: &str) -> Option<String> {
+        let tag = |key| crate::encoding::hex::encode(hmac::sign(key, body.as_bytes()).as_ref());
+        self.0.first().map(|key| format!("sha256={}", tag(key)))
+    }
+
+    /// Of each key `v1,` and the HMAC-SHA256 of id, moment and body in base64, with spaces between.
+    pub(in crate::notify) fn signatures(&self, id: &str, seconds: u64, body: &str) -> String {
+        let signed = format!("{id}.{seconds}.{body}");
+        let one = |key| format!("v1,{}", STANDARD.encode(hmac::sign(key, signed.as_bytes())));
+        self.0.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether one of the signatures is of one of the keys, at a moment that is near `now`, both in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn verify(
+        &self,
+        (id, seconds, signatures): (&str, &str, &str),
+        body: &[u8],
+        now: u64,
+    ) -> Result<(), Unsigned> {
+        if [id, seconds, signatures].contains(&"") {
+            return Err(Unsigned::Not);
+        }
+        if seconds.parse::<u64>().ok().is_none_or(|at| now.abs_diff(at) > TOLERATED) {
+            return Err(Unsigned::Late);
+        }
+        let signed = [format!("{id}.{seconds}.").as_bytes(), body].concat();
+        let tags = signatures.split(' ').filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
+        let mut known = tags.flat_map(|tag| self.0.iter().map(move |key| (key, tag.clone())));
+        match known.any(|(key, tag)| hmac::verify(key, &signed, &tag).is_ok()) {
+            true => Ok(()),
+            false => Err(Unsigned::Other),
+        }
+    }
+}
+
+/// The key in a file: what follows `whsec_` in base64, or its bytes as they are.
+fn key_of(key: &str, file: &str) -> Result<hmac::Key, String> {
+    let text = secret(key, file)?;
+    let bytes = match text.strip_prefix("whsec_") {
+        Some(encoded) => {
+            let wrong = |_| format!("{key}: {file}: what follows `whsec_` is no base64");
+            STANDARD.decode(encoded).map_err(wrong)?
+        }
+        None => text.into_bytes(),
+    };
+    if bytes.len() < 16 {
+        return Err(format!("{key}: {file} has less than 16 bytes"));
+    }
+    Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(secret: &[u8]) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, secret)
+    }
+
+    /// RFC 4231, test case 2.
+    #[test]
+    fn a_body_is_signed_as_the_standard_says() {
+        let keys = Keys(vec![key(b"Jefe")]);
+        assert_eq!(
+            keys.first("what do ya want for nothing?").unwrap(),
+            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+
+    /// The example of the specification of Standard Webhooks.
+    #[test]
+    fn a_message_is_signed_as_standard_webhooks_says() {
+        let keys = Keys(vec![key(&STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap())]);
+        let (id, at, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
+        let signed = keys.signatures(id, at, body);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert_eq!(keys.verify((id, "1614265330", &signed), body.as_bytes(), at), Ok(()));
+    }
+
+    #[test]
+    fn whoever_has_either_secret_while_they_change_believes_it_and_nobody_else() {
+        let (old, new) = (b"the secret before this one".as_slice(), b"the secret that is to come".as_slice());
+        let both = Keys(vec![key(new), key(old)]);
+        let signed = both.signatures("m-1", 1_000, "told");
+        let checked = |secret: &[u8], body: &str, now: u64| {
+            Keys(vec![key(secret)]).verify(("m-1", "1000", &signed), body.as_bytes(), now)
+        };
+        assert_eq!(checked(old, "told", 1_100), Ok(()));
+        assert_eq!(checked(new, "told", 900), Ok(()));
+        assert_eq!(checked(new, "tolt", 1_000), Err(Unsigned::Other));
+        assert_eq!(checked(b"a secret of somebody else", "told", 1_000), Err(Unsigned::Other));
+        assert_eq!(checked(new, "told", 1_301), Err(Unsigned::Late));
+        assert_eq!(both.verify(("m-1", "1000", ""), b"told", 1_000), Err(Unsigned::Not));
+    }
+}

@@ -1,0 +1,55 @@
+//! `slack`: the JSON of Slack's incoming webhooks, which Mattermost and others take too. The address is the secret.
+
+use crate::config;
+use crate::notify::channel::{Message, Sent, ask, client, secret};
+use reqwest::Client;
+use serde_json::json;
+
+pub(in crate::notify) struct Slack {
+    client: Client,
+    url: String,
+}
+
+/// The most that is said, in characters; Slack cuts what is longer.
+const MOST: usize = 3_000;
+
+impl Slack {
+    pub(in crate::notify) fn of(settings: &config::Channel) -> Result<Self, String> {
+        let url = secret("url_file", &settings.url_file)?;
+        if reqwest::Url::parse(&url).is_err() {
+            return Err(format!("url_file: {}: its content is no URL", settings.url_file));
+        }
+        Ok(Self { client: client()?, url })
+    }
+
+    pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
+        let body = json!({ "text": text(&message.words.title, &message.words.body) });
+        ask(self.client.post(&self.url).json(&body), &self.url).await
+    }
+}
+
+/// The title in bold, and the rest below it.
+fn text(title: &str, body: &str) -> String {
+    let title = escaped(title);
+    let whole = match escaped(body) {
+        body if body.is_empty() => format!("*{title}*"),
+        body => format!("*{title}*\n{body}"),
+    };
+    whole.chars().take(MOST).collect()
+}
+
+/// Without the three characters that Slack reads as its own: nobody is called by a name in a text.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_calls_nobody() {
+        assert_eq!(text("a <!channel> & b", ""), "*a &lt;!channel&gt; &amp; b*");
+        assert_eq!(text("a", "b"), "*a*\nb");
+    }
+}

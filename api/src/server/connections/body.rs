@@ -1,0 +1,119 @@
+//! Bodies: one that comes may not take for ever, and the end of one that goes is noticed.
+
+use crate::state::Shared;
+use crate::{server::connections::timed::Phase, state::connections};
+use axum::BoxError;
+use hyper::body::{Body, Buf as _, Bytes, Frame, Incoming, SizeHint};
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// So many bytes of a body give it another second.
+const A_SECOND: u64 = 64 << 10;
+
+/// A body did not come in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body did not come in time")]
+pub(crate) struct TooSlow;
+
+/// The body of a request. It has so long from when it is first read, and another second for every 64 KiB that have come: whoever
+/// sends much over a slow line is waited for, and whoever sends a byte now and then is not.
+pub(super) struct Coming {
+    body: Incoming,
+    within: Duration,
+    app: Shared,
+    begun: Option<Instant>,
+    came: u64,
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Coming {
+    pub(super) fn new(body: Incoming, within: Duration, app: Shared) -> Self {
+        Self { body, within, app, begun: None, came: 0, late: None }
+    }
+
+    fn due(&mut self) -> Instant {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        begun + self.within + Duration::from_secs(self.came / A_SECOND)
+    }
+}
+
+impl Body for Coming {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let due = self.due();
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, |data| data.remaining());
+                self.came = self.came.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(ended) => Poll::Ready(ended.map(|frame| frame.map_err(Into::into))),
+            Poll::Pending => {
+                let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(due)));
+                if late.deadline() != due {
+                    late.as_mut().reset(due);
+                }
+                if late.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.app.edge.was_slow(connections::BODY);
+                Poll::Ready(Some(Err(TooSlow.into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer; when it is dropped the answer has ended.
+pub(super) struct Going {
+    body: axum::body::Body,
+    phase: Phase,
+}
+
+impl Going {
+    pub(super) fn new(body: axum::body::Body, phase: Phase) -> Self {
+        Self { body, phase }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.phase.answered();
+    }
+}
+
+impl Body for Going {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,167 @@
+//! Where the world begins: connections are taken, bounded, timed and ended in order, and callers are held to their rate.
+//!
+//! Called by `server`, which says until when; what is asked on a connection is answered by `http`. Invariant: nobody who is slow
+//! or silent keeps a connection for longer than the settings say, and there are never more connections than they say.
+
+mod body;
+mod timed;
+
+pub(crate) use crate::state::connections::Edge;
+pub(crate) use crate::state::connections::rates::{Share, Who};
+pub(crate) use body::TooSlow;
+
+use crate::{http, state::Shared};
+use axum::{
+    Router,
+    body::Body,
+    extract::{ConnectInfo, Request},
+};
+use body::{Coming, Going};
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use std::{io, net::SocketAddr, pin::pin, time::Duration};
+use timed::{Phase, Timed};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// The longest that a handshake takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it is waited when the system gives no connection, as when there are no descriptors left.
+const BREATH: Duration = Duration::from_secs(1);
+
+/// From where a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// How long whoever is slow is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    /// For the head of a request, and for its body beside what follows from its length.
+    read: Duration,
+    /// For the next request, and for an answer to be taken.
+    idle: Duration,
+}
+
+/// Answers whoever asks until `over` is, and what was asked by then. With TLS where there is a certificate.
+///
+/// Dropped, it ends every connection at once.
+pub(crate) async fn serve(app: &Shared, listener: TcpListener, over: impl Future<Output = ()>) {
+    let router = http::router(app);
+    let most = app.config.http.connections;
+    let (tell, told) = watch::channel(false);
+    let (mut open, mut over, mut full) = (JoinSet::new(), pin!(over), false);
+    loop {
+        if full != (open.len() >= most) {
+            full = !full;
+            if full {
+                app.edge.was_full();
+                tracing::warn!(
+                    most,
+                    "as many connections are open as there may be; others wait (http.connections)"
+                );
+            }
+        }
+        tokio::select! {
+            () = &mut over => break,
+            Some(_) = open.join_next() => {}
+            accepted = listener.accept(), if !full => match accepted {
+                Ok((stream, from)) => {
+                    let conversation = attend(app.clone(), router.clone(), (stream, from), told.clone());
+                    open.spawn(conversation);
+                }
+                Err(error) if is_of_one(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "no connection can be taken; trying again");
+                    tokio::time::sleep(BREATH).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    tell.send_replace(true);
+    while open.join_next().await.is_some() {}
+}
+
+/// Whether an error is that of one connection, which is gone, and none of listening.
+fn is_of_one(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
+}
+
+/// One connection, from its first byte to its last. Handshakes are made here and so side by side: one that is slow keeps nobody waiting.
+async fn attend(
+    app: Shared,
+    router: Router,
+    (stream, from): (TcpStream, SocketAddr),
+    over: watch::Receiver<bool>,
+) {
+    let _counted = app.edge.opened();
+    let Some(config) = app.tls.as_ref().map(crate::tls::Tls::config) else {
+        return converse(app, router, (stream, from), over).await;
+    };
+    let shaken = tokio::select! {
+        () = told(over.clone()) => return,
+        shaken = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)) => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => converse(app, router, (stream, from), over).await,
+        Ok(Err(error)) => tracing::debug!(%from, %error, "a handshake failed"),
+        Err(_) => {
+            app.edge.was_slow(crate::state::connections::HANDSHAKE);
+            tracing::debug!(%from, "a handshake took too long");
+        }
+    }
+}
+
+/// Until it is over. What the channel answers is let go at once: it may not be carried from thread to thread.
+async fn told(mut over: watch::Receiver<bool>) {
+    drop(over.wait_for(|over| *over).await);
+}
+
+/// Answers what is asked on a connection until it ends; once `over`, the request under way is the last.
+async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    app: Shared,
+    router: Router,
+    (stream, from): (Io, SocketAddr),
+    over: watch::Receiver<bool>,
+) {
+    let settings = &app.config.http;
+    let limits = Limits { read: settings.read_timeout.0, idle: settings.idle_timeout.0 };
+    let phase = Phase::default();
+    let timed = Timed::new(stream, phase.clone(), limits, app.clone());
+    let router = TowerToHyperService::new(router);
+    let asked = app.clone();
+    let answer = service_fn(move |request: Request<Incoming>| {
+        phase.answering();
+        let mut request = request.map(|body| Body::new(Coming::new(body, limits.read, asked.clone())));
+        request.extensions_mut().insert(ConnectInfo(Peer(from)));
+        let (answering, phase) = (router.call(request), phase.clone());
+        async move { answering.await.map(|answer| answer.map(|body| Going::new(body, phase))) }
+    });
+    let mut http1 = http1::Builder::new();
+    // It runs from one answer to the head after it; `timed` sees to it that a head once begun is quicker.
+    http1.timer(TokioTimer::new()).header_read_timeout(limits.idle.max(limits.read));
+    let mut connection = pin!(http1.serve_connection(TokioIo::new(timed), answer));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = told(over) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%from, %error, "a connection ended");
+    }
+}

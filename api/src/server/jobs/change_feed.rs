@@ -1,0 +1,201 @@
+//! The reader itself: the history of all from where it stands, in changes, with the records and approvals that somebody watches.
+
+use crate::state::change_feed::{
+    Wanted,
+    change::{Asking, Change, Done, Group, groups, passed},
+};
+use crate::state::{App, Shared};
+use engine::{ApprovalCase, Error};
+use futures_util::{StreamExt as _, stream};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::{ExecutionId, Record, Sequence};
+use tokio::sync::watch;
+
+/// How often it is looked for what other servers commit.
+const EVERY: Duration = Duration::from_millis(250);
+/// Commits come in bursts; one look serves them all.
+const PAUSE: Duration = Duration::from_millis(10);
+/// After a store that did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Entries of one look, unless one commit wrote more.
+pub(crate) const PAGE: usize = 256;
+/// Executions read at once.
+const AT_ONCE: usize = 8;
+/// How often tokens are looked at, beside whenever somebody asked for something.
+const TOKENS: Duration = Duration::from_secs(5);
+
+/// Works until `stop` says so; then every stream ends.
+pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+    let reads = async {
+        loop {
+            if let Err(error) = read(&app).await {
+                tracing::warn!(%error, "the history could not be followed; trying again");
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => {}
+        () = reads => {}
+        () = tokens(&app) => {}
+    }
+    app.feed.end();
+}
+
+/// Ends the streams of tokens that are no longer good.
+async fn tokens(app: &App) {
+    loop {
+        tokio::select! {
+            () = app.feed.asked.notified() => {}
+            () = tokio::time::sleep(TOKENS) => {}
+        }
+        let (store, law) = (&**app.engine.store(), app.access.law());
+        app.feed.places.check(store, &law, app.engine.clock().now()).await;
+    }
+}
+
+/// Follows the history whenever somebody listens.
+async fn read(app: &App) -> Result<(), Error> {
+    let asking = &app.feed.asking;
+    loop {
+        while !app.feed.is_heard() {
+            app.feed.bell.notified().await;
+        }
+        let mut at = (head(app).await?, u32::MAX);
+        app.feed.reads(at.0);
+        let mut limit = PAGE;
+        loop {
+            match look(app, asking, at, limit).await {
+                Ok(Look::All(up_to)) => {
+                    at = up_to;
+                    limit = PAGE;
+                    if app.feed.rests() {
+                        break;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                    // Another server's commits ring nothing here.
+                    _ = tokio::time::timeout(EVERY, app.feed.bell.notified()).await;
+                }
+                Ok(Look::Some(up_to)) => (at, limit) = (up_to, PAGE),
+                Ok(Look::TooLittle) => limit = limit.saturating_mul(4),
+                Err(error) => {
+                    tracing::warn!(%error, "the history could not be read; trying again");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+}
+
+/// The last commit there is.
+async fn head(app: &App) -> Result<Sequence, Error> {
+    let health = app.engine.store().health().await;
+    if health.sequence == Sequence(0) && !health.writable {
+        let why = health.problem.unwrap_or_else(|| "it does not answer".into());
+        return Err(store::Error::Unavailable { why }.into());
+    }
+    Ok(health.sequence)
+}
+
+/// How far a look went.
+enum Look {
+    /// To the end of what there is.
+    All((Sequence, u32)),
+    /// So far; there is more.
+    Some((Sequence, u32)),
+    /// One commit wrote more than was read.
+    TooLittle,
+}
+
+async fn look(app: &App, asking: &Asking, at: (Sequence, u32), limit: usize) -> Result<Look, Error> {
+    // Before the history is read: who comes later reads for themselves what is there by then.
+    let wanted = app.feed.is_wanted();
+    let page = app.engine.store().history(Some(at), limit).await?;
+    let more = page.next.is_some();
+    let mut found = groups(page.items);
+    if more {
+        if found.len() < 2 {
+            return Ok(Look::TooLittle);
+        }
+        // The last may go on behind the page.
+        found.pop();
+    }
+    let reached = found.last().map_or(at, |last| last.position.after());
+    if found.iter().any(Group::is_of_nobody) {
+        app.feed.asked.notify_one();
+    }
+    let changes = changes(app, asking, &wanted, &found).await?;
+    // A commit of which a part was told is not told of yet, as far as whoever comes by then is concerned.
+    let whole = if more { Sequence(reached.0.0.saturating_sub(1)) } else { reached.0 };
+    app.feed.tell(changes, whole);
+    Ok(if more { Look::Some(reached) } else { Look::All(reached) })
+}
+
+/// What is known of an execution that has changed.
+struct Known {
+    record: Record,
+    written: Vec<(Sequence, ApprovalCase)>,
+}
+
+/// The changes that these groups are, as far as they are `wanted`.
+pub(crate) async fn changes(
+    app: &App,
+    asking: &Asking,
+    wanted: &Wanted,
+    groups: &[Group],
+) -> Result<Vec<Change>, Error> {
+    let mut touched: BTreeMap<ExecutionId, BTreeSet<String>> = BTreeMap::new();
+    for group in groups.iter().filter(|group| !group.is_of_nobody()) {
+        let asks = wanted.has_approvals() && asking.may(&group.entries);
+        if asks || wanted.has(group.execution) {
+            let states = passed(&group.entries).into_iter().map(ToOwned::to_owned);
+            touched.entry(group.execution).or_default().extend(states);
+        }
+    }
+    let read = stream::iter(touched).map(|(id, passed)| async move {
+        known(app, asking, wanted, (id, &passed)).await.map(|known| (id, known))
+    });
+    let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
+    let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
+    let change = |group: &Group| match group.forgotten() {
+        Some(forgotten) => {
+            let (execution, position) = (forgotten.execution, group.position);
+            Some(Change { execution, position, what: Done::Forgotten(forgotten) })
+        }
+        None => {
+            known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written))
+        }
+    };
+    Ok(groups.iter().filter_map(change).collect())
+}
+
+/// The execution as it stands, and its approvals; `None` where nobody wants to hear, or nothing can be read.
+async fn known(
+    app: &App,
+    asking: &Asking,
+    wanted: &Wanted,
+    (id, passed): (ExecutionId, &BTreeSet<String>),
+) -> Result<Option<Known>, Error> {
+    let mut record = match app.engine.store().load(id).await {
+        Ok(Some(record)) => record,
+        // Forgotten meanwhile, or reported as unreadable where executions are.
+        Ok(None) | Err(store::Error::Corrupt { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    record.body = Vec::new();
+    let asks = wanted.has_approvals() && asking.concerns(&record.workflow, passed);
+    if !asks && !wanted.has(id) {
+        return Ok(None);
+    }
+    let written = match asks {
+        true => match app.engine.approvals_written(id).await {
+            Err(Error::Store(store::Error::Corrupt { .. })) => Vec::new(),
+            written => written?,
+        },
+        false => Vec::new(),
+    };
+    Ok(Some(Known { record, written }))
+}

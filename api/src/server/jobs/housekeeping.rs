@@ -1,0 +1,172 @@
+//! What the server sees to by itself: waking those who wait for capacity, sweeps that are due, and forgetting old answers.
+
+use crate::{
+    auth::{Session, SignIn},
+    http::{KEPT_FOR, UnderKey},
+    state::{App, Shared},
+};
+use engine::{Engine, Entity, Error, Schedule, Triggered};
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeMap, time::Duration};
+use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
+use tokio::sync::watch;
+use workflows::{
+    ledger::waiting,
+    onboarding::CAPACITY_FREED,
+    platform::Platform,
+    sweeps,
+    tenancy::{Pool, Waitlist},
+};
+
+/// Waitlists looked at in one go.
+const PAGE: usize = 1_000;
+/// Moves of executions come in bursts; one look serves them all.
+const PAUSE: Duration = Duration::from_millis(200);
+/// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
+const FORGET_AT: &str = "0 * * * *";
+
+/// Works until `stop` says so.
+pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+    let every = app.config.waitlist.every.0;
+    let mut keeper = Keeper { woken: BTreeMap::new() };
+    let clock = app.engine.clock().clone();
+    let forgetting = forgetting();
+    loop {
+        if !app.free(&mut stop).await {
+            return;
+        }
+        if let Err(error) = keeper.wake(&app).await {
+            tracing::warn!(%error, "the waitlists could not be looked at; trying again");
+        }
+        if let Err(error) = sweeps::run_due(&app.engine).await {
+            tracing::warn!(%error, "sweeps that are due could not be begun; trying again");
+        }
+        if let Err(error) = forget_if_due(&app, &forgetting).await {
+            tracing::warn!(%error, "old answers could not be forgotten; the next hour will");
+        }
+        let now = clock.now();
+        let due = next_due(&app, &forgetting, now).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "when a sweep is due next could not be looked up; trying again");
+            None
+        });
+        let next = due.map_or(now.after(every), |due| due.min(now.after(every)));
+        let next_look = async {
+            tokio::select! {
+                () = app.freed.notified() => clock.sleep_until(clock.now().after(PAUSE)).await,
+                () = clock.sleep_until(next) => {}
+            }
+        };
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = next_look => {}
+        }
+    }
+}
+
+/// When the first of what is built in is due after `now`, so that it does not wait for the next look.
+async fn next_due(app: &App, forgetting: &Schedule, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let sweeps = sweeps::schedules(&app.engine).await?;
+    let all = sweeps.iter().map(|(_, schedule)| schedule).chain([forgetting]);
+    let next = |schedule: &Schedule| schedule.upcoming(now, 1).ok()?.first().map(|next| next.due);
+    Ok(all.filter_map(next).min())
+}
+
+/// When old answers are forgotten.
+pub(crate) fn forgetting() -> Schedule {
+    Schedule::built_in("forget-answers", FORGET_AT, "UTC")
+}
+
+/// Remembers for what stock each waiter was woken last, so that none is woken again for the same.
+struct Keeper {
+    woken: BTreeMap<ExecutionId, Sequence>,
+}
+
+impl Keeper {
+    /// Wakes the oldest waiter of each list that what is free would serve.
+    async fn wake(&mut self, app: &App) -> Result<(), Error> {
+        let engine = &app.engine;
+        let mut after = None;
+        loop {
+            let found = engine.store().documents(Waitlist::COLLECTION, "", after.as_deref(), PAGE).await?;
+            for document in &found.items {
+                let list: Waitlist = serde_json::from_slice(&document.body).map_err(|e| {
+                    store::Error::Corrupt { what: document.key.to_string(), why: e.to_string() }
+                })?;
+                if !list.waiters.is_empty() {
+                    self.wake_first(engine, &list).await?;
+                }
+            }
+            after = found.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn wake_first(&mut self, engine: &Engine<Platform>, list: &Waitlist) -> Result<(), Error> {
+        let first = engine.ledger(false, |view| waiting(view, &list.region, &list.model)).await?;
+        let Some(first) = first else { return Ok(()) };
+        let stock = newest(engine).await?;
+        if self.woken.get(&first).is_some_and(|seen| *seen == stock) {
+            return Ok(());
+        }
+        tracing::info!(execution = %first, trace_id = %first.trace_id(), region = %list.region, model = %list.model, "capacity is free: woken");
+        engine.signal(first, CAPACITY_FREED).await?;
+        self.woken.retain(|id, _| list.waiters.iter().any(|waits| waits.execution == *id));
+        self.woken.insert(first, stock);
+        Ok(())
+    }
+}
+
+/// The last change of any pool: while it stands, nothing has become free.
+async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
+    let (mut newest, mut after) = (Sequence(0), None);
+    loop {
+        let found = engine.store().documents(Pool::COLLECTION, "", after.as_deref(), PAGE).await?;
+        newest = found.items.iter().map(|pool| pool.version).max().unwrap_or(newest).max(newest);
+        after = found.next;
+        if after.is_none() {
+            return Ok(newest);
+        }
+    }
+}
+
+async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
+    let Some(occurrence) = app.engine.claim_occurrence(forgetting).await? else { return Ok(()) };
+    let done = forget(app).await;
+    let failed = done.as_ref().err().map(ToString::to_string);
+    app.engine.end_occurrence(&occurrence, failed.as_deref()).await?;
+    done
+}
+
+/// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
+async fn forget(app: &App) -> Result<(), Error> {
+    let now = app.engine.clock().now();
+    forget_old(app, |under: &UnderKey| under.is_over(now, KEPT_FOR)).await?;
+    forget_old(app, |asked: &Triggered| now.since(asked.at) > KEPT_FOR).await?;
+    forget_old(app, |session: &Session| session.ends_at < now).await?;
+    forget_old(app, |sign_in: &SignIn| sign_in.until < now).await
+}
+
+/// Deletes what is old, and what cannot be read: it serves nobody.
+async fn forget_old<T: Entity + DeserializeOwned>(
+    app: &App,
+    is_old: impl Fn(&T) -> bool,
+) -> Result<(), Error> {
+    let store = app.engine.store();
+    let mut after: Option<String> = None;
+    loop {
+        let found = store.documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let is_old = |body: &[u8]| serde_json::from_slice(body).ok().is_none_or(|kept| is_old(&kept));
+        let old = found.items.iter().filter(|document| is_old(&document.body));
+        let documents: Vec<Put> =
+            old.map(|document| Put { key: Key::clone(&document.key), body: None }).collect();
+        if !documents.is_empty() {
+            store.commit(Commit { documents, ..Commit::default() }).await?;
+        }
+        after = found.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What every answer of the server rests on.
+
+pub(crate) mod access_denials;
+pub(crate) mod change_feed;
+pub(crate) mod connections;
+pub(crate) mod progress;
+pub(crate) mod status_metrics;
+pub(crate) mod storage;
+pub(crate) mod targets;
+pub(crate) mod token_usage;
+
+use crate::{
+    auth::policy::Book,
+    config::Config,
+    http::Feed,
+    notify::Outbox,
+    oidc::Provider,
+    server::connections::Edge,
+    state::{
+        access_denials::Denials, progress::Paces, status_metrics::Standing, storage::Storage,
+        token_usage::Uses,
+    },
+    telemetry::metrics::{Audited, Refusals, Requests},
+    tls::Tls,
+};
+use engine::Engine;
+use prometheus_client::registry::Registry;
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use tokio::sync::{Notify, watch};
+use workflows::{audit::Auditor, platform::Platform};
+
+/// How often those who wait for a held store look at it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The server's parts. Shared by all requests.
+pub(crate) struct App {
+    /// The engine, its store and its platform.
+    pub(crate) engine: Engine<Platform>,
+    /// What the engine's store lies on.
+    pub(crate) storage: Storage,
+    /// The settings in force.
+    pub(crate) config: Config,
+    /// Names every metric.
+    pub(crate) registry: Registry,
+    /// Counts requests.
+    pub(crate) requests: Requests,
+    /// Seals and signs what was done.
+    pub(crate) auditor: Auditor,
+    /// Shows how far that is behind.
+    pub(crate) audited: Audited,
+    /// By which policies it is decided who may do what.
+    pub(crate) access: Book,
+    /// With which certificate TLS is spoken, if it is.
+    pub(crate) tls: Option<Tls>,
+    /// When tokens were used, on its way to where they are kept.
+    pub(crate) uses: Uses,
+    /// What is known of those who ask: connections, and how much each may send.
+    pub(crate) edge: Edge,
+    /// Requests that were refused, on their way to the audit.
+    pub(crate) denials: Denials,
+    /// Counts those.
+    pub(crate) refusals: Refusals,
+    /// Tells how far executions are.
+    pub(crate) paces: Paces,
+    /// Shows how things stand.
+    pub(crate) standing: Standing,
+    /// Set once the server has been asked to stop.
+    pub(crate) stopping: AtomicBool,
+    /// Set once it changes nothing any more: `http.grace` later.
+    pub(crate) closing: AtomicBool,
+    /// Set while the engine works.
+    pub(crate) working: AtomicBool,
+    /// Rung whenever capacity may have become free.
+    pub(crate) freed: Arc<Notify>,
+    /// Rung whenever people told a schedule something.
+    pub(crate) told: Notify,
+    /// Through whom people sign in, if the settings name one.
+    pub(crate) provider: Option<Provider>,
+    /// Rung when a batch has begun.
+    pub(crate) batched: Arc<Notify>,
+    /// Tells people what they are to be told.
+    pub(crate) outbox: Outbox,
+    /// Counts spans of traces.
+    #[cfg(feature = "otlp")]
+    pub(crate) spans: crate::telemetry::traces::Spans,
+    /// Tells those who watch what happens.
+    pub(crate) feed: Arc<Feed>,
+}
+
+impl App {
+    /// Waits until the store is not held. False when the server stops before that.
+    pub(crate) async fn free(&self, stop: &mut watch::Receiver<bool>) -> bool {
+        loop {
+            match self.engine.store().held().await {
+                Ok(None) => return true,
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "whether the store is held could not be asked; trying again")
+                }
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return false,
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+}
+
+/// A handle on the parts.
+pub(crate) type Shared = Arc<App>;

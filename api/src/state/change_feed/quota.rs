@@ -1,0 +1,189 @@
+//! How many streams there may be, of everybody and of each token; and whether the tokens are still good.
+
+use crate::auth::{Caller, Denied, policy::Law, sitting, still};
+use engine::Person;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use store::{Store, Timestamp};
+use tokio::sync::watch;
+
+/// Who watches, and as whom they sit at approvals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The caller.
+    pub(crate) caller: Caller,
+    /// The same with their groups.
+    pub(crate) person: Person,
+}
+
+/// All that are taken.
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
+    most_each: usize,
+    taken: Mutex<BTreeMap<String, Token>>,
+}
+
+/// What is known of a token under which something is watched.
+#[derive(Debug)]
+struct Token {
+    held: usize,
+    standing: Standing,
+    /// Why its streams end, once they have to.
+    over: watch::Sender<Option<&'static str>>,
+}
+
+/// A place, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    of: Arc<Places>,
+    token: String,
+    over: watch::Receiver<Option<&'static str>>,
+}
+
+impl Places {
+    pub(crate) fn new(most: usize, most_each: usize) -> Self {
+        Self { most, most_each, taken: Mutex::default() }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, Token>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place under the token of this id.
+    ///
+    /// # Errors
+    /// Which bound is reached, in words.
+    pub(crate) fn take(self: &Arc<Self>, token: &str, standing: Standing) -> Result<Place, String> {
+        let mut taken = self.taken();
+        let all: usize = taken.values().map(|token| token.held).sum();
+        if all >= self.most {
+            return Err(format!("{} streams are open, as many as this server has (http.streams)", self.most));
+        }
+        let known = taken.get(token).filter(|known| known.over.borrow().is_none());
+        if known.is_some_and(|known| known.held >= self.most_each) {
+            let most = self.most_each;
+            return Err(format!(
+                "{most} streams are open under this token, as many as one may have (http.streams_per_token)"
+            ));
+        }
+        let fresh = || Token { held: 0, standing: standing.clone(), over: watch::Sender::new(None) };
+        let known = taken.entry(token.to_owned()).or_insert_with(fresh);
+        if known.standing != standing || known.over.borrow().is_some() {
+            // Those before it were let in as somebody else, and end; their places are counted on.
+            known.over.send_replace(Some(CHANGED));
+            *known = Token { held: known.held, ..fresh() };
+        }
+        known.held = known.held.saturating_add(1);
+        Ok(Place { of: self.clone(), token: token.to_owned(), over: known.over.subscribe() })
+    }
+
+    /// Ends the streams of every token that is not what it was.
+    pub(crate) async fn check(&self, store: &dyn Store, law: &Arc<Law>, now: Timestamp) {
+        let known: Vec<(String, Standing)> =
+            self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
+        for (token, standing) in known {
+            let why = match standing_of(store, law.clone(), &token, now).await {
+                Ok(Some(still)) if still == standing => continue,
+                Ok(Some(_)) => CHANGED,
+                Ok(None) => REVOKED,
+                Err(error) => {
+                    tracing::debug!(%error, "whether a token is still good could not be asked; trying again");
+                    continue;
+                }
+            };
+            if let Some(known) = self.taken().get(&token).filter(|known| known.standing == standing) {
+                known.over.send_replace(Some(why));
+            }
+        }
+    }
+}
+
+/// The token was taken back.
+const REVOKED: &str = "token";
+/// Whose token it is may do other things than before.
+const CHANGED: &str = "rights";
+
+async fn standing_of(
+    store: &dyn Store,
+    law: Arc<Law>,
+    token: &str,
+    now: Timestamp,
+) -> Result<Option<Standing>, store::Error> {
+    let caller = match still(store, law, token, now).await {
+        Ok(caller) => caller,
+        Err(Denied::NoToken | Denied::BadToken(_)) => return Ok(None),
+        Err(Denied::Store(error)) => return Err(error),
+    };
+    Standing::of(store, caller).await.map(Some)
+}
+
+impl Standing {
+    /// How `caller` stands at this moment.
+    pub(crate) async fn of(store: &dyn Store, caller: Caller) -> Result<Self, store::Error> {
+        let person = sitting(store, &caller.name, &caller).await?.unwrap_or_else(|| caller.person());
+        Ok(Self { caller, person })
+    }
+}
+
+impl Place {
+    /// Why the stream is to end, if it is.
+    pub(crate) fn over(&self) -> Option<&'static str> {
+        *self.over.borrow()
+    }
+
+    /// Waits until it is to end.
+    pub(crate) async fn ends(&mut self) {
+        // The sender goes only where another has taken its place, having said so.
+        _ = self.over.wait_for(Option::is_some).await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        if let Some(known) = taken.get_mut(&self.token) {
+            known.held = known.held.saturating_sub(1);
+            if known.held == 0 {
+                taken.remove(&self.token);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(name: &str) -> Standing {
+        let caller = Caller::new(name, Vec::new(), None, Law::shipped());
+        Standing { person: caller.person(), caller }
+    }
+
+    #[test]
+    fn nobody_takes_more_places_than_there_are_and_a_place_that_is_left_is_free() {
+        let places = Arc::new(Places::new(3, 2));
+        let (one, two) =
+            (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
+        let third = places.take("a", standing("ada")).unwrap_err();
+        assert!(third.contains("http.streams_per_token"), "{third}");
+        let other = places.take("b", standing("bob")).unwrap();
+        let fourth = places.take("c", standing("cleo")).unwrap_err();
+        assert!(fourth.contains("http.streams)"), "{fourth}");
+        drop((one, other));
+        assert!(places.take("a", standing("ada")).is_ok());
+        drop(two);
+        assert!(places.taken().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_streams_of_who_may_do_other_things_than_before_end() {
+        let places = Arc::new(Places::new(3, 3));
+        let mut before = places.take("a", standing("ada")).unwrap();
+        let after = places.take("a", standing("bob")).unwrap();
+        before.ends().await;
+        assert_eq!((before.over(), after.over()), (Some(CHANGED), None));
+    }
+}

@@ -1,0 +1,105 @@
+//! When each token was used last, to the hour: so that those which nobody uses can be told, and taken back.
+//!
+//! No request waits for it: a use is noted in memory, and written a moment later by [`run`], once an hour for each token. What was
+//! noted and not written when a server is killed is lost; the next use tells it again.
+
+use crate::{auth::KeptToken, state::Shared};
+use engine::Error;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use store::Timestamp;
+use tokio::sync::watch;
+
+/// How often what was noted is written.
+const EVERY: Duration = Duration::from_secs(2);
+/// How exact it is, in milliseconds: an hour.
+const HOUR: u64 = 3_600_000;
+
+/// Tokens by their ids, with the full hour in which each was used last, and whether that is to be written yet.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(Mutex<BTreeMap<String, (u64, bool)>>);
+
+impl Uses {
+    /// Notes that the token of this id let somebody in at the moment `now`.
+    pub(crate) fn note(&self, token: &str, now: Timestamp) {
+        let hour = now.0 / HOUR;
+        let mut noted = self.noted();
+        if noted.get(token).is_none_or(|(at, _)| *at < hour) {
+            noted.insert(token.to_owned(), (hour, true));
+        }
+    }
+
+    /// What is to be written, each once; what is of earlier hours is forgotten.
+    fn take(&self, now: Timestamp) -> Vec<(String, Timestamp)> {
+        let mut noted = self.noted();
+        let fresh = noted.iter_mut().filter(|(_, (_, fresh))| *fresh);
+        let taken = fresh.map(|(token, (hour, fresh))| {
+            *fresh = false;
+            (token.clone(), Timestamp(hour.saturating_mul(HOUR)))
+        });
+        let taken = taken.collect();
+        noted.retain(|_, (hour, _)| *hour >= now.0 / HOUR);
+        taken
+    }
+
+    fn noted(&self) -> MutexGuard<'_, BTreeMap<String, (u64, bool)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes until `stop` says so.
+pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        // A held store is to stay as it is.
+        if !app.free(&mut stop).await {
+            return;
+        }
+        for (token, at) in app.uses.take(app.engine.clock().now()) {
+            if let Err(error) = write(&app, &token, at).await {
+                tracing::debug!(%error, "when a token was used could not be written down; its next hour will be");
+            }
+        }
+    }
+}
+
+/// Sessions are not told of: they end by themselves.
+async fn write(app: &Shared, token: &str, at: Timestamp) -> Result<(), Error> {
+    app.engine
+        .ledger(true, |view| match view.get::<KeptToken>(token)? {
+            Some(kept) if kept.used_at.is_none_or(|before| before < at) => {
+                view.put(&KeptToken { used_at: Some(at), ..kept })
+            }
+            Some(_) | None => Ok(()),
+        })
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_written_once_an_hour_however_often_it_is_used() {
+        let uses = Uses::default();
+        let noon = Timestamp(12 * HOUR);
+        for later in [0, 5, HOUR - 1] {
+            uses.note("a", Timestamp(noon.0 + later));
+        }
+        assert_eq!(uses.take(noon), [("a".to_owned(), noon)]);
+        uses.note("a", Timestamp(noon.0 + 7));
+        assert!(uses.take(noon).is_empty());
+
+        let one = Timestamp(13 * HOUR);
+        uses.note("a", Timestamp(one.0 + 7));
+        uses.note("b", one);
+        assert_eq!(uses.take(one), [("a".to_owned(), one), ("b".to_owned(), one)]);
+        assert!(uses.take(Timestamp(14 * HOUR)).is_empty() && uses.noted().is_empty(), "nothing piles up");
+    }
+}

@@ -1,0 +1,215 @@
+//! Tenants and the hardware that they have.
+#![expect(dead_code, reason = "these describe what is kept in the books")]
+
+use crate::types::{Object, Time, executions::Row, workspaces::PolicyRef};
+use schemars::JsonSchema;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Where a tenant stands.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TenantState {
+    Onboarding,
+    Active,
+    Leaving,
+    Destroying,
+    Closed,
+}
+
+/// A tenant.
+#[derive(JsonSchema)]
+pub(crate) struct Tenant {
+    id: String,
+    /// `enterprise`, `standard` or `research`.
+    tier: String,
+    /// `dedicated_cluster`, `dedicated_nodes` or `shared_slices`.
+    isolation: String,
+    /// `any`, or jurisdictions as `within`.
+    data_residency: Value,
+    allow_preemption: bool,
+    allow_gpu_sharing: bool,
+    compliance: Vec<String>,
+    /// The policy that it was admitted under.
+    policy: PolicyRef,
+    state: TenantState,
+    workspaces: Vec<String>,
+    cluster: Option<String>,
+    onboarded_by: String,
+    created_at: Time,
+    activated_at: Option<Time>,
+}
+
+/// A tenant in full.
+#[derive(JsonSchema)]
+pub(crate) struct TenantInFull {
+    #[serde(flatten)]
+    tenant: Tenant,
+    entitlement: Option<Entitlement>,
+    holding: Option<Holding>,
+    open_executions: Vec<Row>,
+}
+
+/// What a tenant bought.
+#[derive(JsonSchema)]
+pub(crate) struct Entitlement {
+    tenant: String,
+    gpu_model: String,
+    gpus: u32,
+    region: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+/// The nodes that a tenant holds.
+#[derive(JsonSchema)]
+pub(crate) struct Holding {
+    tenant: String,
+    claimed_by: String,
+    cluster: String,
+    region: String,
+    model: String,
+    /// GPUs and the epoch of ownership, by node.
+    nodes: BTreeMap<String, Object>,
+    quarantined: Vec<String>,
+}
+
+/// A cluster.
+#[derive(JsonSchema)]
+pub(crate) struct Cluster {
+    id: String,
+    region: String,
+    provider: String,
+    /// `kubernetes`, `slurm` or `bare_metal`.
+    kind: String,
+    /// `shared`, or whose it is alone.
+    tenancy: Value,
+    backend: String,
+    models: Vec<String>,
+    /// By model.
+    gpus: BTreeMap<String, Capacity>,
+    /// Whether nothing real is behind it.
+    simulated: bool,
+}
+
+/// How many GPUs of a model a cluster has.
+#[derive(JsonSchema)]
+pub(crate) struct Capacity {
+    nodes: u64,
+    gpus: u64,
+    free: u64,
+}
+
+/// A region.
+#[derive(JsonSchema)]
+pub(crate) struct Region {
+    id: String,
+    jurisdiction: String,
+    /// GPUs that are kept free.
+    buffer: Object,
+    clusters: Vec<String>,
+}
+
+/// A node.
+#[derive(JsonSchema)]
+pub(crate) struct Node {
+    id: String,
+    cluster: String,
+    region: String,
+    gpu: Gpu,
+    cpu_milli: u64,
+    memory_mib: u64,
+    chunk: u32,
+    owner: Option<String>,
+    owner_epoch: u64,
+    claimed_by: Option<String>,
+    /// Such as `free`, `in_service`, `quarantined`.
+    state: String,
+    driver_version: Option<String>,
+}
+
+/// The GPUs of a node.
+#[derive(JsonSchema)]
+pub(crate) struct Gpu {
+    model: String,
+    count: u32,
+}
+
+/// What an import did: `report` has the numbers of nodes, or the names of regions and clusters.
+#[derive(JsonSchema)]
+pub(crate) struct Imported {
+    /// `nodes` or `sites`.
+    kind: String,
+    report: Object,
+}
+
+/// The agent of a node.
+#[derive(JsonSchema)]
+pub(crate) struct Agent {
+    /// `CLUSTER/NODE`.
+    id: String,
+    cluster: String,
+    node: String,
+    version: String,
+    present: bool,
+    silent_ms: u64,
+    waiting: u64,
+    handed_over: u64,
+    seen: Option<Object>,
+    seen_ms: Option<u64>,
+}
+
+/// Who asks for orders.
+#[derive(JsonSchema)]
+pub(crate) struct AgentPull {
+    /// Drawn anew each time the agent starts.
+    instance: String,
+    #[serde(default)]
+    version: String,
+    /// Ids of the orders that it has in hand.
+    #[serde(default)]
+    holding: Vec<String>,
+    /// How long it waits for one, at most 30,000.
+    #[serde(default)]
+    wait_ms: u64,
+}
+
+/// Orders of an agent.
+#[derive(JsonSchema)]
+pub(crate) struct AgentOrders {
+    orders: Vec<Object>,
+    /// Ids of orders that nobody waits for any more.
+    withdrawn: Vec<String>,
+}
+
+/// What came of an order.
+#[derive(JsonSchema)]
+pub(crate) struct AgentAnswer {
+    /// The order's id.
+    id: String,
+    /// `Ok` with what the call answers, or `Err` with what it failed with.
+    outcome: Object,
+}
+
+/// Whether anybody waited for an answer.
+#[derive(JsonSchema)]
+pub(crate) struct Awaited {
+    awaited: bool,
+}
+
+/// What an agent sees of its node.
+#[derive(JsonSchema)]
+pub(crate) struct AgentSeen {
+    #[serde(default)]
+    gpus: Option<Object>,
+    #[serde(default)]
+    health: Option<Object>,
+    #[serde(default)]
+    clients: Option<Vec<String>>,
+    #[serde(default)]
+    unknown: Vec<String>,
+}
+
+/// Nothing to tell.
+#[derive(JsonSchema)]
+pub(crate) struct Empty {}

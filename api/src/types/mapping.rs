@@ -1,0 +1,307 @@
+//! Things as callers see them: times as RFC 3339, ids as text.
+
+use crate::types::{
+    approvals::{Approval, Cast},
+    executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
+};
+use chrono::{DateTime, SecondsFormat};
+use engine::{ApprovalCase, Ballot, Engine, Happening, Seat, Shown, Waiting, What};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use store::{Entry, Record, Timestamp};
+use workflows::{platform::Platform, policy::duration};
+
+/// `at` as RFC 3339, in UTC and to the millisecond.
+pub(crate) fn time(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(DateTime::from_timestamp_millis);
+    at.unwrap_or(DateTime::UNIX_EPOCH).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// A stored thing as JSON, with its `times` as RFC 3339.
+pub(crate) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
+    let mut value = json!(item);
+    for name in times {
+        if let Some(field) = value.get_mut(*name)
+            && let Some(millis) = field.as_u64()
+        {
+            *field = Value::String(time(Timestamp(millis)));
+        }
+    }
+    value
+}
+
+/// A stored thing for reading: fields named in `times` as RFC 3339 wherever they stand, spans as `15m`.
+pub(crate) fn readable(item: &impl Serialize, times: &[&str]) -> Value {
+    let mut value = json!(item);
+    spell(&mut value, times);
+    value
+}
+
+fn spell(value: &mut Value, times: &[&str]) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(span) = span(fields) {
+                *value = Value::String(duration::show(span));
+                return;
+            }
+            for (name, field) in fields {
+                match field.as_u64().filter(|_| times.contains(&name.as_str())) {
+                    Some(millis) => *field = Value::String(time(Timestamp(millis))),
+                    None => spell(field, times),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| spell(item, times)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A span, as serde writes one.
+fn span(fields: &Map<String, Value>) -> Option<Duration> {
+    let (secs, nanos) = (fields.get("secs")?.as_u64()?, fields.get("nanos")?.as_u64()?);
+    (fields.len() == 2).then(|| Duration::new(secs, u32::try_from(nanos).unwrap_or(0)))
+}
+
+/// An execution in lists.
+pub(crate) fn row(record: &Record) -> Row {
+    let parents = record.attributes.get("parent");
+    Row {
+        id: record.id.to_string(),
+        revision: record.revision.0,
+        workflow: record.workflow.clone(),
+        schema: record.schema,
+        tenant: record.tenant.clone(),
+        subject: record.subject.clone(),
+        state: record.state.clone(),
+        phase: record.phase.clone(),
+        reason: record.reason.clone(),
+        open: record.open,
+        requested_by: record.requested_by.clone(),
+        parent: parents.and_then(|parents| parents.first()).cloned(),
+        labels: record.attributes.get("label").into_iter().flatten().cloned().collect(),
+        created_at: time(record.created_at),
+        updated_at: time(record.updated_at),
+        progress: None,
+    }
+}
+
+/// An execution in full: also why it stands where it stands, what it has done, and what it waits for.
+pub(crate) async fn execution(
+    engine: &Engine<Platform>,
+    record: &Record,
+    shown: &Shown,
+) -> Result<Execution, engine::Error> {
+    let body = &shown.body;
+    let part = |path: &str| body.pointer(path).cloned().unwrap_or(Value::Null);
+    let parked = part("/phase/parked");
+    let unwinding =
+        [part("/phase/compensating"), part("/phase/parked/unwinding")].into_iter().find(|u| !u.is_null());
+    let finished = part("/phase/finished");
+    let cause = unwinding.as_ref().and_then(|u| u.get("cause")).or_else(|| finished.get("cause"));
+    let parent = part("/parent/execution").as_str().map(ToOwned::to_owned);
+    Ok(Execution {
+        row: Row { parent, ..row(record) },
+        since: time(Timestamp(part("/since").as_u64().unwrap_or(0))),
+        plan: json!(shown.plan),
+        digest: json!(shown.digest),
+        cause: cause.cloned().unwrap_or(Value::Null),
+        errors: parked.get("errors").cloned().unwrap_or(json!([])),
+        last_failure: last_failure(body.get("last_failure")),
+        attempts: attempts(body),
+        trail: trail(body.get("trail")),
+        left_behind: trail(finished.get("leaks")),
+        pivot: part("/pivot"),
+        authorisation: part("/authorisation"),
+        paused_by: part("/paused"),
+        cancelled_by: part("/cancelled"),
+        children: shown.children.iter().map(child).collect(),
+        waiting_for: waiting(engine, record).await?,
+        data: part("/data"),
+    })
+}
+
+/// What last went wrong and was led elsewhere, with its time as people read it.
+fn last_failure(kept: Option<&Value>) -> Value {
+    let Some(mut kept) = kept.filter(|kept| !kept.is_null()).cloned() else { return Value::Null };
+    let at = Timestamp(kept.get("at").and_then(Value::as_u64).unwrap_or(0));
+    if let Some(fields) = kept.as_object_mut() {
+        fields.insert("at".into(), json!(time(at)));
+    }
+    kept
+}
+
+/// An execution that another one has started.
+fn child(child: &engine::Child) -> Child {
+    Child {
+        execution: child.execution.to_string(),
+        workflow: child.workflow.clone(),
+        subject: child.subject.clone(),
+        state: child.parent.state.clone(),
+        slot: child.parent.slot,
+        attempt: child.parent.attempt,
+        started_at: time(child.started_at),
+        outcome: json!(child.outcome),
+    }
+}
+
+/// What the current slots have been through, those alone that have something to tell.
+fn attempts(body: &Value) -> Vec<Attempt> {
+    let slots = body.get("slots").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let told = slots.iter().enumerate().filter(|(_, slot)| {
+        let told = |name: &str| slot.get(name).is_some_and(|told| !told.is_null());
+        told("last") || told("doubt") || told("edition") || slot.pointer("/settled/Err").is_some()
+    });
+    let one = |(i, slot): (usize, &Value)| {
+        let last = slot.get("last").filter(|last| !last.is_null()).or_else(|| slot.pointer("/settled/Err"));
+        Attempt {
+            slot: i,
+            failed: slot.get("failed").cloned().unwrap_or(json!(0)),
+            doubt: slot.get("doubt").cloned().unwrap_or(json!(false)),
+            edition: slot.get("edition").cloned().unwrap_or(json!(0)),
+            last: last.cloned().unwrap_or_default(),
+            beat: slot.get("beat").cloned().unwrap_or_default(),
+        }
+    };
+    told.map(one).collect()
+}
+
+/// What an execution has done, as its trail has it.
+pub(crate) fn trail(marks: Option<&Value>) -> Vec<Mark> {
+    let marks = marks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let one = |mark: &Value| {
+        let part = |name: &str| mark.get(name).cloned().unwrap_or(Value::Null);
+        Mark {
+            state: part("state"),
+            action: part("action"),
+            undo: part("undo"),
+            arguments: part("arguments"),
+            fate: part("fate"),
+        }
+    };
+    marks.iter().map(one).collect()
+}
+
+async fn waiting(
+    engine: &Engine<Platform>,
+    record: &Record,
+) -> Result<Option<executions::Waiting>, engine::Error> {
+    if !record.open {
+        return Ok(None);
+    }
+    let asked = engine.approval(record.id).await?;
+    let tasks = engine.store().tasks(record.id).await?;
+    // One that is parked does nothing by itself: what is still due, such as an alarm, finds it as it stands.
+    let next = tasks.iter().map(|task| task.due).min().filter(|_| record.phase != "parked");
+    Ok(Some(executions::Waiting {
+        approval: asked.map(|case| Asked {
+            wanted: wanted(&case.seats),
+            deadline: case.deadline.map(time),
+            takes_effect: takes_effect(&case),
+            id: case.id,
+            digest: case.digest.0,
+            ruling: case.ruling,
+        }),
+        next_action_at: next.map(time),
+        tasks: tasks.len(),
+        limits: engine.waits_at(record.id).iter().map(limited).collect(),
+    }))
+}
+
+/// What an attempt waits for at a key. Of others it says how many they are, and nothing else.
+fn limited(waiting: &Waiting) -> Limited {
+    Limited {
+        key: waiting.key.clone(),
+        slot: waiting.task.slot,
+        code: waiting.why.code(),
+        why: format!("waits for a place at {}: {}", waiting.key, waiting.why),
+        since: time(waiting.since),
+        looks_again_at: time(waiting.due),
+    }
+}
+
+/// Seats for people: `1 of platform_ops and 1 of finance`.
+pub(crate) fn wanted(seats: &[Seat]) -> String {
+    Ballot::open(engine::PlanDigest(String::new()), seats.to_vec(), Timestamp(0), None).wanted()
+}
+
+/// An approval.
+pub(crate) fn approval(case: &ApprovalCase) -> Approval {
+    let votes = case.votes.iter().map(|vote| Cast {
+        person: vote.person.name.clone(),
+        verdict: json!(vote.verdict),
+        on_behalf_of: vote.on_behalf_of.as_ref().map(|person| person.name.clone()),
+        break_glass: vote.break_glass,
+        reason: vote.reason.clone(),
+        at: time(vote.at),
+    });
+    Approval {
+        id: case.id.clone(),
+        execution: case.execution.to_string(),
+        workflow: case.workflow.clone(),
+        tenant: case.tenant.clone(),
+        subject: case.subject.clone(),
+        state: case.state.clone(),
+        title: case.plan.title.clone(),
+        plan: json!(case.plan),
+        digest: case.digest.0.clone(),
+        seats: json!(case.seats),
+        wanted: wanted(&case.seats),
+        votes: votes.collect(),
+        requested_by: case.requested_by.clone(),
+        opened_at: time(case.opened_at),
+        deadline: case.deadline.map(time),
+        ruling: case.ruling.clone(),
+        takes_effect: takes_effect(case),
+        closed_at: case.closed_at.map(time),
+        broken_by: case.broken_by().map(|vote| vote.person.name.clone()),
+        procedure: readable(&case.procedure, &[]),
+        history: case.history.iter().map(happened).collect(),
+    }
+}
+
+/// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.
+fn takes_effect(case: &ApprovalCase) -> Option<&'static str> {
+    (case.ruling.is_some() && case.closed_at.is_none()).then_some("when it is resumed")
+}
+
+/// Something that happened to an approval, in one word and with what belongs to it.
+fn happened(happened: &Happening) -> Value {
+    let (event, more) = match &happened.what {
+        What::Reminded => ("reminded", json!({})),
+        What::Escalated { from, to } => ("escalated", json!({ "from": wanted(from), "to": wanted(to) })),
+        What::Extended { from, until } => ("extended", json!({ "from": time(*from), "until": time(*until) })),
+        What::Withdrawn { vote, by, reason } => (
+            "withdrawn",
+            json!({
+                "by": by,
+                "reason": reason,
+                "person": vote.person.name,
+                "on_behalf_of": vote.on_behalf_of.as_ref().map(|person| &person.name),
+                "verdict": vote.verdict,
+            }),
+        ),
+        What::Voided { digest, votes } => {
+            let people: Vec<_> = votes.iter().map(|vote| &vote.person.name).collect();
+            ("voided", json!({ "digest": digest, "people": people }))
+        }
+    };
+    let mut value = json!({ "at": time(happened.at), "event": event });
+    if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
+        fields.extend(more);
+    }
+    value
+}
+
+/// One line of history.
+pub(crate) fn entry(entry: &Entry) -> Line {
+    Line {
+        sequence: entry.sequence.0,
+        at: time(entry.at),
+        actor: entry.actor.clone(),
+        event: entry.event.clone(),
+        from: entry.from.clone(),
+        to: entry.to.clone(),
+        detail: serde_json::from_slice(&entry.detail).unwrap_or(Value::Null),
+    }
+}

@@ -1,0 +1,240 @@
+//! Giving the commands of batches, at their pace.
+
+use super::{BATCHES, Batch, BatchItem, BatchResult, RUNNING, item_key, wanted};
+use crate::{Engine, Error, Order, operations::query::parse, runtime::engine::Also};
+use std::{collections::BTreeMap, time::Duration};
+use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Sequence, Timestamp};
+
+/// Batches looked at in one go.
+const PAGE: usize = 100;
+
+/// Where a batch stood when this process took it up, and when that was.
+#[derive(Clone, Copy)]
+struct Pace {
+    from: Timestamp,
+    first: u32,
+}
+
+/// Gives the commands of the batches that run. What it remembers is their pace alone; another one goes on where it ended.
+#[derive(Default)]
+pub struct Batches {
+    paces: BTreeMap<String, Pace>,
+}
+
+/// What the turn of one item led to.
+struct Turned {
+    result: BatchResult,
+    why: Option<String>,
+}
+
+impl Batches {
+    /// Gives every command whose turn has come, and answers when the next one's comes; `None` when no batch runs.
+    ///
+    /// # Errors
+    /// The store's; what was done is counted, and the next call goes on.
+    pub async fn work<P: Send + Sync + 'static>(
+        &mut self,
+        engine: &Engine<P>,
+    ) -> Result<Option<Timestamp>, Error> {
+        let (mut after, mut soonest, mut running) = (None::<String>, None, Vec::new());
+        loop {
+            let page = engine.inner.store.documents(RUNNING, "", after.as_deref(), PAGE).await?;
+            running.extend(page.items.iter().map(|mark| String::from_utf8_lossy(&mark.body).into_owned()));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        self.paces.retain(|id, _| running.contains(id));
+        for id in running {
+            let due = self.work_on(engine, &id).await?;
+            soonest = [soonest, due].into_iter().flatten().min();
+        }
+        Ok(soonest)
+    }
+
+    async fn work_on<P: Send + Sync + 'static>(
+        &mut self,
+        engine: &Engine<P>,
+        id: &str,
+    ) -> Result<Option<Timestamp>, Error> {
+        loop {
+            let Some((batch, version)) =
+                load(engine, id).await?.filter(|(batch, _)| batch.ended_at.is_none())
+            else {
+                return Ok(None);
+            };
+            let now = engine.inner.clock.now();
+            let due = self.due(&batch, now);
+            if due > now {
+                return Ok(Some(due));
+            }
+            match give(engine, batch, version, now).await {
+                // Somebody else has moved the execution or the batch: look at both anew.
+                Ok(()) | Err(Error::Store(store::Error::Conflict { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// When the next item's turn comes. One that is far behind does not make up for it at once.
+    fn due(&mut self, batch: &Batch, now: Timestamp) -> Timestamp {
+        let pace = self.paces.entry(batch.id.clone()).or_insert(Pace { from: now, first: batch.next });
+        let gone = u64::from(batch.next.saturating_sub(pace.first));
+        let rate = u64::from(batch.rate.max(1));
+        let due =
+            pace.from.after(Duration::from_millis(gone.saturating_mul(1_000).checked_div(rate).unwrap_or(0)));
+        if now.since(due) > Duration::from_secs(1) {
+            *pace = Pace { from: now, first: batch.next };
+            return now;
+        }
+        due
+    }
+}
+
+pub(super) async fn load<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    id: &str,
+) -> Result<Option<(Batch, Sequence)>, Error> {
+    let found = engine.inner.store.document(&Key::new(BATCHES, id)).await?;
+    found.map(|found| Ok((parse(&found)?, found.version))).transpose()
+}
+
+/// Gives the command to the next execution and counts it, in one commit; ends the batch behind the last.
+async fn give<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    mut batch: Batch,
+    version: Sequence,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let n = batch.next;
+    let store = &engine.inner.store;
+    let key = item_key(&batch.id, n);
+    let item: Option<BatchItem> = store.document(&key).await?.as_ref().map(parse).transpose()?;
+    let reads = vec![Read { key: Key::new(BATCHES, &batch.id), version: Some(version) }];
+    let Some(item) = item.filter(|_| n < batch.total) else {
+        let documents = end(&mut batch, now);
+        store.commit(Commit { reads, documents, ..Commit::default() }).await?;
+        return Ok(());
+    };
+    batch.next = n.saturating_add(1);
+    let record = match wanted(&batch.filter, batch.tenant.as_deref(), (batch.created_at, Vec::new())) {
+        Ok(query) => still(engine, item.execution, &query).await?,
+        Err(misread) => Err(misread.to_string()),
+    };
+    let turned = match record {
+        Err(why) => Turned { result: BatchResult::Skipped, why: Some(why) },
+        Ok(record) => {
+            let mut counted = batch.clone();
+            let took = Turned { result: BatchResult::Done, why: None };
+            let documents = count(&mut counted, &item, key.clone(), took, now);
+            match command(engine, &batch, &record, reads.clone(), documents).await {
+                Err(
+                    error @ (Error::Refused(_)
+                    | Error::NoWorker { .. }
+                    | Error::Unreadable { .. }
+                    | Error::Destroyed { .. }),
+                ) => Turned { result: BatchResult::Refused, why: Some(error.to_string()) },
+                other => {
+                    other?;
+                    engine.inner.metrics.batched(BatchResult::Done.into());
+                    return Ok(());
+                }
+            }
+        }
+    };
+    let result = turned.result;
+    let documents = count(&mut batch, &item, key, turned, now);
+    store.commit(Commit { reads, documents, ..Commit::default() }).await?;
+    engine.inner.metrics.batched(result.into());
+    Ok(())
+}
+
+/// The record, if it is still one of those that were asked for; else why not.
+async fn still<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    id: ExecutionId,
+    query: &Query,
+) -> Result<Result<Record, String>, Error> {
+    let Some(record) = engine.inner.store.load(id).await? else { return Ok(Err("it is gone".into())) };
+    if query.accepts(&record) { Ok(Ok(record)) } else { Ok(Err("it no longer matches the filter".into())) }
+}
+
+async fn command<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    batch: &Batch,
+    record: &Record,
+    reads: Vec<Read>,
+    documents: Vec<Put>,
+) -> Result<(), Error> {
+    let reason = format!("batch {}: {}", batch.id, batch.reason);
+    let event = batch.verb.event(Order { by: batch.by.clone(), reason });
+    let machine = engine.machine(&record.workflow, record.schema)?;
+    let next = machine.advance(record, event, engine.inner.clock.now())?;
+    let also = Also { reads, documents, ..Also::default() };
+    engine.commit(Some(record.revision), next, None, also).await.map(|_| ())
+}
+
+/// Counts an item, and ends the batch if it was the last.
+fn count(batch: &mut Batch, item: &BatchItem, key: Key, turned: Turned, now: Timestamp) -> Vec<Put> {
+    let counter = match turned.result {
+        BatchResult::Done => &mut batch.done,
+        BatchResult::Refused => &mut batch.refused,
+        BatchResult::Skipped => &mut batch.skipped,
+    };
+    *counter = counter.saturating_add(1);
+    let item =
+        BatchItem { result: Some(turned.result), why: turned.why, at: Some(now), execution: item.execution };
+    let mut documents = vec![Put { key, body: serde_json::to_vec(&item).ok() }];
+    if batch.next == batch.total {
+        documents.extend(end(batch, now));
+    } else {
+        documents.push(batch.put());
+    }
+    documents
+}
+
+/// Ends a batch: it no longer runs.
+pub(super) fn end(batch: &mut Batch, now: Timestamp) -> Vec<Put> {
+    batch.ended_at = Some(now);
+    tracing::info!(
+        batch = batch.id,
+        done = batch.done,
+        refused = batch.refused,
+        skipped = batch.skipped,
+        "a batch has ended"
+    );
+    vec![Put { key: Key::new(RUNNING, &batch.digest), body: None }, batch.put()]
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is. With `expected`, only
+    /// if it stands at that version.
+    ///
+    /// # Errors
+    /// [`store::Error::Conflict`] when it has gone on since `expected`; the store's.
+    pub async fn stop_batch(
+        &self,
+        id: &str,
+        by: &str,
+        expected: Option<Sequence>,
+    ) -> Result<Option<Batch>, Error> {
+        loop {
+            let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
+            if expected.is_some_and(|expected| expected != version) {
+                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
+            }
+            if batch.ended_at.is_some() {
+                return Ok(Some(batch));
+            }
+            batch.stopped_by = Some(by.to_owned());
+            let documents = end(&mut batch, self.inner.clock.now());
+            let reads = vec![Read { key: batch.key(), version: Some(version) }];
+            match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+                Ok(_) => return Ok(Some(batch)),
+                Err(store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

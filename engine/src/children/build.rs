@@ -1,0 +1,141 @@
+//! The words in which a workflow starts others and waits for them.
+
+use crate::{
+    Acting, ChildEnd, Commitment, Deed, RetryPolicy, Workflow,
+    authoring::build::plain,
+    children::child_workflows::Kind,
+    model::{
+        action::DAY,
+        child::{Offspring, arguments},
+        step::{Branch, Undo},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{marker::PhantomData, time::Duration};
+
+/// Child executions that do not say yet what becomes of them on the way back; not a step until they do.
+///
+/// ```
+/// # use engine::*;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Clone, Debug, Serialize, Deserialize)] struct Rest;
+/// # impl Action for Rest {
+/// #     const NAME: &'static str = "Rest";
+/// #     type Platform = ();
+/// #     type Output = ();
+/// #     async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> { Ok(()) }
+/// # }
+/// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum Walking { Resting, Arrived }
+/// /// One leg of a journey: a workflow like any other.
+/// #[derive(Clone, Debug, Serialize, Deserialize)]
+/// struct Leg { to: String, steps: u64 }
+/// # impl Workflow for Leg {
+/// #     const NAME: &'static str = "leg";
+/// #     const SCHEMA: u32 = 1;
+/// #     const INITIAL: Walking = Walking::Resting;
+/// #     type State = Walking;
+/// #     type Platform = ();
+/// #     fn step(&self, state: Walking) -> Step<Self> {
+/// #         match state {
+/// #             Walking::Resting => act(Rest).nothing_to_undo().then(Walking::Arrived),
+/// #             Walking::Arrived => end(Outcome::Completed),
+/// #         }
+/// #     }
+/// #     fn subject(&self) -> Subject { Subject::default() }
+/// #     fn plan(&self) -> Plan { Plan::default() }
+/// #     fn examples() -> Vec<Self> { vec![Self { to: "Rome".into(), steps: 0 }] }
+/// # }
+/// # #[derive(Clone, Debug, Serialize, Deserialize)] struct Journey { stops: Vec<String>, steps: u64 }
+/// # #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)] enum State { Travelling, There }
+/// # impl Workflow for Journey {
+/// #     const NAME: &'static str = "journey";
+/// #     const SCHEMA: u32 = 1;
+/// #     const INITIAL: State = State::Travelling;
+/// #     type State = State;
+/// #     type Platform = ();
+/// #     fn subject(&self) -> Subject { Subject::default() }
+/// #     fn plan(&self) -> Plan { Plan::default() }
+/// #     fn examples() -> Vec<Self> { vec![Self { stops: vec!["Rome".into()], steps: 0 }] }
+/// fn step(&self, state: State) -> Step<Self> {
+///     match state {
+///         State::Travelling => children(self.stops.iter().map(|to| Leg { to: to.clone(), steps: 0 }))
+///             .answer(|leg| leg.steps)                  // what the parent learns of each; without it, all
+///             .cancelled()                              // turning back cancels each, and waits for its end
+///             .at_once(8)
+///             .within(3 * DAY)
+///             .record(|me: &mut Self, leg: ChildEnd<u64>| me.steps += leg.data)
+///             .then(State::There),
+///         State::There => end(Outcome::Completed),
+///     }
+/// }
+/// # }
+/// # assert_eq!(check::<Journey>(), []);
+/// ```
+///
+/// # Guarantees
+/// - Each slot starts one child, whatever crashes in between, and is woken by the commit that ends it.
+/// - A child that [`Outcome::Completed`](crate::Outcome::Completed) is a success of its slot; any other end is a permanent
+///   failure `child.refused`, `child.rolled_back` and so on, for `.on_failure(..)` and `.or_else(..)` as with actions.
+/// - While another execution holds the guard of a child, its slot waits for that one, and says so.
+/// - A child that is [`Workflow::AUTHORISED_BY_PARENT`] is started only by a parent that is authorised itself, and whose plan
+///   [covers](crate::Plan::covers) the child's.
+#[must_use = "say .cancelled() or .forward_only()"]
+pub struct Children<W: Workflow, C, T> {
+    children: Vec<C>,
+    any_end: bool,
+    answer: fn(&C) -> T,
+    of: PhantomData<fn() -> W>,
+}
+
+/// Starts other workflows on the same platform, one a slot, and waits for their ends. See [`Children`].
+pub fn children<W: Workflow, C: Workflow<Platform = W::Platform>>(
+    children: impl IntoIterator<Item = C>,
+) -> Children<W, C, C> {
+    Children { children: children.into_iter().collect(), any_end: false, answer: C::clone, of: PhantomData }
+}
+
+impl<W: Workflow, C: Workflow<Platform = W::Platform>, T> Children<W, C, T>
+where
+    T: Serialize + DeserializeOwned + 'static,
+{
+    /// Every end of a child is a success of its slot, and recorded: to go on with those that did not make it.
+    pub fn any_end(mut self) -> Self {
+        self.any_end = true;
+        self
+    }
+
+    /// What the parent learns of a child's final data, in place of all of it. It is kept in the parent until the state is left,
+    /// so let it be small where there are many children.
+    pub fn answer<U>(self, answer: fn(&C) -> U) -> Children<W, C, U> {
+        Children { children: self.children, any_end: self.any_end, answer, of: PhantomData }
+    }
+
+    /// Turning back cancels each child, in its place on the trail, and waits for its end. A child past its own point of no
+    /// return goes forward to its end and is kept, as is one that has completed: the parent's outcome lists both.
+    pub fn cancelled(self) -> Acting<W, ChildEnd<T>> {
+        self.build(Commitment::Undone)
+    }
+
+    /// The parent is past its point of no return, or passes it here, and never cancels a child. Needs an authorisation on
+    /// every path to it.
+    pub fn forward_only(self) -> Acting<W, ChildEnd<T>> {
+        self.build(Commitment::ForwardOnly { destroys: false })
+    }
+
+    fn build(self, commitment: Commitment) -> Acting<W, ChildEnd<T>> {
+        let Self { children, any_end, answer, .. } = self;
+        let undone = commitment == Commitment::Undone;
+        let branch = |child: C| {
+            let cancel = Deed::cancelling(arguments(C::NAME, &child.subject().name));
+            let undo = Undo { deed: cancel, decode: |stored| Ok(Deed::cancelling(stored.clone())) };
+            let deed = Deed::starting(Offspring { child, any_end, answer });
+            Branch { deed, undo: undone.then_some(undo), record: None }
+        };
+        let mut act = plain(children.into_iter().map(branch).collect(), commitment);
+        act.kin = Some(Kind::of::<C>());
+        // A child takes as long as its state may; what goes wrong is not cured by asking more often.
+        act.retry = RetryPolicy { budget: Duration::MAX, ..RetryPolicy::default() };
+        act.within = DAY;
+        Acting::of(act)
+    }
+}

@@ -1,0 +1,337 @@
+//! A slot that starts a child and waits for its end, or cancels it and waits for that.
+//!
+//! Called by the worker with a task just leased. Every look at a child ends in one commit, conditional on the link as it was
+//! read, so that an end that comes between looking and going to sleep is never slept through.
+
+use crate::{
+    ActionError, Call, Deed, Engine, Error, Event, Order, Stopwatch, Ticket,
+    core::directive::Directive,
+    model::{
+        action::{DeedKind, HOUR},
+        child::{Child, Descent, Ended, ErasedChild, Parent, is_kept, undone},
+        input::Given,
+        message::Message,
+    },
+    operations::query::parse,
+    runtime::{
+        attempts::perform::Bend,
+        engine::{Also, MOST_TRIES},
+        erased_workflow::{Machine, Standing, collection},
+    },
+};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use store::{Entry, ExecutionId, Key, Lease, Put, Read, Record, Sequence, Settle, Task, TaskId};
+
+/// How often a parent looks at a child that has not woken it. Its end does, so this is the net below.
+const LOOK_AGAIN: Duration = HOUR;
+/// How often it is tried again to start a child whose guard another execution holds.
+const GUARD_AGAIN: Duration = Duration::from_secs(30);
+
+/// How many children of one slot are looked at; more are the work of an operator who does not give up.
+const MOST_ATTEMPTS: usize = 10_000;
+
+/// What a look at a child leads to.
+enum Look {
+    /// It was started, and its start committed.
+    Born,
+    /// The slot's attempt ends so, if the link is still as it was read.
+    Settled(Result<Value, ActionError>, Box<Also>),
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Does what a task of a child's slot asks for: starts the child, looks how it ended, or cancels it.
+    pub(crate) async fn settle_child(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
+        let id = lease.task.id.execution;
+        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let settle = Settle { task: lease.task.id, epoch: lease.epoch };
+        let mut until = lease.until;
+        for _ in 0..MOST_TRIES {
+            self.stay_at_it(lease, &mut until).await?;
+            let record = self.record(id).await?;
+            let machine = self.machine(&record.workflow, record.schema)?;
+            // As with ledger actions: what has changed since the lease is looked at anew.
+            let Directive::Run(work) = machine.directive(&record, ticket)? else {
+                return Err(Error::Contended(id));
+            };
+            let watch = Stopwatch::start();
+            let (result, also, settle) = match self.bend(&work.deed, call) {
+                Bend::Before(error) => (Err(error), Also::default(), Some(settle)),
+                bend => match self.look(&work.deed, &record, call, settle).await {
+                    Err(Error::Store(store::Error::Conflict { .. })) => {
+                        self.inner.metrics.conflict();
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                    Ok(looked) => match (looked, bend) {
+                        (Look::Born, Bend::After(error)) => (Err(error), Also::default(), None),
+                        (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
+                        (Look::Born, _) => {
+                            self.count(
+                                id,
+                                (work.deed.name, work.deed.cluster()),
+                                &Ok(Value::Null),
+                                watch.elapsed(),
+                            );
+                            return Ok(());
+                        }
+                        (Look::Settled(result, also), _) => (result, *also, Some(settle)),
+                    },
+                },
+            };
+            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
+            let next = machine.advance(
+                &record,
+                Event::Settled { ticket, result, tried: None },
+                self.inner.clock.now(),
+            )?;
+            match self.commit(Some(record.revision), next, settle, also).await {
+                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                other => return other.map(|_| ()),
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    async fn look(
+        &self,
+        deed: &Deed<P>,
+        record: &Record,
+        call: &Call,
+        settle: Settle,
+    ) -> Result<Look, Error> {
+        let links = self.links(call).await?;
+        match &deed.kind {
+            DeedKind::Child(child) => match links.into_iter().next_back() {
+                None => self.bear(&**child, record, &Parent::of(call, 1), settle).await,
+                Some((link, _)) if link.failed => {
+                    let attempt = link.parent.attempt.saturating_add(1);
+                    self.bear(&**child, record, &Parent::of(call, attempt), settle).await
+                }
+                Some((link, read)) => self.look_at(&**child, link, read, settle.task).await,
+            },
+            DeedKind::CancelChild => self.look_back(links, record.id, settle.task).await,
+            DeedKind::Actuator(_) | DeedKind::Ledger(_) => Err(Error::Contended(record.id)),
+        }
+    }
+
+    /// The children that the slot of `call` has started, the latest last.
+    async fn links(&self, call: &Call) -> Result<Vec<(Child, Read)>, Error> {
+        let prefix = Parent::prefix(call);
+        let page = self.inner.store.documents(collection::CHILDREN, &prefix, None, MOST_ATTEMPTS).await?;
+        let mut links = Vec::new();
+        for found in &page.items {
+            let read = Read { key: found.key.clone(), version: Some(found.version) };
+            links.push((parse::<Child>(found)?, read));
+        }
+        links.sort_by_key(|(link, _)| link.parent.attempt);
+        Ok(links)
+    }
+
+    async fn link(&self, key: &Key) -> Result<(Option<Child>, Read), Error> {
+        let found = self.inner.store.document(key).await?;
+        let read = Read { key: key.clone(), version: found.as_ref().map(|document| document.version) };
+        Ok((found.as_ref().map(parse).transpose()?, read))
+    }
+
+    /// Starts the child, in one commit with its link and with the parent's task, which it makes due again: to wait is the next
+    /// commit, conditional on the parent as it stands by then.
+    async fn bear(
+        &self,
+        child: &dyn ErasedChild,
+        record: &Record,
+        parent: &Parent,
+        settle: Settle,
+    ) -> Result<Look, Error> {
+        let now = self.inner.clock.now();
+        let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
+        let descent = match descent(child, parent, standing) {
+            Ok(descent) => descent,
+            Err(error) => return Ok(Look::Settled(Err(error), Box::default())),
+        };
+        let id = ExecutionId::new(now, self.inner.clock.entropy());
+        let machine = self.machine(child.workflow(), child.schema())?;
+        let given = Given { schema: child.schema(), data: child.data() };
+        let next = match machine.open(id, given, &record.requested_by, now, Some(descent)) {
+            Ok(next) => next,
+            Err(error) => {
+                let error = ActionError::permanent("child.unreadable", error);
+                return Ok(Look::Settled(Err(error), Box::default()));
+            }
+        };
+        let link = Child {
+            execution: id,
+            workflow: child.workflow().into(),
+            subject: next.record.subject.clone(),
+            parent: parent.clone(),
+            started_at: now,
+            outcome: next.finished,
+            waiter: Some(settle.task),
+            failed: false,
+        };
+        let told =
+            json!({ "child": id, "workflow": link.workflow, "subject": link.subject, "slot": parent.slot });
+        let entry = Entry {
+            sequence: Sequence(0),
+            execution: record.id,
+            at: now,
+            actor: "engine".into(),
+            event: "child_started".into(),
+            from: record.state.clone(),
+            to: record.state.clone(),
+            detail: serde_json::to_vec(&told).unwrap_or_default(),
+        };
+        let head = Put { key: Parent::head(record.id), body: Some(b"{}".to_vec()) };
+        let also = Also {
+            reads: vec![Read { key: parent.key(), version: None }],
+            documents: vec![link.put(), head],
+            journal: vec![entry],
+            tasks: vec![Task { id: settle.task, due: now, body: Vec::new() }],
+        };
+        match self.commit(None, next, Some(settle), also).await {
+            Ok(_) => {
+                self.inner.metrics.started(child.workflow());
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow = child.workflow(), parent = %record.id, "started");
+                Ok(Look::Born)
+            }
+            Err(Error::Store(store::Error::Busy { guard, holder })) => {
+                let why = format!("execution {holder} holds {guard:?}");
+                Ok(Look::Settled(Err(pending("child.guard_taken", GUARD_AGAIN, why)), Box::default()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How the child has ended, or that it has not.
+    async fn look_at(
+        &self,
+        child: &dyn ErasedChild,
+        link: Child,
+        read: Read,
+        waiter: TaskId,
+    ) -> Result<Look, Error> {
+        let (record, ended) = self.child(&link).await?;
+        Ok(match ended {
+            Some(ended) => {
+                let result = child.settle(link.execution, &record.state, ended);
+                let failed = result.is_err().then(|| Child { failed: true, ..link }.put());
+                let also =
+                    Also { reads: vec![read], documents: failed.into_iter().collect(), ..Also::default() };
+                Look::Settled(result, Box::new(also))
+            }
+            None => wait_for(link, read, waiter, if record.phase == "parked" { PARKED } else { RUNNING }),
+        })
+    }
+
+    /// Asks the child to turn back, and waits for its end. One that was never started needs no asking: whoever could still
+    /// start it is fenced.
+    async fn look_back(
+        &self,
+        links: Vec<(Child, Read)>,
+        parent: ExecutionId,
+        waiter: TaskId,
+    ) -> Result<Look, Error> {
+        let mut answer = json!({ "child": null });
+        for (link, read) in links {
+            if link.outcome.is_none() {
+                let order =
+                    Order { by: format!("execution {parent}"), reason: "its parent turns back".into() };
+                match self.deliver(link.execution, Event::CancelRequested(order)).await {
+                    Ok(_) | Err(Error::Refused(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            // If the cancel has ended it already, `read` is out of date, and this is looked at once more.
+            let (record, ended) = self.child(&link).await?;
+            match ended {
+                Some(ended) if !is_kept(&answer) => answer = undone(&link, &ended),
+                Some(_) => {}
+                None if record.phase == "parked" => return Ok(wait_for(link, read, waiter, PARKED)),
+                None if record.phase == "compensating" => {
+                    return Ok(wait_for(link, read, waiter, CANCELLING));
+                }
+                None => return Ok(wait_for(link, read, waiter, GOES_ON)),
+            }
+        }
+        Ok(Look::Settled(Ok(answer), Box::default()))
+    }
+
+    async fn child(&self, link: &Child) -> Result<(Record, Option<Ended>), Error> {
+        let record = self.record(link.execution).await?;
+        let machine: &Arc<dyn Machine<P>> = self.machine(&record.workflow, record.schema)?;
+        let ended = if record.open { None } else { machine.ended(&record)? };
+        Ok((record, ended))
+    }
+
+    /// What an execution that ends owes to its parent and to its children, for the same commit: the parent is told and woken;
+    /// after an end by force, children that are open are asked to turn back.
+    pub(crate) async fn settle_kin(
+        &self,
+        next: &crate::runtime::erased_workflow::Next,
+        also: &mut Also,
+    ) -> Result<(), Error> {
+        let Some(outcome) = next.finished else { return Ok(()) };
+        if let Some(parent) = next.parent.as_ref().filter(|parent| !also.writes(&parent.key())) {
+            let (link, read) = self.link(&parent.key()).await?;
+            if let Some(link) = link {
+                let now = self.inner.clock.now();
+                let woken = link.waiter.map(|id| Task { id, due: now, body: Vec::new() });
+                also.documents.push(Child { outcome: Some(outcome), waiter: None, ..link }.put());
+                also.reads.push(read);
+                also.tasks.extend(woken);
+            }
+        }
+        if outcome == crate::Outcome::Terminated {
+            let key = Parent::head(next.record.id);
+            let head = self.inner.store.document(&key).await?;
+            let Some(head) = head else {
+                also.reads.push(Read { key, version: None });
+                return Ok(());
+            };
+            also.reads.push(Read { key, version: Some(head.version) });
+            let order = Order {
+                by: format!("execution {}", next.record.id),
+                reason: "its parent was terminated".into(),
+            };
+            let children = self.open_children(next.record.id).await?;
+            let (ask, now) = (Message::Cancel(order), self.inner.clock.now());
+            also.tasks.extend(children.iter().map(|child| ask.task(child.execution, now)));
+        }
+        Ok(())
+    }
+}
+
+const RUNNING: (&str, &str) = ("child.running", "has not ended");
+const PARKED: (&str, &str) = ("child.parked", "is parked, and waits for an operator");
+const CANCELLING: (&str, &str) = ("child.cancelling", "turns back");
+const GOES_ON: (&str, &str) = ("child.goes_on", "lets work in flight end, or is past its point of no return");
+
+fn wait_for(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> Look {
+    let why = format!("{} {} about {} {doing}", link.workflow, link.execution, link.subject);
+    let mut also = Also { reads: vec![read], ..Also::default() };
+    if link.waiter != Some(waiter) {
+        also.documents.push(Child { waiter: Some(waiter), ..link }.put());
+    }
+    Look::Settled(Err(pending(code, LOOK_AGAIN, why)), Box::new(also))
+}
+
+fn pending(code: &str, after: Duration, message: String) -> ActionError {
+    ActionError { message, ..ActionError::pending(code, after) }
+}
+
+/// On whose authority the child goes, where it goes by its parent's.
+fn descent(child: &dyn ErasedChild, parent: &Parent, standing: Standing) -> Result<Descent, ActionError> {
+    let parent = parent.clone();
+    if !child.by_parent() {
+        return Ok(Descent { parent, authority: None });
+    }
+    let Some(authoriser) = standing.authoriser else {
+        return Err(ActionError::permanent("child.unauthorised", "nothing has authorised the parent's plan"));
+    };
+    let plan = child.plan();
+    if !standing.plan.covers(&plan) {
+        let why = format!("the parent's plan {} does not cover {:?}", standing.digest, plan.title);
+        return Err(ActionError::permanent("child.not_in_plan", why));
+    }
+    Ok(Descent { parent, authority: Some((standing.digest, authoriser)) })
+}

@@ -1,0 +1,176 @@
+//! What operators may ask of an execution: cancel, pause, resume, retry, terminate. Pure, a part of
+//! [`transition`](crate::transition).
+
+use crate::{
+    ActionError, Branch, Commitment, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow,
+    core::transition::Turn,
+    model::{child::CANCEL, execution::Fate},
+};
+
+impl<W: Workflow> Turn<W> {
+    /// Turns back. Lifts a pause, since stopping must work in every state.
+    pub(crate) fn cancel(&mut self, order: &Order) -> Result<(), Refusal> {
+        if let Some(state) = &self.exec.pivot {
+            return Err(Refusal::ForwardOnly { state: state.clone() });
+        }
+        let error =
+            ActionError::permanent("execution.cancelled", format!("by {}: {}", order.by, order.reason));
+        match &self.exec.phase {
+            Phase::Compensating(_) | Phase::Parked { unwinding: Some(_), .. } => {
+                return Err(Refusal::Unwinding);
+            }
+            Phase::Parked { .. } => self.turn_back(Some(error), Outcome::Cancelled),
+            Phase::Forward if self.exec.cancelled.is_some() => {
+                return Err(Refusal::Already("being cancelled"));
+            }
+            Phase::Forward => {
+                self.exec.paused = None;
+                if matches!(self.step(), Step::Act(_)) {
+                    self.exec.cancelled = Some(order.by.clone());
+                    self.wind_down();
+                } else {
+                    self.turn_back(Some(error), Outcome::Cancelled);
+                }
+            }
+            Phase::Finished { .. } => return Err(Refusal::Finished),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn pause(&mut self, order: Order) -> Result<(), Refusal> {
+        match self.exec.phase {
+            Phase::Parked { .. } => Err(Refusal::Already("parked")),
+            Phase::Forward | Phase::Compensating(_) if self.exec.paused.is_some() => {
+                Err(Refusal::Already("paused"))
+            }
+            Phase::Forward | Phase::Compensating(_) => {
+                self.exec.paused = Some(order.by);
+                Ok(())
+            }
+            Phase::Finished { .. } => Err(Refusal::Finished),
+        }
+    }
+
+    /// Takes up what was held back: work, retries, rulings, signals and deadlines, in that order.
+    pub(crate) fn resume(&mut self) -> Result<(), Refusal> {
+        if self.exec.paused.take().is_none() {
+            return Err(self.unexpected("resume_requested"));
+        }
+        if matches!(self.exec.phase, Phase::Compensating(_)) {
+            self.ask_again_for_open_slots();
+            self.continue_unwinding();
+            return Ok(());
+        }
+        match self.step() {
+            Step::Act(act) => {
+                self.ask_again_for_open_slots();
+                self.continue_act(&act);
+            }
+            Step::Approval(_) => self.follow_ruling(),
+            Step::Wait(wait) => {
+                let before = self.exec.visit;
+                self.follow_signals();
+                if self.exec.visit == before {
+                    self.follow_deadline(&wait);
+                }
+            }
+            Step::Choose(_) | Step::End(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Tries now: what is parked from where it stopped, with the same idempotency keys; what waits, without waiting.
+    /// Ends a wait after which it looks for itself how things stand, whether or not it was told to: to retry is to look now.
+    fn look_now(&mut self) -> bool {
+        let Step::Wait(wait) = self.step() else { return false };
+        let looks = self.forward() && wait.signal.is_some() && wait.then == wait.expired;
+        if looks {
+            self.enter(wait.expired, Some(wait.deadline_label()));
+        }
+        looks
+    }
+
+    pub(crate) fn retry(&mut self) -> Result<(), Refusal> {
+        match self.exec.phase.clone() {
+            Phase::Parked { unwinding: Some(unwinding), .. } => {
+                self.exec.phase = Phase::Compensating(unwinding);
+                self.unwind_next();
+            }
+            Phase::Parked { unwinding: None, .. } => {
+                self.exec.phase = Phase::Forward;
+                self.exec.visit += 1;
+                self.exec.since = self.at;
+                self.exec.overdue = false;
+                self.retry_state();
+            }
+            Phase::Forward | Phase::Compensating(_) if self.exec.paused.is_some() => {
+                return Err(self.unexpected("retry_requested"));
+            }
+            Phase::Forward | Phase::Compensating(_) => {
+                let open = self.ask_again_for_open_slots();
+                if open == 0 && !self.look_now() {
+                    return Err(self.unexpected("retry_requested"));
+                }
+            }
+            Phase::Finished { .. } => return Err(Refusal::Finished),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn retry_state(&mut self) {
+        let state = self.exec.state;
+        let act = match self.step() {
+            // Parked before it began, for want of an authorisation.
+            Step::Act(_) if self.exec.slots.is_empty() => return self.enter(state, None),
+            Step::Act(act) => act,
+            Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => {
+                return self.enter(state, None);
+            }
+        };
+        for slot in &mut self.exec.slots {
+            if matches!(slot.settled, Some(Err(_))) {
+                *slot = Slot { doubt: slot.doubt, edition: slot.edition, ..Slot::default() };
+            }
+        }
+        if self.exec.slots.iter().all(|slot| matches!(slot.settled, Some(Ok(_)))) {
+            // Everything was done, and what was learnt could not be kept.
+            return self.continue_act(&act);
+        }
+        self.begin_slots(&act);
+        self.wake(Some(act.within));
+    }
+
+    /// The children at work that turning back would not have cancelled.
+    fn children_off_the_trail(&self) -> Vec<Mark> {
+        let Step::Act(act) = self.step() else { return Vec::new() };
+        if act.kin.is_none() || act.commitment == Commitment::Undone || !self.forward() {
+            return Vec::new();
+        }
+        let slots = (0u32..).zip(self.exec.slots.iter().zip(&act.branches));
+        let open = slots.filter(|(_, (slot, _))| slot.begun && slot.settled.is_none());
+        let mark = |(slot, (_, branch)): (u32, (&Slot, &Branch<W>))| Mark {
+            state: self.exec.state_name().to_owned(),
+            entered: self.exec.entered,
+            slot,
+            edition: 0,
+            ways: 0,
+            action: branch.deed.name.to_owned(),
+            undo: CANCEL.to_owned(),
+            arguments: branch.deed.arguments.clone(),
+            fate: Fate::Begun,
+            output: None,
+        };
+        open.map(mark).collect()
+    }
+
+    /// Closes by force. Nothing is undone; what was done is listed. Children that are open are asked to turn back by the
+    /// commit that follows.
+    pub(crate) fn terminate(&mut self, order: &Order) {
+        let trail = self.exec.trail.iter().filter(|mark| mark.fate != Fate::Undone).cloned();
+        let leaks: Vec<Mark> = trail.chain(self.children_off_the_trail()).collect();
+        let cause =
+            ActionError::permanent("execution.terminated", format!("by {}: {}", order.by, order.reason));
+        self.exec.paused = None;
+        self.finish(Outcome::Terminated, Some(cause), leaks);
+    }
+}

@@ -1,0 +1,380 @@
+//! What an operator may do to an execution that cannot go on by itself. Pure, a part of [`transition`](crate::transition).
+//!
+//! A repair never hides what happened: what may have been done stays on the trail, an action with other arguments has
+//! another idempotency key, and what is left standing is listed when the execution ends.
+
+use crate::{
+    Act, ActionError, Class, Commitment, Mark, Phase, Refusal, Slot, Step, Unwinding, Workflow,
+    core::{transition::Turn, unwind},
+    model::{action::Repeat, child::CANCEL, execution::Fate, step::SKIPPED},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A way to mend an execution. Which slot is meant is counted from 0, as the execution shows its slots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumDiscriminants)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+#[strum(serialize_all = "snake_case")]
+#[strum_discriminants(
+    name(RepairKind),
+    derive(strum::IntoStaticStr, strum::EnumString, strum::VariantArray, Hash, PartialOrd, Ord)
+)]
+#[strum_discriminants(
+    strum(serialize_all = "snake_case"),
+    doc = "The kinds of [`Repair`], as settings name them."
+)]
+pub enum Repair {
+    /// Try again with other data: a merge patch (RFC 7396) of the workflow's data, which must still be readable as such.
+    Edit {
+        /// The patch.
+        patch: Value,
+    },
+    /// The slot's work has been done, by hand or as it turned out: go on with this result.
+    MarkDone {
+        /// Which slot.
+        slot: u32,
+        /// What the action would have answered; `null` for one that answers nothing, and for an undo.
+        #[serde(default)]
+        output: Value,
+        /// What shows it: a link, a ticket, a sentence.
+        evidence: String,
+    },
+    /// The slot's work has certainly not been done: it may be sent again.
+    MarkNotDone {
+        /// Which slot.
+        slot: u32,
+        /// What shows it.
+        evidence: String,
+    },
+    /// Go on without: the step, if its author allows it, or the undo of one slot, whose work then stays and is listed.
+    Skip {
+        /// Which slot's undo; `null` for a step.
+        #[serde(default)]
+        slot: Option<u32>,
+    },
+    /// Undo the slot's work by another undo that the workflow has, or with other arguments.
+    UndoWith {
+        /// Which slot.
+        slot: u32,
+        /// The undo's name.
+        undo: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+}
+
+impl Repair {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
+}
+
+fn no(why: impl Into<String>) -> Refusal {
+    Refusal::Unrepairable { why: why.into() }
+}
+
+fn wrong(field: &'static str, why: impl Into<String>) -> Refusal {
+    Refusal::BadRepair { field, why: why.into() }
+}
+
+impl<W: Workflow> Turn<W> {
+    pub(crate) fn repaired(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
+        if self.exec.paused.is_some() {
+            return Err(no("it is paused: resume it first"));
+        }
+        if let Repair::MarkDone { evidence, .. } | Repair::MarkNotDone { evidence, .. } = &repair
+            && evidence.trim().is_empty()
+        {
+            return Err(wrong("evidence", "say what shows it"));
+        }
+        match self.exec.phase.clone() {
+            Phase::Parked { unwinding: Some(unwinding), .. } => self.repair_undo(repair, unwinding),
+            Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, by),
+            Phase::Compensating(_) => Err(no("it is turning back: wait until it is parked, or over")),
+            Phase::Finished { .. } => Err(Refusal::Finished),
+        }
+    }
+
+    /// A command to which another person has agreed.
+    pub(crate) fn seconded(&mut self, event: crate::Event, by: &str) -> Result<(), Refusal> {
+        if event.actor() == by {
+            return Err(Refusal::SamePerson { person: by.to_owned() });
+        }
+        if matches!(event, crate::Event::Seconded { .. }) {
+            return Err(self.unexpected("seconded"));
+        }
+        self.take(event)
+    }
+
+    fn repair_step(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
+        let Step::Act(act) = self.step() else { return Err(no("nothing is being done in this state")) };
+        if self.exec.cancelled.is_some() {
+            return Err(no("it is being cancelled"));
+        }
+        let parked = matches!(self.exec.phase, Phase::Parked { .. });
+        match repair {
+            Repair::Edit { patch } => self.edit(&act, patch, by),
+            Repair::Skip { slot: None } => self.skip(&act),
+            Repair::Skip { slot: Some(_) } => {
+                Err(wrong("slot", "a step is skipped as a whole: leave it out"))
+            }
+            Repair::UndoWith { .. } => Err(no("it is not turning back")),
+            Repair::MarkDone { .. } | Repair::MarkNotDone { .. } if !parked => {
+                Err(no("it is still being tried: pause it, or wait until it is parked"))
+            }
+            Repair::MarkDone { slot, output, .. } => self.mark_done(&act, slot, output),
+            Repair::MarkNotDone { slot, .. } => {
+                self.failed_slot(slot)?.doubt = false;
+                self.retry()
+            }
+        }
+    }
+
+    /// The slot of a parked step, which must have failed.
+    fn failed_slot(&mut self, number: u32) -> Result<&mut Slot, Refusal> {
+        let count = self.exec.slots.len();
+        let slot = self.exec.slots.get_mut(number as usize);
+        let slot =
+            slot.ok_or_else(|| wrong("slot", format!("there is no slot {number}: {count} in all, from 0")))?;
+        if !matches!(slot.settled, Some(Err(_))) {
+            return Err(wrong("slot", format!("slot {number} has not failed")));
+        }
+        Ok(slot)
+    }
+
+    /// Takes up a parked step again, in a visit of its own.
+    fn take_up(&mut self) {
+        self.exec.phase = Phase::Forward;
+        self.exec.visit += 1;
+        self.exec.since = self.at;
+        self.exec.overdue = false;
+    }
+
+    fn mark_done(&mut self, act: &Act<W>, slot: u32, output: Value) -> Result<(), Refusal> {
+        self.failed_slot(slot)?;
+        let branch = act.branches.get(slot as usize).ok_or_else(|| no("the step no longer has this slot"))?;
+        if act.kin.is_some() {
+            return Err(no("a child speaks for itself: mend the child"));
+        }
+        if let Some(record) = &branch.record {
+            let mut tried = self.exec.data.clone();
+            record(&mut tried, output.clone()).map_err(|error| wrong("output", error.message))?;
+        }
+        self.take_up();
+        if matches!(act.commitment, Commitment::ForwardOnly { .. }) {
+            self.pass_pivot();
+        }
+        let result = Ok(output);
+        self.mark_fate(slot, &result);
+        self.close(slot, result);
+        self.wake(Some(act.within));
+        self.continue_act(act);
+        Ok(())
+    }
+
+    fn skip(&mut self, act: &Act<W>) -> Result<(), Refusal> {
+        if !act.optional {
+            return Err(no("its author has not said that the step may be left out"));
+        }
+        if self.exec.slots.iter().any(|slot| slot.begun && slot.settled.is_none()) {
+            return Err(no("it is still being tried: wait until it is parked"));
+        }
+        self.note_failure();
+        self.exec.phase = Phase::Forward;
+        self.enter(act.next, Some(SKIPPED.into()));
+        Ok(())
+    }
+
+    /// Other data, and whatever of the step is not done is begun anew with it, under keys of its own. What was agreed to stays as
+    /// it was agreed to: things were made by it, and nobody has looked at another.
+    fn edit(&mut self, act: &Act<W>, patch: Value, by: &str) -> Result<(), Refusal> {
+        let edited = self.edited(patch)?;
+        let replanned = self.exec.digest_of(&edited) != self.exec.digest();
+        if replanned && self.exec.authorisation.is_some() {
+            let why = "it changes the plan that was agreed to: cancel, which takes back what was made, and ask anew";
+            return Err(wrong("patch", why));
+        }
+        let Step::Act(then) = edited.step(self.exec.state) else {
+            return Err(wrong("patch", "with it, nothing would be done in this state"));
+        };
+        self.check_what_is_done(act, &then)?;
+        let before = std::mem::replace(&mut self.exec.data, edited);
+        if replanned {
+            self.exec.shaped_by.insert(by.to_owned());
+        }
+        let parked = matches!(self.exec.phase, Phase::Parked { .. });
+        if let Some(asked) = self.check_authorisation(&then) {
+            if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Ok(_)))) {
+                self.exec.data = before;
+                return Err(wrong("patch", "it changes the plan, of which a part is done already"));
+            }
+            if let Some(state) = asked {
+                self.exec.phase = Phase::Forward;
+                self.enter(state, Some(crate::approvals::record::ASKED_AGAIN.into()));
+            }
+            return Ok(());
+        }
+        if !parked && self.exec.slots.iter().all(|slot| !slot.begun) {
+            return Err(self.unexpected("repaired"));
+        }
+        self.take_up();
+        for slot in &mut self.exec.slots {
+            if slot.begun && !matches!(slot.settled, Some(Ok(_))) {
+                *slot = Slot { edition: slot.edition.saturating_add(1), ..Slot::default() };
+            }
+        }
+        if self.exec.slots.is_empty() {
+            // It was parked before it began.
+            self.enter(self.exec.state, None);
+            return Ok(());
+        }
+        self.begin_slots(&then);
+        self.wake(Some(then.within));
+        Ok(())
+    }
+
+    fn edited(&self, patch: Value) -> Result<W, Refusal> {
+        if !patch.is_object() {
+            return Err(wrong("patch", "must be an object with the fields to change; null takes one away"));
+        }
+        let mut data = serde_json::to_value(&self.exec.data).map_err(|error| no(error.to_string()))?;
+        merge(&mut data, patch);
+        data.sort_all_objects();
+        let edited: W =
+            serde_json::from_value(data.clone()).map_err(|error| wrong("patch", error.to_string()))?;
+        // What the workflow does not know it would drop in silence.
+        let kept = serde_json::to_value(&edited).map_err(|error| no(error.to_string()))?;
+        if let Some(field) = unknown(&data, &kept) {
+            return Err(wrong("patch", format!("the workflow has no field {field}")));
+        }
+        if edited.subject() != self.exec.data.subject() {
+            return Err(wrong("patch", "it would make the execution about something else"));
+        }
+        Ok(edited)
+    }
+
+    /// What is done must be what would have been done, and what may be under way must be safe to do beside the new.
+    fn check_what_is_done(&self, act: &Act<W>, then: &Act<W>) -> Result<(), Refusal> {
+        if !self.exec.slots.is_empty() && act.branches.len() != then.branches.len() {
+            return Err(wrong("patch", "it changes how many actions the step has"));
+        }
+        for ((slot, old), new) in self.exec.slots.iter().zip(&act.branches).zip(&then.branches) {
+            let open = slot.begun && slot.settled.is_none();
+            let doubtful =
+                slot.doubt || matches!(&slot.settled, Some(Err(error)) if error.class == Class::Unknown);
+            if matches!(slot.settled, Some(Ok(_))) && old.deed.arguments != new.deed.arguments {
+                return Err(wrong("patch", format!("it changes {}, which is done already", old.deed.name)));
+            }
+            if (open || doubtful) && old.deed.repeat == Repeat::AfterProbe {
+                return Err(no(format!(
+                    "{} may have taken effect and must not be repeated: mark it done or not done first",
+                    old.deed.name
+                )));
+            }
+            if open && act.kin.is_some() {
+                return Err(no("it waits for children: they end first"));
+            }
+        }
+        Ok(())
+    }
+
+    fn repair_undo(&mut self, repair: Repair, unwinding: Unwinding) -> Result<(), Refusal> {
+        let (slot, fate) = match repair {
+            Repair::Edit { .. } => return Err(no("it is turning back: undo with other arguments instead")),
+            Repair::Skip { slot: None } => return Err(wrong("slot", "say which slot's undo is left out")),
+            Repair::Skip { slot: Some(slot) } => (slot, Some(Fate::Kept)),
+            Repair::MarkDone { slot, .. } => (slot, Some(Fate::Undone)),
+            Repair::MarkNotDone { slot, .. } => {
+                self.failed_slot(slot)?.doubt = false;
+                return self.retry();
+            }
+            Repair::UndoWith { slot, undo, arguments } => {
+                self.undo_with(&unwinding, slot, undo, arguments)?;
+                (slot, None)
+            }
+        };
+        self.failed_slot(slot)?;
+        let place = unwinding.places.get(slot as usize).copied();
+        let mark = place.and_then(|place| self.exec.trail.get_mut(place));
+        let mark: &mut Mark = mark.ok_or_else(|| no("the trail no longer has this slot"))?;
+        if mark.undo == CANCEL {
+            return Err(no("a child speaks for itself: mend the child"));
+        }
+        let Some(fate) = fate else { return self.retry() };
+        mark.fate = fate;
+        self.close(slot, Ok(Value::Null));
+        let blocked = |slot: &Slot| matches!(slot.settled, Some(Err(_)));
+        if self.exec.slots.iter().any(blocked) {
+            let errors = self.errors();
+            self.park(crate::Reason::CompensationBlocked, errors, Some(unwinding));
+        } else {
+            self.exec.phase = Phase::Compensating(unwinding);
+            self.unwind_next();
+        }
+        Ok(())
+    }
+
+    fn undo_with(
+        &mut self,
+        unwinding: &Unwinding,
+        slot: u32,
+        undo: String,
+        arguments: Value,
+    ) -> Result<(), Refusal> {
+        self.failed_slot(slot)?.doubt = false;
+        let place = unwinding.places.get(slot as usize).copied();
+        let Some(mark) = place.and_then(|place| self.exec.trail.get(place)) else {
+            return Err(no("the trail no longer has this slot"));
+        };
+        let told = Mark { undo, arguments, ways: mark.ways.saturating_add(1), ..mark.clone() };
+        unwind::undo_of::<W>(&self.exec.data, &told)
+            .map_err(|ActionError { message, .. }| wrong("undo", message))?;
+        if let Some(mark) = place.and_then(|place| self.exec.trail.get_mut(place)) {
+            *mark = told;
+        }
+        Ok(())
+    }
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Some(known) = target.as_object_mut() else { return };
+    for (name, value) in fields {
+        if value.is_null() {
+            known.remove(&name);
+        } else {
+            merge(known.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// A field of `wanted` that `kept` does not have.
+fn unknown(wanted: &Value, kept: &Value) -> Option<String> {
+    let (Value::Object(wanted), Value::Object(kept)) = (wanted, kept) else { return None };
+    wanted.iter().find_map(|(name, value)| match kept.get(name) {
+        None if is_nothing(value) => None,
+        None => Some(name.clone()),
+        Some(kept) => unknown(value, kept).map(|inner| format!("{name}.{inner}")),
+    })
+}
+
+/// What a workflow may leave out when it is written: a default.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(number) => number.as_u64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(true) => false,
+    }
+}

@@ -1,0 +1,357 @@
+//! The core's treatment of slots: beginning them within bounds, judging how attempts ended, and concluding a step once
+//! every slot that was begun has settled. Pure, a part of [`transition`](crate::transition).
+
+use crate::{
+    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Mark, Outcome, Phase, Reason, Refusal,
+    RetryPolicy, Step, Ticket, TimeLimit, TimedOut, Workflow,
+    core::transition::Turn,
+    model::{
+        action::{Probe, Repeat, SECOND},
+        child::CANCEL,
+        execution::Fate,
+        step::DONE,
+    },
+};
+use serde_json::Value;
+use std::time::Duration;
+use store::Timestamp;
+
+/// The code of a task that has brought its engine down too often to be tried again.
+pub(crate) const POISONED: &str = "task.poisoned";
+
+/// The code of work that its state's deadline has cut off.
+pub(crate) const TOO_LATE: &str = "step.deadline";
+
+/// How an attempt is to be taken.
+enum Judgement {
+    Again(Duration),
+    Final(Result<Value, ActionError>),
+}
+
+impl<W: Workflow> Turn<W> {
+    /// Begins slots up to the step's bound; none once one has failed, since the step will turn back.
+    pub(crate) fn begin_slots(&mut self, act: &Act<W>) {
+        let failing = self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Err(_))));
+        let mut at_work = self.exec.slots.iter().filter(|slot| slot.begun && slot.settled.is_none()).count();
+        for (number, (slot, branch)) in (0u32..).zip(self.exec.slots.iter_mut().zip(&act.branches)) {
+            if slot.begun {
+                continue;
+            }
+            if failing || at_work >= act.at_once {
+                break;
+            }
+            slot.begun = true;
+            slot.first_at = self.at;
+            at_work += 1;
+            self.effects.push(Effect::Perform { slot: number, after: Duration::ZERO });
+            let edition = slot.edition;
+            let known =
+                |mark: &Mark| (mark.entered, mark.slot, mark.edition) == (self.exec.entered, number, edition);
+            let Some(undo) = branch.undo.as_ref().filter(|_| !self.exec.trail.iter().any(known)) else {
+                continue;
+            };
+            self.exec.trail.push(Mark {
+                state: self.exec.state.into().to_owned(),
+                entered: self.exec.entered,
+                slot: number,
+                edition,
+                ways: 0,
+                action: branch.deed.name.to_owned(),
+                undo: undo.deed.name.to_owned(),
+                arguments: undo.deed.arguments.clone(),
+                fate: Fate::Begun,
+                output: None,
+            });
+        }
+    }
+
+    pub(crate) fn settled(
+        &mut self,
+        ticket: Ticket,
+        result: Result<Value, ActionError>,
+    ) -> Result<(), Refusal> {
+        self.check_open(ticket)?;
+        if let Phase::Compensating(unwinding) = &self.exec.phase {
+            let place = unwinding.places.get(ticket.slot as usize);
+            let undone = place.and_then(|place| self.exec.trail.get(*place));
+            let policy = match undone {
+                // Its child ends when it ends.
+                Some(mark) if mark.undo == CANCEL => {
+                    RetryPolicy { budget: Duration::MAX, ..RetryPolicy::patient() }
+                }
+                Some(_) | None => RetryPolicy::patient(),
+            };
+            match self.judge(ticket.slot, result, &policy) {
+                Judgement::Again(after) => self.again(ticket.slot, after),
+                Judgement::Final(result) => {
+                    self.close(ticket.slot, result);
+                    self.continue_unwinding();
+                }
+            }
+            return Ok(());
+        }
+        let Step::Act(act) = self.step() else { return Err(Refusal::Stale) };
+        match self.judge(ticket.slot, result, &act.retry) {
+            Judgement::Again(after) => self.again(ticket.slot, after),
+            Judgement::Final(result) => {
+                // What cannot be taken back has happened with the first slot, whatever becomes of its siblings.
+                if result.is_ok() && matches!(act.commitment, Commitment::ForwardOnly { .. }) {
+                    self.pass_pivot();
+                }
+                self.mark_fate(ticket.slot, &result);
+                self.close(ticket.slot, result);
+                self.continue_act(&act);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn probed(&mut self, ticket: Ticket, answer: Probe<Value>) -> Result<(), Refusal> {
+        self.check_open(ticket)?;
+        // Whoever had to ask does not know; only a clear no takes the doubt away.
+        self.slot_mut(ticket.slot, |slot| slot.doubt = true);
+        let result = match answer {
+            Probe::Done(output) => Ok(output),
+            Probe::Running => Err(ActionError::pending("outcome.running", 5 * SECOND)),
+            Probe::Gone => {
+                Err(ActionError::permanent("outcome.gone", "what it was done to no longer exists"))
+            }
+            Probe::NotDone => {
+                self.slot_mut(ticket.slot, |slot| slot.doubt = false);
+                self.again(ticket.slot, Duration::ZERO);
+                return Ok(());
+            }
+            Probe::CannotTell => {
+                let error = ActionError::unknown(
+                    "outcome.unknown",
+                    "it may have taken effect, and the target cannot say",
+                );
+                if matches!(self.exec.phase, Phase::Compensating(_)) {
+                    self.close(ticket.slot, Err(error));
+                    self.continue_unwinding();
+                    return Ok(());
+                }
+                self.mark_fate(ticket.slot, &Err(error.clone()));
+                self.close(ticket.slot, Err(error));
+                if let Step::Act(act) = self.step() {
+                    self.continue_act(&act);
+                }
+                return Ok(());
+            }
+        };
+        self.settled(ticket, result)
+    }
+
+    /// Remembers what is known of work that is held back; asks for it at once if the pause has been lifted meanwhile.
+    pub(crate) fn held(&mut self, ticket: Ticket, doubt: bool) -> Result<(), Refusal> {
+        self.check_open(ticket)?;
+        self.slot_mut(ticket.slot, |slot| slot.doubt |= doubt);
+        self.again(ticket.slot, Duration::ZERO);
+        Ok(())
+    }
+
+    fn check_open(&self, ticket: Ticket) -> Result<(), Refusal> {
+        let working = matches!(self.exec.phase, Phase::Forward | Phase::Compensating(_));
+        let open = self
+            .exec
+            .slots
+            .get(ticket.slot as usize)
+            .is_some_and(|slot| slot.begun && slot.settled.is_none());
+        if working && open && ticket.visit == self.exec.visit { Ok(()) } else { Err(Refusal::Stale) }
+    }
+
+    fn slot_mut(&mut self, number: u32, change: impl FnOnce(&mut crate::Slot)) {
+        if let Some(slot) = self.exec.slots.get_mut(number as usize) {
+            change(slot);
+        }
+    }
+
+    pub(crate) fn close(&mut self, number: u32, result: Result<Value, ActionError>) {
+        self.slot_mut(number, |slot| {
+            slot.last = None;
+            slot.settled = Some(result);
+        });
+    }
+
+    /// Asks for the slot again, unless a pause holds it back until it is lifted.
+    fn again(&mut self, slot: u32, after: Duration) {
+        if self.exec.paused.is_none() {
+            self.effects.push(Effect::Perform { slot, after });
+        }
+    }
+
+    fn judge(&mut self, number: u32, result: Result<Value, ActionError>, policy: &RetryPolicy) -> Judgement {
+        let error = match result {
+            Ok(output) => return Judgement::Final(Ok(output)),
+            Err(error) => error,
+        };
+        let forward = matches!(self.exec.phase, Phase::Forward);
+        let stopping = forward && (self.exec.cancelled.is_some() || self.exec.overdue);
+        let seed = seed(&self.exec, number);
+        let at = self.at;
+        let Some(slot) = self.exec.slots.get_mut(number as usize) else {
+            return Judgement::Final(Err(error));
+        };
+        let mut error = error;
+        if error.beat.is_some() {
+            slot.beat = error.beat.clone();
+        } else {
+            error.beat = slot.beat.clone();
+        }
+        let elapsed = at.since(slot.first_at);
+        slot.doubt |= error.class == Class::Unknown || error.code == POISONED;
+        let wait = match error.class {
+            _ if stopping => None,
+            Class::Permanent => None,
+            _ if policy.never.contains(&error.code) => None,
+            Class::Pending { after } => Some(after),
+            Class::Transient | Class::Unknown => {
+                slot.failed = slot.failed.saturating_add(1);
+                policy.delay(slot.failed, seed)
+            }
+        };
+        let wait = wait.map(|wait| wait.max(error.retry_after.unwrap_or_default()));
+        match wait {
+            Some(wait) if elapsed.saturating_add(wait) <= policy.budget => {
+                slot.last = Some(error);
+                Judgement::Again(wait)
+            }
+            Some(_) => {
+                error.timed_out = Some(TimedOut { limit: TimeLimit::Budget, attempt: slot.failed });
+                Judgement::Final(Err(error))
+            }
+            None => Judgement::Final(Err(error)),
+        }
+    }
+
+    pub(crate) fn mark_fate(&mut self, number: u32, result: &Result<Value, ActionError>) {
+        let entered = self.exec.entered;
+        // The latest: what an operator had changed is on the trail as it was before.
+        let mut trail = self.exec.trail.iter_mut().rev();
+        let mark = trail.find(|mark| mark.entered == entered && mark.slot == number);
+        if let Some(mark) = mark {
+            mark.fate = if result.is_ok() { Fate::Done } else { Fate::Failed };
+            // What a child has to tell is kept with the child.
+            mark.output = result.as_ref().ok().filter(|_| mark.undo != CANCEL).cloned();
+        }
+    }
+
+    /// Lets what is in flight end, and begins nothing more; what waits for its next attempt is asked for at once, so that
+    /// it is given up without waiting.
+    pub(crate) fn wind_down(&mut self) {
+        self.ask_again_for_open_slots();
+        if let Step::Act(act) = self.step() {
+            self.continue_act(&act);
+        }
+    }
+
+    /// Asks at once for every slot that was begun and has not settled; answers how many those are.
+    pub(crate) fn ask_again_for_open_slots(&mut self) -> usize {
+        let open = (0u32..).zip(&self.exec.slots).filter(|(_, slot)| slot.begun && slot.settled.is_none());
+        let asked: Vec<_> = open.map(|(slot, _)| Effect::Perform { slot, after: Duration::ZERO }).collect();
+        let count = asked.len();
+        self.effects.extend(asked);
+        count
+    }
+
+    /// Begins more slots, or concludes the step when none is open: never while a sibling is still at work.
+    pub(crate) fn continue_act(&mut self, act: &Act<W>) {
+        if self.exec.paused.is_some() {
+            return;
+        }
+        if !self.exec.overdue && self.exec.cancelled.is_none() {
+            self.begin_slots(act);
+        }
+        if self.exec.slots.iter().all(|slot| !slot.begun || slot.settled.is_some()) {
+            self.conclude(act);
+        }
+    }
+
+    fn conclude(&mut self, act: &Act<W>) {
+        let whole = self.exec.slots.iter().all(|slot| slot.settled.is_some());
+        // What weighs most decides: a sibling's plain failure must not hide that an outcome is unknown.
+        let weight = |error: &ActionError| (error.class == Class::Unknown, error.code == POISONED);
+        let failed = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err());
+        let failure =
+            failed.reduce(|worst, next| if weight(next) > weight(worst) { next } else { worst }).cloned();
+        if let Some(by) = self.exec.cancelled.clone() {
+            let crossed =
+                whole && failure.is_none() && matches!(act.commitment, Commitment::ForwardOnly { .. });
+            if self.exec.pivot.is_none() && !crossed {
+                let error = ActionError::permanent("execution.cancelled", format!("by {by}"));
+                return self.turn_back(Some(error), Outcome::Cancelled);
+            }
+            self.exec.cancelled = None;
+        }
+        match failure {
+            None if whole => self.succeed(act),
+            None => self.fail(act, stopped(&self.exec)),
+            Some(error) => self.fail(act, error),
+        }
+    }
+
+    fn succeed(&mut self, act: &Act<W>) {
+        let outputs: Vec<_> = self.exec.slots.iter().filter_map(|slot| slot.settled.clone()?.ok()).collect();
+        let mut data = self.exec.data.clone();
+        for (branch, output) in act.branches.iter().zip(outputs) {
+            let kept = branch.record.as_ref().map_or(Ok(()), |keep| keep(&mut data, output));
+            if let Err(error) = kept {
+                return self.fail(act, error);
+            }
+        }
+        if matches!(act.commitment, Commitment::ForwardOnly { .. }) {
+            self.pass_pivot();
+        }
+        self.exec.data = data;
+        self.enter(act.next, Some(DONE.into()));
+    }
+
+    fn fail(&mut self, act: &Act<W>, error: ActionError) {
+        let once = |branch: &crate::Branch<W>| branch.deed.repeat == Repeat::AfterProbe;
+        if error.class == Class::Unknown && (self.exec.pivot.is_some() || act.branches.iter().any(once)) {
+            return self.park(Reason::OutcomeUnknown, self.errors(), None);
+        }
+        if error.code == POISONED {
+            return self.park(Reason::Poisoned, self.errors(), None);
+        }
+        if let Some((code, state)) = act.on_failure.iter().find(|(code, _)| *code == error.code) {
+            self.note_failure();
+            return self.enter(*state, Some((*code).to_owned()));
+        }
+        if let Some(state) = act.or_else {
+            self.note_failure();
+            return self.enter(state, Some("failed".into()));
+        }
+        if self.exec.pivot.is_some() {
+            return self.park(Reason::PastPivotFailure, self.errors(), None);
+        }
+        self.turn_back(Some(error), Outcome::RolledBack);
+    }
+
+    pub(crate) fn note_failure(&mut self) {
+        let mut errors = self.errors();
+        errors.truncate(8);
+        self.exec.last_failure = Some(Failure { state: self.exec.state_name().into(), at: self.at, errors });
+    }
+
+    /// Every error of the current slots, none hidden by another.
+    pub(crate) fn errors(&self) -> Vec<ActionError> {
+        let errors = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err().cloned());
+        let errors: Vec<_> = errors.collect();
+        if errors.is_empty() { vec![stopped(&self.exec)] } else { errors }
+    }
+}
+
+/// The failure of work that was not let go on.
+pub(crate) fn stopped<W: Workflow>(exec: &Execution<W>) -> ActionError {
+    match &exec.cancelled {
+        Some(by) => ActionError::permanent("execution.cancelled", format!("by {by}")),
+        None => ActionError::permanent(TOO_LATE, format!("{} was not done in time", exec.state_name())),
+    }
+}
+
+/// Spreads the retries of different executions and slots, the same on every engine.
+fn seed<W: Workflow>(exec: &Execution<W>, slot: u32) -> u64 {
+    let Timestamp(since) = exec.since;
+    since ^ (u64::from(exec.entered) << 40) ^ (u64::from(slot) << 20) ^ u64::from(exec.visit)
+}

@@ -1,0 +1,165 @@
+//! The way back: the trail in reverse, one entered state at a time, its slots side by side. An undo that fails for good
+//! parks the execution with every error listed, once its independent siblings have ended. Pure, a part of
+//! [`transition`](crate::transition).
+
+use crate::{
+    ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, WhilePending,
+    Workflow,
+    core::{
+        directive::{Directive, Limits, Work},
+        transition::Turn,
+    },
+    model::{
+        action::{Call, MINUTE},
+        child::{CANCEL, is_kept},
+        execution::{Fate, state_named},
+        step::Decoder,
+    },
+};
+use serde_json::Value;
+use strum::VariantArray as _;
+
+impl<W: Workflow> Turn<W> {
+    /// Takes the trail back, then ends as `outcome`. Past the pivot there is no way back: it ends as it is.
+    pub(crate) fn turn_back(&mut self, cause: Option<ActionError>, outcome: Outcome) {
+        self.effects.clear();
+        self.close_ballot();
+        self.exec.cancelled = None;
+        self.exec.overdue = false;
+        self.exec.phase = Phase::Compensating(Unwinding { cause, outcome, places: Vec::new() });
+        self.unwind_next();
+    }
+
+    /// Ends: at once when completed or past the pivot, else by way of the trail.
+    pub(crate) fn end(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Completed || self.exec.pivot.is_some() {
+            self.finish(outcome, None, Vec::new());
+        } else {
+            self.turn_back(None, outcome);
+        }
+    }
+
+    /// Begins to undo the latest state that is not undone, or finishes.
+    pub(crate) fn unwind_next(&mut self) {
+        let Phase::Compensating(unwinding) = &mut self.exec.phase else { return };
+        let standing = self.exec.trail.iter().filter(|mark| mark.stands());
+        let Some(latest) = standing.map(|mark| mark.entered).max() else {
+            let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
+            let kept = self.exec.trail.iter().filter(|mark| mark.fate == Fate::Kept).cloned().collect();
+            return self.finish(outcome, cause, kept);
+        };
+        let before = unwinding.places.iter().zip(&self.exec.slots);
+        let doubtful: Vec<usize> = before.filter(|(_, slot)| slot.doubt).map(|(place, _)| *place).collect();
+        let places = self.exec.trail.iter().enumerate();
+        let places = places.filter(|(_, mark)| mark.entered == latest && mark.stands());
+        unwinding.places = places.map(|(place, _)| place).collect();
+        let slot = |place: &usize| Slot {
+            begun: true,
+            first_at: self.at,
+            doubt: doubtful.contains(place),
+            ..Slot::default()
+        };
+        self.exec.slots = unwinding.places.iter().map(slot).collect();
+        self.exec.visit += 1;
+        if self.exec.paused.is_none() {
+            self.ask_again_for_open_slots();
+        }
+    }
+
+    /// Goes on once every undo of the state has settled: further back, or to an operator.
+    pub(crate) fn continue_unwinding(&mut self) {
+        if self.exec.paused.is_some() || self.exec.slots.iter().any(|slot| slot.settled.is_none()) {
+            return;
+        }
+        let Phase::Compensating(unwinding) = self.exec.phase.clone() else { return };
+        for (place, slot) in unwinding.places.iter().zip(&self.exec.slots) {
+            if let (Some(mark), Some(Ok(output))) = (self.exec.trail.get_mut(*place), &slot.settled) {
+                mark.fate = if mark.undo == CANCEL && is_kept(output) { Fate::Kept } else { Fate::Undone };
+                if mark.undo == CANCEL {
+                    mark.output = Some(output.clone());
+                }
+            }
+        }
+        if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Err(_)))) {
+            let errors = self.errors();
+            return self.park(Reason::CompensationBlocked, errors, Some(unwinding));
+        }
+        self.unwind_next();
+    }
+}
+
+/// What to do about a slot while turning back: the undo as its arguments were stored, not as the data says today.
+pub(crate) fn undo_directive<W: Workflow>(
+    exec: &Execution<W>,
+    unwinding: &Unwinding,
+    ticket: Ticket,
+    slot: &Slot,
+) -> Directive<W::Platform> {
+    let place = unwinding.places.get(ticket.slot as usize);
+    let Some(mark) = place.and_then(|place| exec.trail.get(*place)) else { return Directive::Drop };
+    match undo_of::<W>(&exec.data, mark) {
+        Ok(deed) => Directive::Run(Box::new(Work {
+            deed,
+            state: mark.state.clone(),
+            entered: mark.entered,
+            slot: mark.slot,
+            edition: mark.edition,
+            undo: true,
+            ways: mark.ways,
+            failed: slot.failed,
+            doubt: slot.doubt,
+            beat: slot.beat.clone(),
+            limits: Limits {
+                attempt: 5 * MINUTE,
+                heartbeat: None,
+                while_pending: WhilePending::FreesItsPlaces,
+            },
+        })),
+        Err(error) => Directive::GiveUp(error),
+    }
+}
+
+/// Rebuilds an undo from the trail. Its type is found by name among the steps of the data, or of the examples when the
+/// data no longer shows it (a fan-out over what is an empty list by now).
+pub(crate) fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Platform>, ActionError> {
+    let lost = |why: String| {
+        ActionError::permanent("engine.undo_lost", format!("{} of {}: {why}", mark.undo, mark.state))
+    };
+    let state: W::State =
+        state_named(&mark.state).ok_or_else(|| lost("the state no longer exists".into()))?;
+    let shown = || W::examples().iter().find_map(|example| decoder(example, state, &mark.undo));
+    // An operator may choose the undo of another step.
+    let others = || W::State::VARIANTS.iter().filter(|_| mark.ways > 0);
+    let other = || others().find_map(|state| decoder(data, *state, &mark.undo));
+    let any = || {
+        let examples = W::examples();
+        others().find_map(|state| examples.iter().find_map(|example| decoder(example, *state, &mark.undo)))
+    };
+    let decode = decoder(data, state, &mark.undo).or_else(shown).or_else(other).or_else(any);
+    let decode = decode.ok_or_else(|| lost("the workflow has no such undo there".into()))?;
+    decode(&mark.arguments).map_err(|e| lost(e.to_string()))
+}
+
+fn decoder<W: Workflow>(data: &W, state: W::State, undo: &str) -> Option<Decoder<W::Platform>> {
+    let Step::Act(act) = data.step(state) else { return None };
+    act.branches
+        .iter()
+        .filter_map(|branch| branch.undo.as_ref())
+        .find(|u| u.deed.name == undo)
+        .map(|u| u.decode)
+}
+
+/// What an undo would be called with, for previews.
+#[must_use]
+pub fn pending_undos<W: Workflow>(exec: &Execution<W>) -> Vec<(String, Value)> {
+    let standing = exec.trail.iter().rev().filter(|mark| mark.stands());
+    standing.map(|mark| (mark.undo.clone(), mark.arguments.clone())).collect()
+}
+
+impl Call {
+    /// Tells the calls of a state entered twice apart in logs.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("{} (attempt {}, epoch {})", self.key(), self.attempt, self.epoch.0)
+    }
+}

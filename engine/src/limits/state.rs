@@ -1,0 +1,169 @@
+//! What an engine remembers of limits beside the documents: the rules as last read, who waits, and who is inside.
+
+use crate::limits::{
+    Gate,
+    limiter::Place,
+    rule::{Limit, Rules},
+    waiters::Lines,
+};
+use crate::{
+    Engine, Entity as _, Error,
+    model::action::{Beat, SECOND},
+};
+use serde::de::DeserializeOwned;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use store::{Document, ExecutionId, TaskId, Timestamp};
+use tokio::sync::{Notify, watch};
+
+/// How long the rules are used as they were read. An operator's change through this process is seen at once.
+const READ_AGAIN: Duration = SECOND.saturating_mul(2);
+/// Attempts of one process that change what stands at a key wait for each other here rather than conflict in the store.
+const TURNSTILES: usize = 64;
+
+/// What an engine remembers of limits; lost with the process, and found again.
+pub(crate) struct Limits {
+    rules: Mutex<Option<(Timestamp, Arc<Rules>)>>,
+    lines: Mutex<Lines>,
+    inside: Mutex<BTreeMap<TaskId, Inside>>,
+    turnstiles: [tokio::sync::Mutex<()>; TURNSTILES],
+}
+
+/// A task that has passed its keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
+    /// Those at which it may have left something.
+    pub(crate) keys: Vec<String>,
+    /// An attempt is under way; if not, its places are kept until it is looked at again.
+    pub(crate) at_work: bool,
+    /// Told when the task is not wanted any more, so that its attempt looks to its lease.
+    pub(crate) revoked: Arc<Notify>,
+    /// What its attempt says of how far it is, once that has begun.
+    pub(crate) beats: Option<watch::Receiver<Beat>>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            rules: Mutex::default(),
+            lines: Mutex::default(),
+            inside: Mutex::default(),
+            turnstiles: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn inside(&self) -> MutexGuard<'_, BTreeMap<TaskId, Inside>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a task's attempt says of how far it is can be asked for from now on.
+    pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Beat>) {
+        if let Some(inside) = self.inside().get_mut(&task) {
+            inside.beats = Some(beats);
+        }
+    }
+
+    /// What an attempt of `execution` that is under way here said last.
+    pub(crate) fn said(&self, execution: ExecutionId) -> Option<String> {
+        let first = TaskId { execution, visit: 0, slot: 0 };
+        let last = TaskId { execution, visit: u32::MAX, slot: u32::MAX };
+        let inside = self.inside();
+        let mut at_work = inside.range(first..=last).filter(|(_, inside)| inside.at_work);
+        at_work.find_map(|(_, inside)| {
+            let note = inside.beats.as_ref()?.borrow().note.clone();
+            (!note.is_empty()).then_some(note)
+        })
+    }
+
+    /// Reads the rules anew next time.
+    pub(crate) fn forget_rules(&self) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Lets one attempt of this process at a time change what stands at these keys.
+    pub(crate) async fn turnstile<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a str>,
+    ) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        let hash = |key: &str| {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            hasher.finish() % TURNSTILES as u64
+        };
+        // In one order for everybody, so that no two wait for each other.
+        let wanted: std::collections::BTreeSet<u64> = keys.map(hash).collect();
+        let mut guards = Vec::new();
+        for (place, turnstile) in (0..).zip(&self.turnstiles) {
+            if wanted.contains(&place) {
+                guards.push(turnstile.lock().await);
+            }
+        }
+        guards
+    }
+
+    /// Notes the places that are kept for pending actions, as an earlier process left them.
+    fn take_over(&self, gates: &[Gate]) {
+        let mut inside = self.inside();
+        let kept = |place: &&Place| place.pending;
+        for (gate, place) in
+            gates.iter().flat_map(|gate| gate.places.iter().filter(kept).map(move |p| (gate, p)))
+        {
+            let new = || Inside { keys: Vec::new(), at_work: false, revoked: Arc::default(), beats: None };
+            let keys = &mut inside.entry(place.task).or_insert_with(new).keys;
+            if !keys.contains(&gate.key) {
+                keys.push(gate.key.clone());
+            }
+        }
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The limits in force, as of no more than two seconds ago.
+    pub(crate) async fn rules(&self) -> Result<Arc<Rules>, Error> {
+        let now = self.inner.clock.now();
+        let limits = &self.inner.limits;
+        let known = limits.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, rules)) = &known
+            && *at <= now
+            && now < at.after(READ_AGAIN)
+        {
+            return Ok(rules.clone());
+        }
+        let rules = Arc::new(Rules::new(self.every::<Limit>(Limit::COLLECTION).await?));
+        if known.is_none() {
+            limits.take_over(&self.every::<Gate>(Gate::COLLECTION).await?);
+        }
+        *limits.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, rules.clone()));
+        Ok(rules)
+    }
+
+    /// All documents of a collection. One that cannot be read is passed over, and said to be so.
+    pub(crate) async fn every<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
+        let (mut all, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
+        let parse = |found: &Document| match serde_json::from_slice(&found.body) {
+            Ok(item) => Some(item),
+            Err(error) => {
+                tracing::error!(document = %found.key, %error, "what cannot be read limits nothing");
+                None
+            }
+        };
+        loop {
+            let page = self.inner.store.documents(collection, "", after.as_deref(), 1_000).await?;
+            all.extend(page.items.iter().filter_map(parse));
+            after = page.next;
+            if after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What operators see of limits, and what they do about them.
+
+use crate::limits::{
+    Barred, Breaker, Gate, Limit, LimitError,
+    limiter::{Closed, Place},
+    rule::check_key,
+};
+use crate::{Engine, Entity as _, Error};
+use std::collections::BTreeMap;
+use store::{ExecutionId, TaskId, Timestamp};
+
+/// How one key stands, or what a pattern of keys allows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyStatus {
+    /// The key or pattern.
+    pub key: String,
+    /// What is allowed there, by its own limit or by that of a pattern.
+    pub limit: Option<Limit>,
+    /// Who is inside, on any engine of the store.
+    pub places: Vec<Place>,
+    /// Attempts that wait here in this process.
+    pub queued: usize,
+    /// Since when the one that has waited longest does.
+    pub oldest: Option<Timestamp>,
+    /// Nothing is let in.
+    pub closed: Option<Closed>,
+    /// How its breaker stands.
+    pub breaker: Breaker,
+}
+
+/// An attempt that waits at a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its task.
+    pub task: TaskId,
+    /// The key.
+    pub key: String,
+    /// Since when it has waited, whichever key it was at before.
+    pub since: Timestamp,
+    /// When it is looked at again if nobody wakes it.
+    pub due: Timestamp,
+    /// Why.
+    pub why: Barred,
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Every limit, and every key that has something to tell, by key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn limits(&self) -> Result<Vec<KeyStatus>, Error> {
+        let rules = self.rules().await?;
+        let now = self.inner.clock.now();
+        let mut all: BTreeMap<String, KeyStatus> = BTreeMap::new();
+        let plain = |key: &str| KeyStatus {
+            key: key.into(),
+            limit: rules.of(key).map(|limit| (**limit).clone()),
+            places: Vec::new(),
+            queued: 0,
+            oldest: None,
+            closed: None,
+            breaker: Breaker::default(),
+        };
+        for limit in rules.all() {
+            all.insert(limit.key.clone(), plain(&limit.key));
+        }
+        for gate in self.every::<Gate>(Gate::COLLECTION).await? {
+            let row = all.entry(gate.key.clone()).or_insert_with(|| plain(&gate.key));
+            row.places = gate.places.into_iter().filter(|place| place.until > now).collect();
+            row.closed = gate.closed.filter(|closed| closed.until.is_none_or(|until| until > now));
+            row.breaker = gate.breaker;
+        }
+        for (key, _, waiter) in self.inner.limits.lines().all() {
+            let row = all.entry(key.to_owned()).or_insert_with(|| plain(key));
+            row.queued = row.queued.saturating_add(1);
+            row.oldest = Some(row.oldest.map_or(waiter.since, |oldest| oldest.min(waiter.since)));
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// How `key` stands: also one that has nothing to tell, if a limit of its own or of a pattern governs it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn limit_at(&self, key: &str) -> Result<Option<KeyStatus>, Error> {
+        if let Some(found) = self.limits().await?.into_iter().find(|row| row.key == key) {
+            return Ok(Some(found));
+        }
+        if check_key(key).is_err() {
+            return Ok(None);
+        }
+        let governing = self.rules().await?.of(key).cloned();
+        Ok(governing.map(|limit| KeyStatus {
+            key: key.into(),
+            limit: Some((*limit).clone()),
+            places: Vec::new(),
+            queued: 0,
+            oldest: None,
+            closed: None,
+            breaker: Breaker::default(),
+        }))
+    }
+
+    /// What the attempts of an execution wait for in this process, by slot. Positions are as they are now.
+    #[must_use]
+    pub fn waits_at(&self, id: ExecutionId) -> Vec<Waiting> {
+        let now = self.inner.clock.now();
+        let mut lines = self.inner.limits.lines();
+        let all = lines.all().filter(|(_, task, _)| task.execution == id);
+        let mut found: Vec<(Waiting, String)> = all
+            .map(|(key, task, waiter)| {
+                let (since, due, why) = (waiter.since, waiter.due, waiter.why.clone());
+                (Waiting { task, key: key.to_owned(), since, due, why }, waiter.tenant.clone())
+            })
+            .collect();
+        for (waiting, tenant) in &mut found {
+            let ahead = lines.before(&waiting.key, tenant, waiting.task, waiting.since, now);
+            if let Barred::Full { before, .. } | Barred::Paced { before, .. } = &mut waiting.why {
+                *before = ahead;
+            }
+        }
+        found.into_iter().map(|(waiting, _)| waiting).collect()
+    }
+
+    /// Puts a limit into force, in place of one for the same key. Running attempts are not interrupted.
+    ///
+    /// # Errors
+    /// [`LimitError`] in the inner result when a field is at fault; otherwise the store's.
+    pub async fn set_limit(&self, limit: Limit) -> Result<Result<Limit, LimitError>, Error> {
+        if let Err(error) = limit.check() {
+            return Ok(Err(error));
+        }
+        let limit = Limit { set_at: self.inner.clock.now(), ..limit };
+        self.ledger(true, |view| {
+            view.get::<Limit>(&limit.key)?;
+            view.put(&limit)
+        })
+        .await?;
+        self.look_again().await?;
+        Ok(Ok(limit))
+    }
+
+    /// Takes a limit back; false when there is none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn remove_limit(&self, key: &str) -> Result<bool, Error> {
+        let there = self
+            .ledger(true, |view| {
+                let there = view.get::<Limit>(key)?.is_some();
+                view.delete::<Limit>(key)?;
+                Ok(there)
+            })
+            .await?;
+        self.look_again().await?;
+        Ok(there)
+    }
+
+    /// Lets nothing more in at `key`, until a moment or until it is opened. What is inside goes on.
+    ///
+    /// # Errors
+    /// [`LimitError`] in the inner result when it is no key; otherwise the store's.
+    pub async fn close_key(&self, key: &str, closed: Closed) -> Result<Result<(), LimitError>, Error> {
+        if key.ends_with('*') {
+            let why =
+                "a pattern cannot be closed: name a key, such as cluster/eu-1, and close each by itself";
+            return Ok(Err(LimitError { field: "key", why: why.into() }));
+        }
+        if let Err(error) = check_key(key) {
+            return Ok(Err(error));
+        }
+        self.ledger(true, |view| {
+            let gate = view.get::<Gate>(key)?.unwrap_or_else(|| Gate::of(key));
+            view.put(&Gate { closed: Some(closed.clone()), ..gate })
+        })
+        .await?;
+        Ok(Ok(()))
+    }
+
+    /// Opens `key`, whoever closed it, and mends its breaker; false when nothing was to be opened.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open_key(&self, key: &str) -> Result<bool, Error> {
+        let opened = self
+            .ledger(true, |view| {
+                let Some(gate) = view.get::<Gate>(key)? else { return Ok(false) };
+                let opened = gate.closed.is_some() || !gate.breaker.is_untouched();
+                let open = Gate { closed: None, breaker: Breaker::default(), ..gate };
+                if open.is_plain() {
+                    view.delete::<Gate>(key)?;
+                } else if opened {
+                    view.put(&open)?;
+                }
+                Ok(opened)
+            })
+            .await?;
+        self.look_again().await?;
+        Ok(opened)
+    }
+
+    /// Wakes whoever could be let in by what an operator has changed.
+    async fn look_again(&self) -> Result<(), Error> {
+        self.inner.limits.forget_rules();
+        let (rules, now) = (self.rules().await?, self.inner.clock.now());
+        let mut gates: BTreeMap<String, Gate> = BTreeMap::new();
+        for gate in self.every::<Gate>(Gate::COLLECTION).await? {
+            gates.insert(gate.key.clone(), gate);
+        }
+        let keys: std::collections::BTreeSet<String> =
+            self.inner.limits.lines().all().map(|(key, ..)| key.to_owned()).collect();
+        for key in keys {
+            let _turn = self.inner.limits.turnstile(std::iter::once(key.as_str())).await;
+            let gate = gates.remove(&key).unwrap_or_else(|| Gate::of(&key));
+            self.wake(&gate, rules.of(&key).map(AsRef::as_ref), now).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! What operators and servers ask of an engine beside events: queries, proposals, pending work, migration, retention and limits.
+//!
+//! Called by the API and the CLI. Invariant: a change of an execution goes through `Engine::commit` like any event.
+
+pub(crate) mod limits;
+pub(crate) mod migration;
+pub(crate) mod pending_work;
+pub(crate) mod proposal;
+pub(crate) mod query;
+pub(crate) mod retention;

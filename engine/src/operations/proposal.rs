@@ -1,0 +1,281 @@
+//! Commands that need a second person: kept until another agrees, bound to the very state of the execution that was seen.
+
+use crate::{
+    Edge, Engine, Error, Event, Order, Refusal,
+    operations::query::parse,
+    runtime::{engine::Also, erased_workflow::collection},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{Commit, ExecutionId, Key, Page, Put, Read, Revision, Timestamp};
+
+/// A command that waits for a second person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Names it: the execution, a dot, and its revision. One at a time for each.
+    pub id: String,
+    /// What it is about.
+    pub execution: ExecutionId,
+    /// Its revision when the command was given: once it has moved on, the command is void.
+    pub revision: Revision,
+    /// What the execution runs.
+    pub workflow: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// What it is about.
+    pub subject: String,
+    /// Where it stands.
+    pub state: String,
+    /// The command.
+    pub command: Event,
+    /// Who gave it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Taken {
+    /// It took effect.
+    Done(Revision),
+    /// It waits for a second person.
+    Proposed(Box<Proposal>),
+}
+
+/// What a command would do, decided as it would be and not kept.
+#[derive(Clone, Debug, Serialize)]
+pub struct Preview {
+    /// The state it would lead to.
+    pub state: String,
+    /// The phase.
+    pub phase: String,
+    /// The ways taken.
+    pub edges: Vec<Edge>,
+    /// The workflow's data afterwards.
+    pub data: Value,
+    /// The slots of the state afterwards.
+    pub slots: Value,
+    /// A second person would have to agree.
+    pub needs_second: bool,
+    /// The trail afterwards, as it is stored.
+    #[serde(skip)]
+    pub trail: Value,
+    /// What would stay behind for good, if it would be finished.
+    #[serde(skip)]
+    pub left: Value,
+}
+
+/// How [`Options::second_person`](crate::Options::second_person) names a command; `None` for what is no command of a person.
+#[must_use]
+pub fn command_name(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::Repaired { repair, .. } => Some(repair.name()),
+        Event::TerminateRequested(_) => Some("terminate"),
+        Event::CancelRequested(_) => Some("cancel"),
+        Event::RetryRequested(_) => Some("retry"),
+        Event::PauseRequested(_) => Some("pause"),
+        Event::ResumeRequested(_) => Some("resume"),
+        Event::Started
+        | Event::Settled { .. }
+        | Event::Probed { .. }
+        | Event::Held { .. }
+        | Event::Voted { .. }
+        | Event::VoteWithdrawn(_)
+        | Event::Reminded(_)
+        | Event::Escalated(_)
+        | Event::Extended(_)
+        | Event::DeadlinePassed { .. }
+        | Event::Overdue
+        | Event::Signalled { .. }
+        | Event::Seconded { .. } => None,
+    }
+}
+
+fn order_of(event: &Event) -> Option<&Order> {
+    match event {
+        Event::Repaired { order, .. }
+        | Event::TerminateRequested(order)
+        | Event::CancelRequested(order)
+        | Event::RetryRequested(order)
+        | Event::PauseRequested(order)
+        | Event::ResumeRequested(order) => Some(order),
+        Event::Started
+        | Event::Settled { .. }
+        | Event::Probed { .. }
+        | Event::Held { .. }
+        | Event::Voted { .. }
+        | Event::VoteWithdrawn(_)
+        | Event::Reminded(_)
+        | Event::Escalated(_)
+        | Event::Extended(_)
+        | Event::DeadlinePassed { .. }
+        | Event::Overdue
+        | Event::Signalled { .. }
+        | Event::Seconded { .. } => None,
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Whether policy asks for a second person before `event` takes effect.
+    #[must_use]
+    pub fn needs_second(&self, event: &Event) -> bool {
+        command_name(event).is_some_and(|name| self.inner.options.second_person.contains(name))
+    }
+
+    pub(crate) fn check_second(&self, event: &Event) -> Result<(), Error> {
+        match command_name(event) {
+            Some(command) if self.needs_second(event) => Err(Error::NeedsSecond { command }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Takes a person's command: at once, or, where policy asks for a second person, as a proposal.
+    ///
+    /// # Errors
+    /// As [`Engine::deliver`] and [`Engine::deliver_at`]; what would be refused is not proposed.
+    pub async fn command(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        revision: Option<Revision>,
+    ) -> Result<Taken, Error> {
+        if !self.needs_second(&event) {
+            let taken = match revision {
+                Some(revision) => self.deliver_at(id, event, revision).await,
+                None => self.deliver(id, event).await,
+            };
+            return taken.map(Taken::Done);
+        }
+        let record = self.record(id).await?;
+        if let Some(revision) = revision.filter(|revision| *revision != record.revision) {
+            let what =
+                format!("execution {id} is at revision {}, and revision {revision} of it", record.revision);
+            return Err(store::Error::Conflict { what }.into());
+        }
+        let now = self.inner.clock.now();
+        self.machine(&record.workflow, record.schema)?.advance(&record, event.clone(), now)?;
+        let order =
+            order_of(&event).cloned().unwrap_or_else(|| Order { by: String::new(), reason: String::new() });
+        let proposal = Proposal {
+            id: format!("{id}.{}", record.revision),
+            execution: id,
+            revision: record.revision,
+            workflow: record.workflow,
+            tenant: record.tenant,
+            subject: record.subject,
+            state: record.state,
+            command: event,
+            by: order.by,
+            reason: order.reason,
+            at: now,
+        };
+        let key = Key::new(collection::PROPOSALS, &proposal.id);
+        let body = serde_json::to_vec(&proposal).map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let commit = Commit {
+            reads: vec![Read { key: key.clone(), version: None }],
+            documents: vec![Put { key, body: Some(body) }],
+            ..Commit::default()
+        };
+        match self.inner.store.commit(commit).await {
+            Ok(_) => Ok(Taken::Proposed(Box::new(proposal))),
+            Err(store::Error::Conflict { .. }) => Err(Refusal::Already("waiting for a second person").into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Agrees to a proposal as a second person, and lets it take effect with the same commit.
+    ///
+    /// # Errors
+    /// [`Error::NoProposal`]; [`Refusal::SamePerson`]; [`store::Error::Conflict`] when the execution has moved on, which
+    /// makes the proposal void.
+    pub async fn second(&self, proposal: &str, by: &str) -> Result<Revision, Error> {
+        self.second_as_read(self.proposal(proposal).await?, by).await
+    }
+
+    /// The same, of a proposal as it was read: of no other one that has taken its place since.
+    ///
+    /// # Errors
+    /// As [`Engine::second`]; [`store::Error::Conflict`] when it is not the one that was read.
+    pub async fn second_as_read(
+        &self,
+        (proposal, read): (Proposal, Read),
+        by: &str,
+    ) -> Result<Revision, Error> {
+        let record = self.record(proposal.execution).await?;
+        if record.revision != proposal.revision {
+            let what =
+                format!("execution {} has moved on, so the proposal is void; what it", proposal.execution);
+            return Err(store::Error::Conflict { what }.into());
+        }
+        let event = Event::Seconded { event: Box::new(proposal.command), by: by.to_owned() };
+        let machine = self.machine(&record.workflow, record.schema)?;
+        let next = machine.advance(&record, event, self.inner.clock.now())?;
+        let gone = Put { key: read.key.clone(), body: None };
+        let also = Also { reads: vec![read], documents: vec![gone], ..Also::default() };
+        self.commit(Some(proposal.revision), next, None, also).await
+    }
+
+    /// Takes a proposal back as it was read; whoever may command may, the proposer or another.
+    ///
+    /// # Errors
+    /// [`store::Error::Conflict`] when it is gone, or not the one that was read; the store's.
+    pub async fn drop_proposal(&self, (_, read): (Proposal, Read)) -> Result<(), Error> {
+        let gone = Put { key: read.key.clone(), body: None };
+        let commit = Commit { reads: vec![read], documents: vec![gone], ..Commit::default() };
+        self.inner.store.commit(commit).await?;
+        Ok(())
+    }
+
+    /// A proposal by its id.
+    ///
+    /// # Errors
+    /// [`Error::NoProposal`], or the store's.
+    pub async fn proposal(&self, id: &str) -> Result<(Proposal, Read), Error> {
+        let key = Key::new(collection::PROPOSALS, id);
+        let found = self.inner.store.document(&key).await?;
+        let found = found.ok_or_else(|| Error::NoProposal { id: id.to_owned() })?;
+        Ok((parse(&found)?, Read { key, version: Some(found.version) }))
+    }
+
+    /// Proposals, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn proposals(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Proposal, String>, Error> {
+        let page = self.inner.store.documents(collection::PROPOSALS, "", after, limit).await?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// What a command would lead to. Nothing is kept.
+    ///
+    /// # Errors
+    /// As [`Engine::deliver`].
+    pub async fn preview(&self, id: ExecutionId, event: Event) -> Result<Preview, Error> {
+        let record = self.record(id).await?;
+        let needs_second = self.needs_second(&event);
+        let next =
+            self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
+        let mut body: Value = serde_json::from_slice(&next.record.body)
+            .map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let left = body.pointer_mut("/phase/finished/leaks").map(Value::take).unwrap_or_default();
+        let mut field = |name: &str| body.get_mut(name).map(Value::take).unwrap_or_default();
+        Ok(Preview {
+            data: field("data"),
+            slots: field("slots"),
+            trail: field("trail"),
+            left,
+            state: next.record.state,
+            phase: next.record.phase,
+            edges: next.edges,
+            needs_second,
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Reading an engine: executions, their history, and what people are asked.
+
+use crate::{
+    ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown, runtime::erased_workflow::collection,
+};
+use serde::de::DeserializeOwned;
+use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The stored record.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the store's.
+    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
+        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
+    }
+
+    /// The execution in full. Of one that only another version can read, what is stored is shown, with the plan that people
+    /// were last asked about; without one if they were not.
+    ///
+    /// # Errors
+    /// As [`Engine::record`], and when it cannot be decoded.
+    pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
+        let record = self.record(id).await?;
+        let machine = self.machine(&record.workflow, record.schema);
+        let shown = match machine.and_then(|machine| machine.show(&record)) {
+            Err(Error::NoWorker { .. }) => {
+                let (plan, digest) = match self.approval_cases(id).await?.pop() {
+                    Some(case) => (case.plan, case.digest),
+                    None => (Plan::default(), PlanDigest(String::new())),
+                };
+                Shown::as_stored(&record, plan, digest)?
+            }
+            shown => shown?,
+        };
+        let children = self.children(id).await?;
+        Ok((record, Shown { children, ..shown }))
+    }
+
+    /// What an execution has started, open or finished, in the order of its states and slots.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
+        let (mut children, mut after): (Vec<Child>, Option<String>) = (Vec::new(), None);
+        let prefix = format!("{id}/");
+        loop {
+            let page =
+                self.inner.store.documents(collection::CHILDREN, &prefix, after.as_deref(), 1_000).await?;
+            for found in &page.items {
+                children.push(parse(found)?);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        children.sort_by_key(|child| (child.parent.entered, child.parent.slot));
+        Ok(children)
+    }
+
+    /// Those of an execution's children that have not ended.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open_children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
+        let mut children = self.children(id).await?;
+        children.retain(|child| child.outcome.is_none());
+        Ok(children)
+    }
+
+    /// The whole history of an execution.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Entry>, Error> {
+        let (mut entries, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.inner.store.journal(id, after, 1_000).await?;
+            entries.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// What an attempt of an execution said last of how far it is, if one is under way in this process and has said anything.
+    #[must_use]
+    pub fn said(&self, id: ExecutionId) -> Option<String> {
+        self.inner.limits.said(id)
+    }
+
+    /// Executions that `filter` accepts, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        Ok(self.inner.store.list(filter, after, limit).await?)
+    }
+
+    /// Executions that `query` accepts, oldest first; a page may end early and say so.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn search(
+        &self,
+        query: &Query,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Found, Error> {
+        Ok(self.inner.store.search(query, after, limit).await?)
+    }
+
+    /// The open approvals, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approvals(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<ApprovalCase, String>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, "", after, limit).await?;
+        let items = page.items.iter().map(parse_case).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// One approval by its id, open or closed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalCase>, Error> {
+        for place in [collection::OPEN, collection::CLOSED] {
+            if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
+                return parse_case(&found).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decisions that people took alone and nobody has reviewed, oldest execution first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn reviews(&self, after: Option<&str>, limit: usize) -> Result<Page<Review, String>, Error> {
+        let page = self.inner.store.documents(collection::REVIEWS, "", after, limit).await?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// All that people were and are asked about an execution, the earliest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalCase>, Error> {
+        Ok(self.approvals_written(id).await?.into_iter().map(|(_, case)| case).collect())
+    }
+
+    /// The same, each with the commit that wrote it as it stands.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approvals_written(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalCase)>, Error> {
+        let mut cases: Vec<(Sequence, ApprovalCase)> = Vec::new();
+        for place in [collection::CLOSED, collection::OPEN] {
+            let mut after: Option<String> = None;
+            loop {
+                let prefix = format!("{id}.");
+                let page = self.inner.store.documents(place, &prefix, after.as_deref(), 100).await?;
+                for found in &page.items {
+                    cases.push((found.version, parse_case(found)?));
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        cases.sort_by_key(|(_, case)| case.opened_at);
+        Ok(cases)
+    }
+
+    /// The approval an execution waits for, if it does.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalCase>, Error> {
+        let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
+        page.items.first().map(parse_case).transpose()
+    }
+}
+
+fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
+    parse(found)
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(found: &Document) -> Result<T, Error> {
+    let corrupt =
+        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
+    Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)
+}

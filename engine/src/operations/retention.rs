@@ -1,0 +1,216 @@
+//! Forgetting executions that finished long ago: their record, their history and the links to their children. Nothing else.
+//!
+//! Approvals, votes, decisions and every other document outlive them. An execution goes in commits of their own, each conditional
+//! on its record as it was read, and the record with the last: whoever is interrupted finds it again and goes on. Invariant:
+//! nothing is erased that is open, that an open parent still looks at, that has work left, or that was not sealed before.
+
+use crate::{Engine, Error, Parent, runtime::erased_workflow::collection};
+use serde::Deserialize;
+use serde_json::json;
+use std::{collections::BTreeMap, time::Duration};
+use store::{
+    Commit, ERASE_LIMIT, Entry, Erase, ExecutionId, Filter, Key, Put, Read, Record, Sequence, Timestamp,
+};
+
+/// How long finished executions are kept, from the moment they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Of every workflow that is not named; `None` for ever.
+    pub all: Option<Duration>,
+    /// Of one workflow, by its name; `None` for ever.
+    pub of: BTreeMap<String, Option<Duration>>,
+}
+
+impl Keep {
+    fn span(&self, workflow: &str) -> Option<Duration> {
+        self.of.get(workflow).copied().unwrap_or(self.all)
+    }
+
+    /// What was begun after this moment cannot be due, whatever it runs; `None` if nothing is ever due.
+    fn latest(&self, now: Timestamp) -> Option<Timestamp> {
+        let spans = self.of.values().copied().chain([self.all]).flatten();
+        let shortest = u64::try_from(spans.min()?.as_millis()).unwrap_or(u64::MAX);
+        now.0.checked_sub(shortest).map(Timestamp)
+    }
+
+    fn is_due(&self, record: &Record, now: Timestamp) -> bool {
+        let over = |span| now.0.checked_sub(record.updated_at.0).is_some_and(|age| u128::from(age) >= span);
+        !record.open && self.span(&record.workflow).is_some_and(|span| over(span.as_millis()))
+    }
+}
+
+/// A finished execution that is old enough, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiring {
+    /// Its record.
+    pub record: Record,
+    /// Why it stays for now; `None` if it went, or would go.
+    pub stays: Option<&'static str>,
+}
+
+/// A batch of [`Engine::expire`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Those that were old enough.
+    pub looked_at: Vec<Expiring>,
+    /// Pass it as `after` to go on; `None` at the end.
+    pub next: Option<ExecutionId>,
+}
+
+/// What of an execution's body says that it has a parent.
+#[derive(Deserialize)]
+struct Kin {
+    #[serde(default)]
+    parent: Option<Parent>,
+}
+
+/// Why an execution stays.
+mod why {
+    pub(super) const UNSEALED: &str = "its history is not under a signed checkpoint of the audit";
+    pub(super) const WORK: &str = "it has tasks left";
+    pub(super) const PARENT: &str = "the execution that started it is open";
+    pub(super) const UNREADABLE: &str = "its body cannot be read";
+    pub(super) const MOVED: &str = "it has been written meanwhile";
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Looks at up to `limit` executions, the oldest first and after `after`, and if `erase` forgets those that `keep` keeps no
+    /// longer and whose history from the first to the last entry `sealed` says is sealed; otherwise says which it would.
+    ///
+    /// # Errors
+    /// The store's. What was erased before stays so; the rest is found by the next call.
+    pub async fn expire(
+        &self,
+        keep: &Keep,
+        sealed: impl Fn(Sequence, Sequence) -> bool + Send + Sync,
+        after: Option<ExecutionId>,
+        limit: usize,
+        erase: bool,
+    ) -> Result<Expired, Error> {
+        let now = self.inner.clock.now();
+        let Some(latest) = keep.latest(now) else { return Ok(Expired::default()) };
+        let finished = Filter { open: Some(false), ..Filter::default() };
+        let page = self.inner.store.list(&finished, after, limit).await?;
+        let mut found = Expired { looked_at: Vec::new(), next: page.next };
+        for record in page.items {
+            if record.created_at > latest {
+                // Ids sort by the moment they were made; what follows is younger still.
+                found.next = None;
+                break;
+            }
+            if !keep.is_due(&record, now) {
+                continue;
+            }
+            let stays = match self.may_go(&record, &sealed).await? {
+                Ok(last) if erase => self.erase(&record, last, now).await?,
+                Ok(_) => None,
+                Err(why) => Some(why),
+            };
+            found.looked_at.push(Expiring { record, stays });
+        }
+        Ok(found)
+    }
+
+    /// The last commit of its history, or why it stays.
+    async fn may_go(
+        &self,
+        record: &Record,
+        sealed: &(impl Fn(Sequence, Sequence) -> bool + Send + Sync),
+    ) -> Result<Result<Sequence, &'static str>, Error> {
+        let Ok(kin) = serde_json::from_slice::<Kin>(&record.body) else { return Ok(Err(why::UNREADABLE)) };
+        if let Some(parent) = kin.parent
+            && self.inner.store.load(parent.execution).await?.is_some_and(|parent| parent.open)
+        {
+            return Ok(Err(why::PARENT));
+        }
+        if !self.inner.store.tasks(record.id).await?.is_empty() {
+            return Ok(Err(why::WORK));
+        }
+        let journal = self.journal(record.id).await?;
+        let ends = journal.first().zip(journal.last()).map(|(first, last)| (first.sequence, last.sequence));
+        Ok(match ends {
+            Some((first, last)) if sealed(first, last) => Ok(last),
+            Some(_) => Err(why::UNSEALED),
+            // What an interrupted erasure has left.
+            None => Ok(Sequence(0)),
+        })
+    }
+
+    async fn erase(
+        &self,
+        record: &Record,
+        upto: Sequence,
+        now: Timestamp,
+    ) -> Result<Option<&'static str>, Error> {
+        let (reads, documents) = self.links_of(record.id).await?;
+        let entries = self.journal(record.id).await?.len();
+        let mut parts = entries.div_ceil(ERASE_LIMIT).max(1);
+        while parts > 0 {
+            parts = parts.saturating_sub(1);
+            let erase = Erase { execution: record.id, expected: record.revision, upto, entries: ERASE_LIMIT };
+            let mut commit = Commit { erase: Some(erase), ..Commit::default() };
+            if parts == 0 {
+                commit.reads.clone_from(&reads);
+                commit.documents.clone_from(&documents);
+                commit.journal = vec![erased(record, now)];
+            }
+            match self.inner.store.commit(commit).await {
+                Ok(receipt) if receipt.erased => {
+                    self.inner.metrics.erased(&record.workflow);
+                    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), workflow = record.workflow, "forgotten: it ended long ago");
+                    return Ok(None);
+                }
+                Ok(_) => {}
+                Err(store::Error::Conflict { .. }) => return Ok(Some(why::MOVED)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(why::MOVED))
+    }
+
+    /// The links to an execution's children, to be removed with it.
+    async fn links_of(&self, id: ExecutionId) -> Result<(Vec<Read>, Vec<Put>), Error> {
+        let (mut reads, mut documents, mut after) = (Vec::new(), Vec::new(), None::<String>);
+        let mut gone = |key: Key, version| {
+            reads.push(Read { key: key.clone(), version: Some(version) });
+            documents.push(Put { key, body: None });
+        };
+        loop {
+            let prefix = format!("{id}/");
+            let page =
+                self.inner.store.documents(collection::CHILDREN, &prefix, after.as_deref(), 1_000).await?;
+            for found in page.items {
+                gone(found.key, found.version);
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        if let Some(head) = self.inner.store.document(&Parent::head(id)).await? {
+            gone(head.key, head.version);
+        }
+        Ok((reads, documents))
+    }
+}
+
+/// What stays in the history of all.
+fn erased(record: &Record, now: Timestamp) -> Entry {
+    let detail = json!({
+        "execution": record.id, "workflow": record.workflow, "tenant": record.tenant, "subject": record.subject,
+        "outcome": record.reason, "ended_at": record.updated_at,
+    });
+    Entry {
+        sequence: Sequence(0),
+        execution: crate::Behalf::nobody(),
+        at: now,
+        actor: crate::documents::audit_context::actor().unwrap_or_else(|| "engine".into()),
+        event: crate::Behalf::ERASED.into(),
+        from: String::new(),
+        to: String::new(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Passing the keys of an attempt: all or none, by one commit that is conditional on what stands there.
+
+use crate::{
+    Deed, Engine, Error,
+    model::action::{MINUTE, SECOND},
+    runtime::engine::MOST_TRIES,
+};
+use crate::{
+    limits::{
+        Barred, BreakerRule, Inside, Limit,
+        limiter::{Hold, Terms},
+        rule::Rules,
+        waiters::Waiter,
+    },
+    runtime::attempts::limiter_update::Changing,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use store::{Lease, TaskId, Timestamp};
+use tokio::sync::Notify;
+
+/// How long the first in a line sleeps if nobody wakes it; those behind it longer, up to [`LOOK_AT_MOST`]. Only places that
+/// other processes give back are found so late.
+const LOOK_AGAIN: Duration = SECOND.saturating_mul(5);
+const LOOK_AT_MOST: Duration = MINUTE.saturating_mul(2);
+/// What is closed may be opened by another process before its time.
+const CLOSED_AT_MOST: Duration = MINUTE.saturating_mul(5);
+
+/// The keys that an attempt has passed.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    pub(crate) task: TaskId,
+    pub(crate) action: &'static str,
+    pub(crate) declared: Vec<String>,
+    pub(crate) keys: Vec<Keyed>,
+    /// Told when the task is not wanted any more.
+    pub(crate) revoked: Arc<Notify>,
+}
+
+/// A key and what holds there.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyed {
+    pub(crate) name: String,
+    pub(crate) limit: Option<Arc<Limit>>,
+    pub(crate) breaker: Option<BreakerRule>,
+}
+
+impl Keyed {
+    fn terms(&self, before: usize) -> Terms<'_> {
+        Terms { limit: self.limit.as_deref(), breaker: self.breaker, before }
+    }
+
+    pub(crate) fn holds_places(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.concurrency.is_some())
+    }
+}
+
+/// An attempt before its keys.
+struct Attempt<'a> {
+    lease: &'a Lease,
+    tenant: &'a str,
+    keys: Vec<Keyed>,
+}
+
+/// The keys of an attempt: its tenant's, its action's, and those that step and action name.
+fn keyed(rules: &Rules, tenant: &str, action: &str, declared: &[String]) -> Vec<Keyed> {
+    let mut keys: BTreeMap<String, bool> = declared.iter().map(|key| (key.clone(), true)).collect();
+    if !tenant.is_empty() {
+        keys.entry(format!("tenant/{tenant}")).or_default();
+    }
+    keys.entry(action_key(action)).or_default();
+    let keyed = |(name, declared): (String, bool)| {
+        let limit = rules.of(&name).cloned();
+        // By default only what an action names as what it depends on: a tenant or an action is not down.
+        let named = limit.as_ref().and_then(|limit| limit.breaker);
+        let breaker = named.or_else(|| declared.then(BreakerRule::default));
+        Keyed { name, limit, breaker: breaker.filter(|rule| rule.after > 0) }
+    };
+    keys.into_iter().map(keyed).collect()
+}
+
+pub(crate) fn action_key(action: &str) -> String {
+    format!("action/{}", action.replace([' ', ':', '*'], "-"))
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Lets an attempt pass all its keys; `None` if one bars it, and its task has been put off and stands in the line there.
+    pub(crate) async fn pass(
+        &self,
+        lease: &Lease,
+        tenant: &str,
+        deed: &Deed<P>,
+    ) -> Result<Option<Pass>, Error> {
+        let at = Attempt { lease, tenant, keys: keyed(&*self.rules().await?, tenant, deed.name, &deed.keys) };
+        // Most find nothing in their way and leave nothing behind. They need not wait for each other.
+        let found = self.try_keys(&at).await?;
+        if found.is_ok_and(|gates| gates.iter().all(Changing::stays)) {
+            return Ok(Some(self.enter(at, deed)));
+        }
+        for _ in 0..MOST_TRIES {
+            // Whoever gives a place back waits for this too, so that nobody is looked for in a line before standing there.
+            let _turn = self.inner.limits.turnstile(at.keys.iter().map(|key| key.name.as_str())).await;
+            match self.try_keys(&at).await? {
+                Err((key, hold)) => {
+                    self.put_off(key, &at, hold).await?;
+                    return Ok(None);
+                }
+                Ok(gates) => {
+                    if self.change_gates(gates).await? {
+                        return Ok(Some(self.enter(at, deed)));
+                    }
+                }
+            }
+        }
+        Err(Error::Contended(lease.task.id.execution))
+    }
+
+    /// What stands at the keys of an attempt, and what would if it passed; or the key that bars it.
+    async fn try_keys<'a>(
+        &self,
+        at: &'a Attempt<'_>,
+    ) -> Result<Result<Vec<Changing>, (&'a str, Hold)>, Error> {
+        let (now, task) = (self.inner.clock.now(), at.lease.task.id);
+        let since = self.since(at.lease, now);
+        let mut gates = self.gates(at.keys.iter().map(|key| key.name.as_str())).await?;
+        for (key, gate) in at.keys.iter().zip(&mut gates) {
+            let before = self.inner.limits.lines().before(&key.name, at.tenant, task, since, now);
+            if let Err(hold) = gate.before.admits(task, now, key.terms(before)) {
+                return Ok(Err((&key.name, hold)));
+            }
+            gate.after.admit(task, now, now.after(self.inner.options.lease), key.terms(before));
+        }
+        Ok(Ok(gates))
+    }
+
+    /// Since when a task waits.
+    fn since(&self, lease: &Lease, now: Timestamp) -> Timestamp {
+        let line = self.inner.limits.lines().since(lease.task.id);
+        line.unwrap_or(lease.task.due.min(now))
+    }
+
+    /// Notes that an attempt has passed.
+    fn enter(&self, at: Attempt<'_>, deed: &Deed<P>) -> Pass {
+        let (limits, task) = (&self.inner.limits, at.lease.task.id);
+        let mut lines = limits.lines();
+        lines.leave(task);
+        at.keys.iter().for_each(|key| lines.served(&key.name, at.tenant));
+        self.inner.metrics.waiting(lines.len());
+        drop(lines);
+        let revoked: Arc<Notify> = Arc::default();
+        let names = at.keys.iter().map(|key| key.name.clone()).collect();
+        limits
+            .inside()
+            .insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone(), beats: None });
+        Pass { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
+    }
+
+    /// Hands a task back as if it had not been handed out.
+    async fn put_off(&self, key: &str, at: &Attempt<'_>, hold: Hold) -> Result<(), Error> {
+        let (lease, task) = (at.lease, at.lease.task.id);
+        let now = self.inner.clock.now();
+        let since = self.since(lease, now);
+        let due = match (&hold.why, hold.until) {
+            (Barred::Full { before, .. }, _) => {
+                let place = u32::try_from(*before).unwrap_or(u32::MAX).saturating_add(1);
+                now.after(LOOK_AGAIN.saturating_mul(place).min(LOOK_AT_MOST))
+            }
+            (Barred::Paced { .. }, until) => until.unwrap_or(now),
+            (Barred::Closed(_) | Barred::Tripped { .. }, until) => {
+                let most = now.after(CLOSED_AT_MOST);
+                until.unwrap_or(most).min(most)
+            }
+        };
+        let due = due.max(now.after(Duration::from_millis(1)));
+        self.inner.metrics.put_off(kind(key));
+        tracing::debug!(%task, key, why = %hold.why, "put off");
+        let waiter = Waiter { tenant: at.tenant.into(), since, due, why: hold.why };
+        {
+            let mut lines = self.inner.limits.lines();
+            lines.join(key, task, waiter);
+            self.inner.metrics.waiting(lines.len());
+        }
+        let untried = lease.deliveries.saturating_sub(1);
+        Ok(self.hand_back(task, lease.epoch, due, untried).await?)
+    }
+}
+
+/// The part of a key that metrics may name.
+pub(crate) fn kind(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(kind, _)| kind)
+}

@@ -1,0 +1,69 @@
+//! Reading what stands at keys, and changing it in one commit that holds only if nothing has changed meanwhile.
+
+use crate::limits::Gate;
+use crate::{Engine, Entity as _, Error, operations::query::parse};
+use store::{Commit, Document, Key, Put, Read};
+
+/// A gate as it was read, and what it is to become.
+pub(crate) struct Changing {
+    key: Key,
+    read: Read,
+    pub(crate) before: Gate,
+    pub(crate) after: Gate,
+}
+
+impl Changing {
+    /// Whether nothing has to be written.
+    pub(crate) fn stays(&self) -> bool {
+        self.before == self.after || (self.read.version.is_none() && self.after.is_plain())
+    }
+
+    fn put(&self) -> Option<Put> {
+        if self.stays() {
+            return None;
+        }
+        let body = (!self.after.is_plain()).then(|| serde_json::to_vec(&self.after).unwrap_or_default());
+        Some(Put { key: self.key.clone(), body })
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// What stands at `keys`.
+    pub(crate) async fn gates<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Changing>, Error> {
+        let mut gates = Vec::new();
+        for name in keys {
+            let key = Key::new(Gate::COLLECTION, name);
+            let found = self.inner.store.document(&key).await?;
+            let read = Read { key: key.clone(), version: found.as_ref().map(|document| document.version) };
+            let before = found.as_ref().and_then(readable).unwrap_or_else(|| Gate::of(name));
+            gates.push(Changing { key, read, after: before.clone(), before });
+        }
+        Ok(gates)
+    }
+
+    /// Commits what has changed, if all is still as it was read; false when it is not.
+    pub(crate) async fn change_gates(&self, gates: Vec<Changing>) -> Result<bool, Error> {
+        let documents: Vec<Put> = gates.iter().filter_map(Changing::put).collect();
+        if documents.is_empty() {
+            return Ok(true);
+        }
+        let reads = gates.into_iter().map(|gate| gate.read).collect();
+        match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+            Ok(_) => Ok(true),
+            Err(store::Error::Conflict { .. }) => {
+                self.inner.metrics.conflict();
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What stands at a key. What cannot be read is written anew, rather than be in everybody's way for ever.
+fn readable(found: &Document) -> Option<Gate> {
+    let gate = parse::<Gate>(found);
+    gate.inspect_err(|error| tracing::error!(%error, "what stands at a key is forgotten")).ok()
+}

@@ -1,0 +1,231 @@
+//! Leaving the keys of an attempt, and whoever is woken by that.
+
+use crate::{ActionError, Class, Engine, Error, runtime::engine::MOST_TRIES};
+use crate::{
+    limits::{
+        BreakerRule, Gate, Limit,
+        limiter::{Closed, Verdict},
+    },
+    runtime::attempts::{
+        acquire::{Keyed, Pass, action_key, kind},
+        limiter_update::Changing,
+    },
+};
+use serde_json::Value;
+use std::{sync::Arc, time::Duration};
+use store::{TaskId, Timestamp};
+
+/// What an attempt's result says about its keys.
+pub(crate) fn verdict(result: &Result<Value, ActionError>) -> Verdict {
+    match result.as_ref().map_err(|error| error.class) {
+        Ok(_) | Err(Class::Pending { .. } | Class::Permanent) => Verdict::Answered,
+        Err(Class::Transient | Class::Unknown) => Verdict::Failed,
+    }
+}
+
+/// What an attempt leaves behind at its keys.
+pub(crate) struct Left {
+    pub(crate) verdict: Verdict,
+    /// What it was addressed to asks to be left alone for so long, and under which code.
+    pub(crate) alone: Option<(Duration, String)>,
+    /// Until when its places are kept all the same, for an action that is pending.
+    pub(crate) keep: Option<Timestamp>,
+}
+
+impl Left {
+    /// Nothing was learnt.
+    pub(crate) fn unheard() -> Self {
+        Self { verdict: Verdict::Unheard, alone: None, keep: None }
+    }
+}
+
+impl Pass {
+    /// The keys that are to be left alone. What an action is told holds for all that it depends on; for itself where it says
+    /// nothing of that.
+    fn closed_by(&self, left: &Left) -> Vec<String> {
+        match (&left.alone, self.declared.is_empty()) {
+            (None, _) => Vec::new(),
+            (Some(_), true) => vec![action_key(self.action)],
+            (Some(_), false) => self.declared.clone(),
+        }
+    }
+
+    /// Leaves one key; says whether that tripped its breaker.
+    fn step_out(&self, key: &Keyed, gate: &mut Gate, left: &Left, now: Timestamp) -> bool {
+        let place = gate.place(self.task).cloned();
+        let tripped = gate.leave(self.task, now, left.verdict, key.breaker);
+        if let (Some(until), Some(place)) = (left.keep, place) {
+            gate.places.push(place);
+            gate.keep(self.task, until, true);
+        }
+        tripped
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Gives back what an attempt took, and tells its keys how it ended. What fails to be given back lapses with the lease.
+    pub(crate) async fn leave(&self, pass: &Pass, left: Left) {
+        {
+            let mut inside = self.inner.limits.inside();
+            match (left.keep, inside.get_mut(&pass.task)) {
+                (Some(_), Some(kept)) => kept.at_work = false,
+                (None, _) => _ = inside.remove(&pass.task),
+                (Some(_), None) => {}
+            }
+        }
+        if let Err(error) = self.try_leave(pass, &left).await {
+            tracing::warn!(task = %pass.task, %error, "a place could not be given back; it lapses by itself");
+        }
+    }
+
+    async fn try_leave(&self, pass: &Pass, left: &Left) -> Result<(), Error> {
+        let closed = pass.closed_by(left);
+        let concerned =
+            |key: &&Keyed| key.holds_places() || key.breaker.is_some() || closed.contains(&key.name);
+        let keys: Vec<&Keyed> = pass.keys.iter().filter(concerned).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+        if closed.is_empty() && self.leaves_nothing(pass, &keys, left).await? {
+            return Ok(());
+        }
+        for _ in 0..MOST_TRIES {
+            let _turn = self.inner.limits.turnstile(names.iter().copied()).await;
+            let now = self.inner.clock.now();
+            let mut gates = self.gates(names.iter().copied()).await?;
+            let mut tripped = Vec::new();
+            for (key, gate) in keys.iter().zip(&mut gates) {
+                if pass.step_out(key, &mut gate.after, left, now) {
+                    tripped.push(key.name.as_str());
+                }
+                if let Some((span, why)) = left.alone.as_ref().filter(|_| closed.contains(&key.name)) {
+                    let until = Some(now.after(*span));
+                    gate.after.close(Closed { until, why: why.clone(), by: pass.action.into() });
+                }
+            }
+            let after: Vec<Gate> = gates.iter().map(|gate| gate.after.clone()).collect();
+            if !self.change_gates(gates).await? {
+                continue;
+            }
+            for key in tripped {
+                self.inner.metrics.tripped(kind(key));
+                tracing::warn!(
+                    key,
+                    action = pass.action,
+                    "its breaker has tripped: it is left alone for a while"
+                );
+            }
+            for (key, gate) in keys.iter().zip(&after) {
+                self.wake(gate, key.limit.as_deref(), now).await?;
+            }
+            return Ok(());
+        }
+        Err(Error::Contended(pass.task.execution))
+    }
+
+    /// Whether an attempt had no place at its keys and changes nothing there: then there is nobody to wake, and no turn to wait for.
+    async fn leaves_nothing(&self, pass: &Pass, keys: &[&Keyed], left: &Left) -> Result<bool, Error> {
+        if keys.iter().any(|key| key.holds_places()) {
+            return Ok(false);
+        }
+        let now = self.inner.clock.now();
+        let mut gates = self.gates(keys.iter().map(|key| key.name.as_str())).await?;
+        for (key, gate) in keys.iter().zip(&mut gates) {
+            pass.step_out(key, &mut gate.after, left, now);
+        }
+        Ok(gates.iter().all(Changing::stays))
+    }
+
+    /// Prolongs the places of an attempt with its lease.
+    pub(crate) async fn stay(&self, pass: &Pass, until: Timestamp) {
+        let keys: Vec<&str> = pass
+            .keys
+            .iter()
+            .filter(|key| key.holds_places() || key.breaker.is_some())
+            .map(|key| key.name.as_str())
+            .collect();
+        if keys.is_empty() {
+            return;
+        }
+        let prolonged = async {
+            let _turn = self.inner.limits.turnstile(keys.iter().copied()).await;
+            let mut gates = self.gates(keys.iter().copied()).await?;
+            gates.iter_mut().for_each(|gate| gate.after.keep(pass.task, until, false));
+            self.change_gates(gates).await
+        };
+        if let Err(error) = prolonged.await {
+            tracing::warn!(task = %pass.task, %error, "a place could not be prolonged; trying again with the lease");
+        }
+    }
+
+    /// Tasks that are no longer wanted wait in no line and keep no place; an attempt at work on one looks to its lease.
+    pub(crate) async fn unwanted(&self, tasks: &[TaskId]) {
+        let mut kept: Vec<(TaskId, Vec<String>)> = Vec::new();
+        {
+            let mut lines = self.inner.limits.lines();
+            let mut inside = self.inner.limits.inside();
+            for task in tasks {
+                lines.leave(*task);
+                match inside.get(task) {
+                    Some(found) if found.at_work => found.revoked.notify_one(),
+                    Some(_) => kept.extend(inside.remove(task).map(|found| (*task, found.keys))),
+                    None => {}
+                }
+            }
+            self.inner.metrics.waiting(lines.len());
+        }
+        for (task, keys) in kept {
+            if let Err(error) = self.vacate(task, &keys).await {
+                tracing::warn!(%task, %error, "a place could not be given back; it lapses by itself");
+            }
+        }
+    }
+
+    async fn vacate(&self, task: TaskId, keys: &[String]) -> Result<(), Error> {
+        let rules = self.rules().await?;
+        for _ in 0..MOST_TRIES {
+            let _turn = self.inner.limits.turnstile(keys.iter().map(String::as_str)).await;
+            let now = self.inner.clock.now();
+            let mut gates = self.gates(keys.iter().map(String::as_str)).await?;
+            for gate in &mut gates {
+                gate.after.leave(task, now, Verdict::Unheard, Some(BreakerRule::default()));
+            }
+            let after: Vec<Gate> = gates.iter().map(|gate| gate.after.clone()).collect();
+            if self.change_gates(gates).await? {
+                for gate in &after {
+                    self.wake(gate, rules.of(&gate.key).map(Arc::as_ref), now).await?;
+                }
+                return Ok(());
+            }
+        }
+        Err(Error::Contended(task.execution))
+    }
+
+    /// Brings forward as many of those that wait at a key as could be let in.
+    pub(crate) async fn wake(&self, gate: &Gate, limit: Option<&Limit>, now: Timestamp) -> Result<(), Error> {
+        let mut free = gate.room(limit, now);
+        let mut woken = false;
+        while free > 0 {
+            let next = self.inner.limits.lines().next(&gate.key, free, now);
+            let mut gone = false;
+            for task in next {
+                let there = self.inner.store.hasten(task, now).await?;
+                let mut lines = self.inner.limits.lines();
+                if there {
+                    lines.hastened(task, now);
+                } else {
+                    // It has ended, or another process is at it: in either case it is not waiting here.
+                    lines.leave(task);
+                }
+                woken |= there;
+                gone |= !there;
+            }
+            free = if gone { free } else { 0 };
+        }
+        if woken {
+            self.inner.due.ring();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! An attempt of an action on the world, from the keys that it has to pass to those that it leaves.
+
+use crate::{
+    Call, Class, Deed, Engine, Error, Event, WhilePending,
+    core::directive::Limits,
+    limits::{Left, Verdict, verdict},
+    model::action::SECOND,
+    runtime::{
+        attempts::perform::{Held, Lost},
+        worker::task::fenced,
+    },
+};
+use std::pin::pin;
+use store::{Lease, Settle, Timestamp};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Performs an attempt and commits its result if its keys let it pass; if they do not, it has been put off, and nothing has
+    /// been begun.
+    pub(crate) async fn act_within_limits(
+        &self,
+        lease: &Lease,
+        tenant: &str,
+        deed: Deed<P>,
+        call: Call,
+        doubt: bool,
+        limits: Limits,
+    ) -> Result<(), Error> {
+        let (task, epoch) = (lease.task.id, lease.epoch);
+        let pass = match self.pass(lease, tenant, &deed).await {
+            Ok(Some(pass)) => pass,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, "an attempt could not pass its keys; it is handed back untried");
+                let (due, untried) =
+                    (self.inner.clock.now().after(SECOND), lease.deliveries.saturating_sub(1));
+                return Ok(self.hand_back(task, epoch, due, untried).await?);
+            }
+        };
+        let event = match self.perform(deed, call, doubt, limits, lease, &pass).await {
+            Ok(event) => event,
+            Err(Lost::Lease) => {
+                self.leave(&pass, Left::unheard()).await;
+                return Err(fenced(lease));
+            }
+            Err(Lost::Unheard) => {
+                self.leave(&pass, Left::unheard()).await;
+                // Whoever stood still finds that another has it, and that is for the history. Where the store alone was away
+                // nobody has, nothing was refused, and it is handed back.
+                let until = self.inner.clock.now().after(self.inner.options.lease);
+                self.inner.store.renew(task, epoch, until).await?;
+                let why = "a lease could not be prolonged in time, and the attempt was given up".to_owned();
+                return Err(store::Error::Unavailable { why }.into());
+            }
+        };
+        let (mut left, pending) = left(&event);
+        let settling = pin!(self.deliver_settling(task.execution, event, Some(Settle { task, epoch })));
+        let settled = self.while_leased(&Held { lease, pass: &pass }, settling).await;
+        if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
+            left.keep = self.looked_at_again(lease).await;
+        }
+        self.leave(&pass, left).await;
+        settled.map(|_| ())
+    }
+
+    /// Until when the places of a pending action are kept: until it should have been looked at again, and two leases more.
+    async fn looked_at_again(&self, lease: &Lease) -> Option<Timestamp> {
+        let tasks = self.inner.store.tasks(lease.task.id.execution).await.ok()?;
+        let again = tasks.into_iter().find(|task| task.id == lease.task.id)?;
+        Some(again.due.after(self.inner.options.lease.saturating_mul(2)))
+    }
+}
+
+/// What an attempt leaves behind, and whether it is not done yet.
+fn left(event: &Event) -> (Left, bool) {
+    let Event::Settled { result, .. } = event else {
+        // It was asked about, and that was answered.
+        return (Left { verdict: Verdict::Answered, alone: None, keep: None }, false);
+    };
+    let error = result.as_ref().err();
+    let alone = error.and_then(|error| Some((error.retry_after?, error.code.clone())));
+    let pending = error.is_some_and(|error| matches!(error.class, Class::Pending { .. }));
+    (Left { verdict: verdict(result), alone, keep: None }, pending)
+}

@@ -1,0 +1,119 @@
+//! Time and chance: the only place that asks the machine for either.
+
+use crate::model::action::BoxFuture;
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use store::Timestamp;
+use tokio::sync::watch;
+
+/// What time it is, and bytes that nobody can guess.
+pub trait Clock: Send + Sync + 'static {
+    /// The moment.
+    fn now(&self) -> Timestamp;
+
+    /// Resolves when the clock has reached `at`.
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()>;
+
+    /// Bytes that tell ids of the same millisecond apart.
+    fn entropy(&self) -> [u8; 10];
+}
+
+/// The machine's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(at.since(self.now())))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
+    fn entropy(&self) -> [u8; 10] {
+        let mut bytes = [0; 10];
+        if getrandom::fill(&mut bytes).is_err() {
+            // Without the system's source, the clock and the stack tell ids apart; they are names, not secrets.
+            let now = self.now().0.to_be_bytes();
+            let here = std::ptr::from_ref(&bytes).addr().to_be_bytes();
+            for (byte, source) in bytes.iter_mut().zip(now.iter().rev().chain(here.iter().rev())) {
+                *byte = *source;
+            }
+        }
+        bytes
+    }
+}
+
+/// A clock that stands still until it is told; ids made by it count up.
+#[derive(Debug)]
+pub struct ManualClock {
+    now: watch::Sender<Timestamp>,
+    made: Mutex<u64>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self { now: watch::Sender::new(now), made: Mutex::new(0) }
+    }
+
+    /// Moves on by `span`.
+    pub fn advance(&self, span: Duration) {
+        self.now.send_modify(|now| *now = now.after(span));
+    }
+
+    /// Moves on to `at`, never back.
+    pub fn advance_to(&self, at: Timestamp) {
+        self.now.send_modify(|now| *now = at.max(*now));
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.now.borrow()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {
+        let mut changes = self.now.subscribe();
+        Box::pin(async move {
+            // The sender lives as long as the clock, which is borrowed here.
+            let _ = changes.wait_for(|now| *now >= at).await;
+        })
+    }
+
+    fn entropy(&self) -> [u8; 10] {
+        let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *made += 1;
+        let mut bytes = [0; 10];
+        for (byte, source) in bytes.iter_mut().skip(2).zip(made.to_be_bytes()) {
+            *byte = source;
+        }
+        bytes
+    }
+}
+
+/// Measures how long work takes, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,16 @@
+//! The shell around the core: it loads, leases, performs, commits and sleeps.
+//!
+//! Called by every caller of [`Engine`](crate::Engine). Invariant: one path changes an execution: load, [`transition`](crate::transition()), commit, and again on conflict.
+
+pub(crate) mod attempts;
+pub(crate) mod clock;
+pub(crate) mod deliver;
+pub(crate) mod engine;
+pub(crate) mod erased_workflow;
+pub(crate) mod execution_cache;
+pub(crate) mod metrics;
+pub(crate) mod relay;
+pub(crate) mod request;
+pub(crate) mod version_routing;
+pub(crate) mod wakeup;
+pub(crate) mod worker;

@@ -1,0 +1,180 @@
+//! Asking another engine: what people tell an execution that only another version can read is told by way of the store.
+//!
+//! While servers are replaced one by one, a person may speak to a server of the older version about an execution that the newer
+//! has taken over. The event becomes a message, which an engine that can read the execution delivers; the commit that
+//! delivers it carries the answer, or says why the event was refused. Whoever asked waits for that, and takes the answer away.
+//! A message that nobody delivers in time is taken back by a commit, so it has taken effect or never will.
+
+use crate::{
+    Engine, Error, Event, Refusal,
+    model::message::Message,
+    operations::query::parse,
+    runtime::engine::{Also, MOST_TRIES},
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use store::{Commit, ExecutionId, Key, Put, Record, Revision, Settle};
+
+/// The answers that have not been taken away.
+const COLLECTION: &str = "relayed";
+/// How often it is looked whether there is an answer.
+const EVERY: Duration = Duration::from_millis(20);
+/// An answer that nobody took away by then is cleared away by whoever asks next: whoever asked is gone.
+const KEPT: Duration = Duration::from_secs(3_600);
+const CLEARED_AT_ONCE: usize = 16;
+
+/// An event on its way to an engine that can read the execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Relayed {
+    /// What is told.
+    event: Event,
+    /// The version of the record that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revision: Option<Revision>,
+    /// Names the answer.
+    answer: ExecutionId,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Taken(Revision),
+    Refused {
+        code: String,
+        said: String,
+    },
+    /// The record was not at the revision that was asked for.
+    Moved(String),
+}
+
+impl Answer {
+    fn put(&self, answer: ExecutionId) -> Put {
+        Put { key: key(answer), body: Some(serde_json::to_vec(self).unwrap_or_default()) }
+    }
+
+    fn read(self) -> Result<Revision, Error> {
+        match self {
+            Self::Taken(revision) => Ok(revision),
+            Self::Refused { code, said } => Err(Refusal::Elsewhere { code, said }.into()),
+            Self::Moved(what) => Err(store::Error::Conflict { what }.into()),
+        }
+    }
+}
+
+fn key(answer: ExecutionId) -> Key {
+    Key::new(COLLECTION, answer.to_string())
+}
+
+/// What a command bound to a revision is told when the record has moved on.
+pub(crate) fn moved(record: &Record, wanted: Revision) -> String {
+    format!("execution {} is at revision {}, and revision {wanted} of it", record.id, record.revision)
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// What `told` answers; if this engine cannot read the execution, what an engine answers that can, or else that.
+    pub(crate) async fn or_relayed(
+        &self,
+        id: ExecutionId,
+        (event, revision): (Event, Option<Revision>),
+        told: Result<Revision, Error>,
+    ) -> Result<Revision, Error> {
+        match (told, self.inner.options.relay) {
+            (Err(error @ Error::NoWorker { .. }), Some(within)) => {
+                match self.relay(id, event, revision, within).await? {
+                    Some(answer) => answer.read(),
+                    None => Err(error),
+                }
+            }
+            (told, _) => told,
+        }
+    }
+
+    async fn relay(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        revision: Option<Revision>,
+        within: Duration,
+    ) -> Result<Option<Answer>, Error> {
+        let (store, now) = (&self.inner.store, self.inner.clock.now());
+        let answer = ExecutionId::new(now, self.inner.clock.entropy());
+        let task = Message::Relayed(Box::new(Relayed { event, revision, answer })).task(id, now);
+        let asked = task.id;
+        self.clear_relayed().await?;
+        store.commit(Commit { schedule: vec![task], ..Commit::default() }).await?;
+        tracing::debug!(execution = %id, trace_id = %id.trace_id(), "asked of an engine that can read it");
+        let until = now.after(within);
+        loop {
+            self.inner.clock.sleep_until(self.inner.clock.now().after(EVERY)).await;
+            if let Some(found) = self.take_answer(answer).await? {
+                return Ok(Some(found));
+            }
+            if self.inner.clock.now() >= until {
+                break;
+            }
+        }
+        store.commit(Commit { retire: vec![asked], ..Commit::default() }).await?;
+        // It may have been delivered just before.
+        self.take_answer(answer).await
+    }
+
+    async fn take_answer(&self, answer: ExecutionId) -> Result<Option<Answer>, Error> {
+        let Some(found) = self.inner.store.document(&key(answer)).await? else { return Ok(None) };
+        let documents = vec![Put { key: key(answer), body: None }];
+        self.inner.store.commit(Commit { documents, ..Commit::default() }).await?;
+        parse(&found).map(Some)
+    }
+
+    /// Removes answers that were not taken away, of whoever has died meanwhile.
+    async fn clear_relayed(&self) -> Result<(), Error> {
+        let now = self.inner.clock.now();
+        let old = self.inner.store.documents(COLLECTION, "", None, CLEARED_AT_ONCE).await?.items;
+        let is_old = |key: &Key| key.id.parse::<ExecutionId>().is_ok_and(|id| now.since(id.made_at()) > KEPT);
+        let gone = old.into_iter().map(|document| document.key).filter(is_old);
+        let documents: Vec<Put> = gone.map(|key| Put { key, body: None }).collect();
+        if !documents.is_empty() {
+            self.inner.store.commit(Commit { documents, ..Commit::default() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Delivers an event that another engine was told, and answers it with the same commit.
+    pub(crate) async fn deliver_relayed(
+        &self,
+        id: ExecutionId,
+        relayed: Relayed,
+        settle: Settle,
+    ) -> Result<(), Error> {
+        let Relayed { event, revision, answer } = relayed;
+        for _ in 0..MOST_TRIES {
+            let record = self.record(id).await?;
+            if let Some(wanted) = revision.filter(|wanted| *wanted != record.revision) {
+                let said = Answer::Moved(moved(&record, wanted));
+                return self.answered(said, answer, settle).await;
+            }
+            let machine = self.machine(&record.workflow, record.schema)?;
+            let next = match machine.advance(&record, event.clone(), self.inner.clock.now()) {
+                Ok(next) => next,
+                Err(Error::Refused(refusal)) => {
+                    let said = Answer::Refused { code: refusal.code().into(), said: refusal.to_string() };
+                    return self.answered(said, answer, settle).await;
+                }
+                Err(error) => return Err(error),
+            };
+            let said = Answer::Taken(record.revision.next());
+            let also = Also { documents: vec![said.put(answer)], ..Also::default() };
+            match self.commit(Some(record.revision), next, Some(settle), also).await {
+                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                other => return other.map(drop),
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    async fn answered(&self, said: Answer, answer: ExecutionId, settle: Settle) -> Result<(), Error> {
+        let documents = vec![said.put(answer)];
+        self.inner.store.commit(Commit { documents, settle: Some(settle), ..Commit::default() }).await?;
+        Ok(())
+    }
+}

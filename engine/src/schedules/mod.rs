@@ -1,0 +1,21 @@
+//! What recurs: when, what is started then, and what becomes of every single occurrence.
+//!
+//! A [`Schedule`] is a document that people set, or is built into a program. [`decide`] is pure: from the definition, where
+//! the schedule stands, what of it still runs and the time of day follows the fate of every occurrence, each a document of
+//! its own ([`Occurrence`]). The [`Engine`](crate::Engine) commits that together with the start that it asks for, so that of
+//! several engines one starts it, once. Told with tables in `docs/schedules.md`.
+
+mod commands;
+mod decide;
+mod definition;
+mod occurrence;
+mod occurrence_decision;
+mod runner;
+#[cfg(test)]
+mod tests;
+mod times;
+
+pub use crate::schedules::runner::{Kept, Starter, Unstarted};
+pub use definition::{CatchUp, Exclusion, Firing, MOST_BUFFERED, Overlap, Schedule, Target};
+pub use occurrence::{Backfill, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered};
+pub use times::{Fold, Gap, ScheduleError, Times};

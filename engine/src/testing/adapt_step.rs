@@ -1,0 +1,80 @@
+//! A step of one workflow as a step of another that holds its data: for tests in which a later version of a workflow runs
+//! beside an earlier one.
+
+use crate::{
+    Workflow,
+    model::step::{Act, Approval, Branch, Choice, Choose, Step, Wait},
+};
+
+impl<W: Workflow> Step<W> {
+    /// The same step for `L`, whose data hold those of `W` at `inner`, and which calls each state that it leads to as `state`
+    /// says.
+    #[must_use]
+    pub fn lifted<L: Workflow<Platform = W::Platform>>(
+        self,
+        inner: fn(&mut L) -> &mut W,
+        state: impl Fn(W::State) -> L::State,
+    ) -> Step<L> {
+        match self {
+            Self::Act(act) => Step::Act(act.lifted(inner, state)),
+            Self::Approval(approval) => Step::Approval(Approval {
+                seats: approval.seats,
+                within: approval.within,
+                procedure: approval.procedure,
+                granted: state(approval.granted),
+                refused: state(approval.refused),
+                expired: state(approval.expired),
+            }),
+            Self::Wait(wait) => Step::Wait(Wait {
+                signal: wait.signal,
+                within: wait.within,
+                then: state(wait.then),
+                expired: state(wait.expired),
+            }),
+            Self::Choose(choose) => {
+                let option = |choice: Choice<W::State>| Choice {
+                    label: choice.label,
+                    to: state(choice.to),
+                    waiver: choice.waiver,
+                };
+                let options = choose.options.into_iter().map(option).collect();
+                Step::Choose(Choose { options, taken: choose.taken })
+            }
+            Self::End(outcome) => Step::End(outcome),
+        }
+    }
+}
+
+impl<W: Workflow> Act<W> {
+    fn lifted<L: Workflow<Platform = W::Platform>>(
+        self,
+        inner: fn(&mut L) -> &mut W,
+        state: impl Fn(W::State) -> L::State,
+    ) -> Act<L> {
+        let branch = |branch: Branch<W>| Branch {
+            deed: branch.deed,
+            undo: branch.undo,
+            record: branch.record.map(|keep| {
+                let kept: crate::model::step::Recorder<L> =
+                    Box::new(move |outer, output| keep(inner(outer), output));
+                kept
+            }),
+        };
+        Act {
+            branches: self.branches.into_iter().map(branch).collect(),
+            commitment: self.commitment,
+            retry: self.retry,
+            attempt_within: self.attempt_within,
+            heartbeat: self.heartbeat,
+            within: self.within,
+            at_once: self.at_once,
+            keys: self.keys,
+            while_pending: self.while_pending,
+            next: state(self.next),
+            on_failure: self.on_failure.into_iter().map(|(code, to)| (code, state(to))).collect(),
+            or_else: self.or_else.map(&state),
+            optional: self.optional,
+            kin: self.kin,
+        }
+    }
+}

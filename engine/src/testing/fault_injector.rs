@@ -1,0 +1,77 @@
+//! Notes every attempt of a run, and bends those that its script names.
+
+use crate::testing::{
+    run::{Point, Script},
+    scenario::Fault,
+};
+use crate::{Bend, Call, Tap};
+use serde_json::Value;
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// An attempt, as the tap saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deeded {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) undo: bool,
+    pub(crate) key: String,
+}
+
+/// Notes every attempt, and bends those that the script names.
+#[derive(Default)]
+pub(super) struct ScriptTap {
+    faults: Vec<(Point, Fault, Option<String>)>,
+    /// An attempt delivered again after a crash is bent again, as a world that fails does not change its mind.
+    repeats: bool,
+    pub(super) deeds: Mutex<Vec<Deeded>>,
+    again: Mutex<Vec<(String, Fault, Option<String>)>>,
+    pub(super) bent: Mutex<Option<String>>,
+    lifted: AtomicBool,
+}
+
+impl ScriptTap {
+    pub(super) fn new(script: &Script) -> Self {
+        Self { faults: script.faults.clone(), repeats: script.cut.is_some(), ..Self::default() }
+    }
+
+    pub(super) fn lift(&self) {
+        self.lifted.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Tap for ScriptTap {
+    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend {
+        let mut deeds = locked(&self.deeds);
+        let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
+        let key = call.key();
+        deeds.push(Deeded {
+            name: name.into(),
+            state: call.state.clone(),
+            undo: call.undo,
+            key: key.clone(),
+        });
+        if self.lifted.load(Ordering::SeqCst) {
+            return Bend::Not;
+        }
+        if let Some((_, fault, code)) = locked(&self.again).iter().find(|(bent, _, _)| *bent == key) {
+            return fault.bend(code.as_deref());
+        }
+        let point = Point { nth, undo: call.undo };
+        let Some((_, fault, code)) = self.faults.iter().find(|(at, _, _)| *at == point) else {
+            return Bend::Not;
+        };
+        let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
+        locked(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
+        if *fault == Fault::FailsForever || self.repeats {
+            locked(&self.again).push((key, *fault, code.clone()));
+        }
+        fault.bend(code.as_deref())
+    }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,316 @@
+//! Which runs there are to try, and how each has to end.
+
+use crate::testing::{
+    report::Report,
+    run::{Answer, Cut, Interruption, Point, Rest, Run, Script, run},
+    scenario::{Fault, Scene, differences},
+};
+use crate::{Error, Outcome, Reason, Workflow, check, children::child_workflows::family, diagram};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+/// Faults of forward actions.
+const FORWARD: [Fault; 5] =
+    [Fault::FailsBefore, Fault::FailsAfter, Fault::Twice, Fault::LostBefore, Fault::LostAfter];
+/// Faults of undos.
+const BACKWARD: [Fault; 4] = [Fault::Twice, Fault::LostBefore, Fault::LostAfter, Fault::FailsForever];
+/// The most runs spent on looking for edges, per scene.
+const MOST_EXPLORED: usize = 600;
+/// The same for a scene that is not thorough.
+const MOST_GLANCED: usize = 60;
+
+/// Tries `W` in each scene, in every way this module knows.
+///
+/// # Errors
+/// When a scene itself does not work.
+pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+    verify_all(Report::of(&diagram::<W>()), false, scenes).await
+}
+
+/// As [`verify`], and every edge of the workflows that `W` starts must be taken as well: the way to try those that run as
+/// children alone.
+///
+/// # Errors
+/// When a scene itself does not work.
+pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+    let mut report = Report::of(&diagram::<W>());
+    for kind in family::<W>() {
+        report.edges.extend(Report::of(&(kind.machine)().diagram()).edges);
+    }
+    verify_all(report, true, scenes).await
+}
+
+async fn verify_all<W: Workflow>(
+    report: Report,
+    children: bool,
+    scenes: &[&dyn Scene<W>],
+) -> Result<Report, Error> {
+    let mut sweep = Sweep { report, children, known: BTreeSet::new() };
+    sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
+    if !sweep.report.complaints.is_empty() {
+        return Ok(sweep.report);
+    }
+    for scene in scenes {
+        sweep.scene(*scene).await?;
+    }
+    Ok(sweep.report)
+}
+
+struct Sweep {
+    report: Report,
+    /// Whether the ways of children count as well.
+    children: bool,
+    /// What has been left behind by runs already complained of, so that each culprit is named once, by its own fault.
+    known: BTreeSet<String>,
+}
+
+impl Sweep {
+    async fn scene<W: Workflow>(&mut self, scene: &dyn Scene<W>) -> Result<(), Error> {
+        let clean = self.try_one(scene, "undisturbed", &Script::default(), None, "undisturbed").await?;
+        for deed in &clean.deeds {
+            self.report.actions.insert(deed.name.clone());
+        }
+        if scene.thorough() {
+            self.faults(scene, &clean).await?;
+            self.crashes(scene, &clean).await?;
+        }
+        self.interruptions(scene, &clean).await?;
+        if scene.thorough() && !clean.family.is_empty() {
+            self.families(scene, &clean).await?;
+        }
+        self.explore(scene, &clean).await
+    }
+
+    /// What only happens where one execution starts others: their work in another order, and a child that somebody cancels.
+    async fn families<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        let backwards = Script { backwards: true, ..Script::default() };
+        let base = self.try_one(scene, "backwards", &backwards, Some(clean), "the last task first").await?;
+        if base.rest != clean.rest {
+            self.complain(scene, "the last task first", &format!("it ended {:?}", base.rest));
+        }
+        self.cut_everywhere(scene, &backwards, &base, Some(clean), "while going backwards").await?;
+        for nth in 1..=clean.commits {
+            for backwards in [false, true] {
+                let interruption = Some(Interruption::CancelChild(nth));
+                let script = Script { interruption, backwards, ..Script::default() };
+                let what = format!("a cancel of a child after commit {nth}");
+                self.try_one(scene, "child cancelled", &script, None, &what).await?;
+            }
+            let interruption = Some(Interruption::Cancel(nth));
+            let script = Script { interruption, backwards: true, ..Script::default() };
+            let what = format!("a cancel after commit {nth}, the last task first");
+            self.try_one(scene, "cancelled, backwards", &script, None, &what).await?;
+        }
+        Ok(())
+    }
+
+    /// Each forward action in each way; then each undo in each way, on the run with the longest way back.
+    async fn faults<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        let mut longest: Option<(Script, Run)> = None;
+        for (nth, deed) in clean.deeds.iter().enumerate() {
+            for fault in FORWARD {
+                let script = bent(Point { nth, undo: false }, fault, None);
+                let what = format!("{} in {} {fault}", deed.name, deed.state);
+                let tried =
+                    self.try_one(scene, &format!("{fault}, forward"), &script, Some(clean), &what).await?;
+                let length = |run: &Run| run.deeds.iter().filter(|deed| deed.undo).count();
+                if fault == Fault::FailsAfter
+                    && longest.as_ref().is_none_or(|(_, best)| length(best) <= length(&tried))
+                {
+                    longest = Some((script, tried));
+                }
+            }
+        }
+        let Some((script, base)) = longest else { return Ok(()) };
+        for (nth, deed) in base.deeds.iter().filter(|deed| deed.undo).enumerate() {
+            for fault in BACKWARD {
+                let mut script = script.clone();
+                script.faults.push((Point { nth, undo: true }, fault, None));
+                let what = format!("undo {} of {} {fault}", deed.name, deed.state);
+                self.try_one(scene, &format!("{fault}, undo"), &script, None, &what).await?;
+            }
+        }
+        self.cut_everywhere(scene, &script, &base, None, "while turning back").await
+    }
+
+    async fn crashes<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        self.cut_everywhere(scene, &Script::default(), clean, Some(clean), "while going forward").await
+    }
+
+    async fn cut_everywhere<W: Workflow>(
+        &mut self,
+        scene: &dyn Scene<W>,
+        script: &Script,
+        base: &Run,
+        clean: Option<&Run>,
+        when: &str,
+    ) -> Result<(), Error> {
+        for nth in 1..=base.commits {
+            for (cut, side) in [(Cut::Before(nth), "before"), (Cut::After(nth), "after")] {
+                let script = Script { cut: Some(cut), ..script.clone() };
+                let what = format!("a crash {side} commit {nth} {when}");
+                let run = self
+                    .try_one(scene, &format!("crash {side} a commit {when}"), &script, clean, &what)
+                    .await?;
+                // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps, which may
+                // also come first or second. Of one that is alone, each attempt at the same thing is as good as the other.
+                let alike = if run.family.is_empty() {
+                    bent_in(&run) == bent_in(base)
+                } else {
+                    run.bent == base.bent
+                };
+                if alike && run.rest != base.rest {
+                    self.complain(
+                        scene,
+                        &what,
+                        &format!("it ended {:?} instead of {:?}", run.rest, base.rest),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn interruptions<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        for nth in 1..=clean.commits {
+            let cancel = Script { interruption: Some(Interruption::Cancel(nth)), ..Script::default() };
+            self.try_one(scene, "cancelled", &cancel, None, &format!("a cancel after commit {nth}")).await?;
+            let pause = Script { interruption: Some(Interruption::PauseAndResume(nth)), ..Script::default() };
+            let what = format!("a pause after commit {nth}");
+            self.try_one(scene, "paused and resumed", &pause, Some(clean), &what).await?;
+        }
+        let middle = clean.commits / 2;
+        let script = Script { interruption: Some(Interruption::Terminate(middle)), ..Script::default() };
+        let run = self.try_one(scene, "terminated", &script, None, "a termination").await?;
+        if middle > 1 && !matches!(run.rest, Rest::Finished(Outcome::Terminated | Outcome::Completed)) {
+            self.complain(scene, "a termination", &format!("it ended {:?}", run.rest));
+        }
+        Ok(())
+    }
+
+    /// Answers questions differently, and fails actions with the codes that lead elsewhere, until every edge is taken or no
+    /// run shows a new way.
+    async fn explore<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+        let mut seen: HashSet<Script> = HashSet::from([Script::default()]);
+        let mut queue: VecDeque<Script> = self.variations(&Script::default(), clean).into();
+        let mut explored = 0;
+        let most = if scene.thorough() { MOST_EXPLORED } else { MOST_GLANCED };
+        while let Some(script) = queue.pop_front() {
+            if !seen.insert(script.clone()) || explored >= most {
+                continue;
+            }
+            explored += 1;
+            let what = format!("answers {:?} with {:?}", script.answers, script.faults);
+            let run = self.try_one(scene, "other answers", &script, None, &what).await?;
+            if !self.report.uncovered().is_empty() {
+                queue.extend(self.variations(&script, &run));
+            }
+        }
+        Ok(())
+    }
+
+    fn variations(&self, script: &Script, run: &Run) -> Vec<Script> {
+        let mut found = Vec::new();
+        for (place, others) in run.questions.iter().enumerate() {
+            let given = |at: usize| script.answers.get(at).copied().unwrap_or(Answer::Yes);
+            if given(place) != Answer::Yes {
+                continue;
+            }
+            for other in others {
+                let answers = (0..place).map(given).chain([*other]).collect();
+                found.push(Script { answers, ..script.clone() });
+            }
+        }
+        let forward = run.deeds.iter().filter(|deed| !deed.undo).enumerate();
+        for (nth, deed) in forward {
+            let untaken =
+                self.report.edges.difference(&self.report.taken).filter(|edge| edge.from == deed.state);
+            for edge in untaken.filter(|edge| edge.label != crate::model::step::DONE) {
+                let code = (edge.label != "failed").then(|| edge.label.clone());
+                let mut script = script.clone();
+                script.faults.push((Point { nth, undo: false }, Fault::FailsBefore, code));
+                found.push(script);
+            }
+        }
+        found
+    }
+
+    /// One run, counted and judged; `clean` is the run it must end like if it goes the same way.
+    async fn try_one<W: Workflow>(
+        &mut self,
+        scene: &dyn Scene<W>,
+        kind: &str,
+        script: &Script,
+        clean: Option<&Run>,
+        what: &str,
+    ) -> Result<Run, Error> {
+        let run = run(scene, script).await?;
+        self.report.count(kind);
+        self.report.taken.extend(run.edges.iter().cloned());
+        self.report.taken.extend(run.family.iter().flatten().filter(|_| self.children).cloned());
+        self.report.undone.extend(run.undone.iter().cloned());
+        for complaint in &run.complaints {
+            self.complain(scene, what, complaint);
+        }
+        for wrong in wrong_ends(&run, script) {
+            self.complain(scene, what, &wrong);
+        }
+        let expected = match run.rest {
+            Rest::Finished(Outcome::Completed) => {
+                let alike = |clean: &&Run| clean.edges == run.edges && clean.family == run.family;
+                clean.filter(alike).map(|clean| &clean.after)
+            }
+            Rest::Finished(Outcome::Terminated) => None,
+            Rest::Finished(_) if run.past_pivot || run.kept => None,
+            Rest::Finished(_) => Some(&run.before),
+            Rest::Parked(_) | Rest::Restless(_) => None,
+        };
+        let left = expected.map_or_else(Vec::new, |expected| differences(expected, &run.after));
+        let fresh: Vec<_> = left.into_iter().filter(|line| self.known.insert(line.clone())).collect();
+        if !fresh.is_empty() {
+            self.complain(scene, what, &fresh.join("; "));
+        }
+        Ok(run)
+    }
+
+    fn complain<W: Workflow>(&mut self, scene: &dyn Scene<W>, what: &str, wrong: &str) {
+        let complaint = format!("{}: {what}: {wrong}", scene.name());
+        if self.report.complaints.len() < 50 && !self.report.complaints.contains(&complaint) {
+            self.report.complaints.push(complaint);
+        }
+    }
+}
+
+/// What was bent first, whichever attempt at it.
+fn bent_in(run: &Run) -> Option<&str> {
+    run.bent.as_deref().map(|bent| bent.rsplit_once(' ').map_or(bent, |(place, _attempt)| place))
+}
+
+fn bent(point: Point, fault: Fault, code: Option<String>) -> Script {
+    Script { faults: vec![(point, fault, code)], ..Script::default() }
+}
+
+fn refusals(script: &Script) -> usize {
+    script.answers.iter().filter(|answer| **answer != Answer::Yes).count()
+}
+
+/// What no run may end as, or have been parked for.
+fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
+    let mut wrong = Vec::new();
+    match &run.rest {
+        Rest::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
+        // People and the world may say no again to the child that follows one that they have said no to.
+        Rest::Parked(_) if !run.family.is_empty() && refusals(script) > 1 => {}
+        Rest::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
+        Rest::Finished(_) => {}
+    }
+    let undo_bent = script.faults.iter().any(|(point, fault, _)| point.undo && *fault == Fault::FailsForever);
+    match run.parked {
+        Some(Reason::CompensationBlocked) if !undo_bent => wrong.push("an undo failed by itself".into()),
+        Some(Reason::PastPivotFailure) if !run.past_pivot => wrong.push("parked before the pivot".into()),
+        Some(Reason::LimitReached | Reason::Poisoned | Reason::Overdue) => {
+            wrong.push(format!("parked for {:?}", run.parked))
+        }
+        Some(Reason::CompensationBlocked | Reason::PastPivotFailure | Reason::OutcomeUnknown) | None => {}
+    }
+    wrong
+}

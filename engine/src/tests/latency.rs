@@ -1,0 +1,71 @@
+//! What the engine itself adds to the time that actions take: nothing that a clock shows.
+
+use crate::tests::one_step::{Bench, Toil};
+use crate::{Execution, Workflow as _, runtime::execution_cache::Decoded};
+use std::time::Duration;
+use store::{ExecutionId, Record, Revision, Timestamp};
+use tokio::time::{Instant, timeout};
+
+#[tokio::test(start_paused = true)]
+async fn a_step_takes_no_longer_than_its_action() {
+    let bench = Bench::new();
+    let begun = Instant::now();
+
+    let id = bench.start(Toil::of("acme", "dig")).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(id).await, "completed");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_at_keys_that_limit_nothing_do_not_wait_for_each_other() {
+    let bench = Bench::new();
+    let keys = ["tenant/acme", "action/dig", "cluster/eu-1", "yard/all"];
+    let id = bench.start(Toil::of("acme", "dig")).await;
+    // As if another attempt were just passing them.
+    let other = bench.engine.inner.limits.turnstile(keys.into_iter()).await;
+
+    timeout(Duration::from_secs(60), bench.engine.work_next()).await.expect("it waits for nobody").unwrap();
+
+    assert_eq!(bench.yard.begun(), ["dig"]);
+    drop(other);
+    bench.engine.run_until_idle().await.unwrap();
+    assert_eq!(bench.stands(id).await, "completed");
+}
+
+fn record(body: &[u8]) -> Record {
+    Record {
+        id: ExecutionId::new(Timestamp(1), [0; 10]),
+        revision: Revision(1),
+        workflow: Toil::NAME.into(),
+        schema: Toil::SCHEMA,
+        tenant: "acme".into(),
+        subject: String::new(),
+        guard: None,
+        state: String::new(),
+        phase: String::new(),
+        reason: None,
+        open: true,
+        requested_by: "ada".into(),
+        created_at: Timestamp(1),
+        updated_at: Timestamp(1),
+        attributes: store::Attributes::new(),
+        body: body.to_vec(),
+    }
+}
+
+#[test]
+fn what_was_decoded_of_these_very_bytes_is_taken_once_and_of_no_others() {
+    let decoded = Decoded::<Toil>::default();
+    let execution = || Execution::new(Toil::of("acme", "dig"), "ada", Timestamp(1));
+    decoded.keep(&record(b"one"), execution());
+    assert!(decoded.take(&record(b"one")).is_some());
+    assert!(decoded.take(&record(b"one")).is_none(), "it has been taken");
+
+    decoded.keep(&record(b"one"), execution());
+    assert!(decoded.take(&record(b"two")).is_none());
+    let earlier = Record { schema: 0, ..record(b"one") };
+    decoded.keep(&earlier, execution());
+    assert!(decoded.take(&earlier).is_none(), "another schema is decoded in another way");
+}

@@ -1,0 +1,106 @@
+//! What stands at one key, by itself, on random histories.
+
+use crate::tests::one_step::Dice;
+use crate::{
+    Closed, Gate, Limit, Rate, SECOND,
+    limits::{Terms, Verdict},
+};
+use store::{ExecutionId, TaskId, Timestamp};
+
+fn task(n: u64) -> TaskId {
+    TaskId { execution: ExecutionId::new(Timestamp(n), [1; 10]), visit: 1, slot: 0 }
+}
+
+#[test]
+fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
+    for seed in 0..100 {
+        let mut dice = Dice::new(seed);
+        let limit = Limit { concurrency: Some(3), ..Limit::of("cluster/eu-1") };
+        let terms = Terms { limit: Some(&limit), ..Terms::default() };
+        let (mut gate, mut inside) = (Gate::default(), Vec::<(TaskId, Timestamp)>::new());
+        let mut now = Timestamp(1_000);
+        for n in 1..200 {
+            now = now.after(SECOND * u32::try_from(dice.below(5)).unwrap());
+            inside.retain(|(_, until)| *until > now);
+            if dice.below(2) == 0 {
+                let admitted = gate.admits(task(n), now, terms).is_ok();
+                assert_eq!(admitted, inside.len() < 3, "{gate:?}");
+                if admitted {
+                    let until = now.after(10 * SECOND);
+                    gate.admit(task(n), now, until, terms);
+                    inside.push((task(n), until));
+                }
+            } else if !inside.is_empty() {
+                let chosen = usize::try_from(dice.below(inside.len() as u64)).unwrap();
+                let (task, until) = inside[chosen];
+                match dice.below(3) {
+                    0 => {
+                        inside[chosen].1 = until.after(5 * SECOND);
+                        gate.keep(task, inside[chosen].1, false);
+                    }
+                    1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it is inside already"),
+                    _ => {
+                        gate.leave(task, now, Verdict::Answered, None);
+                        inside.remove(chosen);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
+    for seed in 0..60 {
+        let mut dice = Dice::new(seed);
+        let rate = Rate { times: 1 + dice.below(7) as u32, per: 2 * SECOND, burst: 1 + dice.below(4) as u32 };
+        let limit = Limit { rate: Some(rate), ..Limit::of("cluster/eu-1") };
+        let terms = Terms { limit: Some(&limit), ..Terms::default() };
+        let (mut gate, mut begun, mut now) = (Gate::default(), Vec::new(), Timestamp(1_000_000));
+        for n in 1..400 {
+            now = Timestamp(now.0 + dice.below(300));
+            match gate.admits(task(n), now, terms) {
+                Ok(()) => {
+                    gate.admit(task(n), now, now, terms);
+                    begun.push(now.0);
+                }
+                Err(hold) => {
+                    let then = hold.until.unwrap();
+                    assert!(then > now && then.0 - now.0 <= 2_000, "{hold:?}");
+                    assert_eq!(gate.admits(task(n), then, terms), Ok(()), "it may begin when it was told to");
+                }
+            }
+        }
+        let interval = 2_000_000 / u64::from(rate.times);
+        for (i, from) in begun.iter().enumerate() {
+            for (j, to) in begun.iter().enumerate().skip(i) {
+                let allowed = u64::from(rate.burst) + (to - from) * 1_000 / interval;
+                let seen = (j - i + 1) as u64;
+                assert!(seen <= allowed, "{seen} in {} ms by {rate:?}", to - from);
+            }
+        }
+        assert!(begun.len() > 20, "and it does let them begin");
+    }
+}
+
+/// What one action was told does not undo what another was, nor what a person has said.
+#[test]
+fn a_key_stays_closed_for_as_long_as_the_longest_of_all_that_closed_it_say() {
+    let by = |who: &str, until: Option<u64>| Closed {
+        until: until.map(Timestamp),
+        why: "told to".into(),
+        by: who.into(),
+    };
+    let mut gate = Gate::default();
+    for (closing, stands) in [
+        (by("Dig", Some(90)), "Dig"),
+        (by("Fill", Some(60)), "Dig"),
+        (by("Fell", Some(120)), "Fell"),
+        (by("ada", None), "ada"),
+        (by("Dig", Some(900)), "ada"),
+        (by("bob", None), "bob"),
+    ] {
+        gate.close(closing);
+        assert_eq!(gate.closed.as_ref().unwrap().by, stands);
+    }
+}

@@ -1,0 +1,116 @@
+//! Who changes a plan does not agree to it, and what was agreed to is not changed.
+
+use crate::tests::one_approval::{Pass, START, person};
+use crate::{
+    ActionError, DAY, Event, Execution, Order, Outcome, Plan, Refusal, Repair, Seat, Step, Subject, Ticket,
+    Verdict, Vote, Workflow, act, approval, end, transition,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use strum::{IntoStaticStr, VariantArray};
+
+/// Weighs, asks one of `ops`, makes, and hands over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Purchase {
+    gpus: u32,
+    note: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+enum State {
+    Weighing,
+    Asking,
+    Making,
+    HandingOver,
+    Done,
+    Refused,
+}
+
+impl Workflow for Purchase {
+    const NAME: &'static str = "order";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Weighing;
+    type State = State;
+    type Platform = ();
+
+    fn step(&self, state: State) -> Step<Self> {
+        match state {
+            State::Weighing => act(Pass).nothing_to_undo().then(State::Asking),
+            State::Asking => approval([Seat::of("ops", 1)])
+                .within(DAY)
+                .granted(State::Making)
+                .refused(State::Refused)
+                .expired(State::Refused),
+            State::Making => act(Pass).nothing_to_undo().then(State::HandingOver),
+            State::HandingOver => act(Pass).forward_only().then(State::Done),
+            State::Done => end(Outcome::Completed),
+            State::Refused => end(Outcome::Refused),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: "acme".into(), name: "order".into(), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: "order".into(), decides: json!({ "gpus": self.gpus }), placement: json!(null) }
+    }
+
+    fn examples() -> Vec<Self> {
+        vec![Self { gpus: 8, note: String::new() }]
+    }
+}
+
+fn take(exec: &mut Execution<Purchase>, event: Event) -> Result<(), Refusal> {
+    *exec = transition(exec.clone(), event, START)?.execution;
+    Ok(())
+}
+
+fn edit(exec: &mut Execution<Purchase>, by: &str, patch: serde_json::Value) -> Result<(), Refusal> {
+    let order = Order { by: by.into(), reason: "so".into() };
+    take(exec, Event::Repaired { repair: Repair::Edit { patch }, order })
+}
+
+fn agree(exec: &mut Execution<Purchase>, name: &str) -> Result<(), Refusal> {
+    let digest = exec.digest();
+    let vote = Vote::new(person(name, &["ops"]), Verdict::Approve, "", START);
+    take(exec, Event::Voted { vote, digest })
+}
+
+fn settle(exec: &mut Execution<Purchase>, result: Result<serde_json::Value, ActionError>) {
+    let ticket = Ticket { visit: exec.visit, slot: 0 };
+    take(exec, Event::Settled { ticket, result, tried: None }).unwrap();
+}
+
+fn begun() -> Execution<Purchase> {
+    let mut exec = Execution::new(Purchase { gpus: 8, note: String::new() }, "rita", START);
+    take(&mut exec, Event::Started).unwrap();
+    exec
+}
+
+#[test]
+fn who_has_changed_the_plan_does_not_agree_to_it() {
+    let mut exec = begun();
+    edit(&mut exec, "olga", json!({ "gpus": 16 })).unwrap();
+    edit(&mut exec, "nora", json!({ "note": "by the door" })).unwrap();
+    settle(&mut exec, Ok(json!(null)));
+
+    assert!(matches!(agree(&mut exec, "olga"), Err(Refusal::OwnRequest { .. })));
+    assert!(matches!(agree(&mut exec, "rita"), Err(Refusal::OwnRequest { .. })));
+    agree(&mut exec, "nora").unwrap();
+    assert_eq!(exec.state, State::Making, "what changes nothing of the plan bars nobody");
+}
+
+#[test]
+fn what_was_agreed_to_is_not_edited_into_something_else() {
+    let mut exec = begun();
+    settle(&mut exec, Ok(json!(null)));
+    agree(&mut exec, "ada").unwrap();
+    let before = exec.digest();
+
+    let refused = edit(&mut exec, "olga", json!({ "gpus": 16 })).unwrap_err();
+
+    assert!(refused.to_string().contains("ask anew"), "{refused}");
+    assert_eq!(exec.digest(), before);
+    assert_eq!(exec.state, State::Making);
+}

@@ -1,0 +1,82 @@
+//! Limits as operators set them: which is in force, what is refused, and what waits when one is changed.
+
+use crate::tests::one_step::{Bench, Reply, Toil};
+use crate::{BreakerRule, DAY, HOUR, Limit, MINUTE, Rate, SECOND};
+use std::time::Duration;
+
+const KEY: &str = "cluster/eu-1";
+
+/// A limit in force is changed while work waits for it.
+#[tokio::test]
+async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
+    for taken_back in [false, true] {
+        let bench = Bench::new();
+        bench.at_most("action/Dig", 1).await;
+        for n in 0..3 {
+            bench.yard.on(&format!("dig {n}"), [Reply::Gate]);
+            bench.start(Toil::of("a", &format!("dig {n}"))).await;
+        }
+        let _first = bench.begin(1).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        if taken_back {
+            assert!(bench.engine.remove_limit("action/Dig").await.unwrap());
+            assert!(!bench.engine.remove_limit("action/Dig").await.unwrap());
+        } else {
+            bench.at_most("action/Dig", 3).await;
+        }
+        let _second = bench.begin(2).await;
+        let _third = bench.begin(3).await;
+
+        assert_eq!(bench.yard.begun().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_is_refused_by_the_name_of_its_field() {
+    let bench = Bench::new();
+    let rate = |times, per, burst| Some(Rate { times, per, burst });
+    let breaker = Some(BreakerRule { after: 3, span: HOUR, cap: MINUTE });
+    let never = Some(BreakerRule { after: 3, span: Duration::ZERO, cap: MINUTE });
+    let refused = [
+        ("key", Limit { concurrency: Some(1), ..Limit::of("eu-1") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/*/nodes") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/eu 1") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::of(format!("cluster/{}", "x".repeat(193))) }),
+        ("concurrency", Limit::of(KEY)),
+        ("concurrency", Limit { concurrency: Some(0), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(0, SECOND, 1), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(1, SECOND, 0), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(1, Duration::ZERO, 1), ..Limit::of(KEY) }),
+        ("rate", Limit { rate: rate(1, 32 * DAY, 1), ..Limit::of(KEY) }),
+        ("breaker", Limit { breaker, ..Limit::of(KEY) }),
+        ("breaker", Limit { breaker: never, ..Limit::of(KEY) }),
+    ];
+    for (field, limit) in refused {
+        let error = bench.engine.set_limit(limit.clone()).await.unwrap().unwrap_err();
+        assert_eq!(error.field, field, "{limit:?}: {error}");
+    }
+    assert!(bench.engine.limits().await.unwrap().is_empty());
+}
+
+/// The longest pattern counts, and the key's own limit before any.
+#[tokio::test]
+async fn the_narrowest_limit_counts() {
+    let bench = Bench::new();
+    bench.at_most("cluster/*", 1).await;
+    bench.at_most("cluster/eu-*", 2).await;
+    bench.at_most("cluster/eu-2", 3).await;
+    for (cluster, allowed) in [("us-1", 1), ("eu-1", 2), ("eu-2", 3)] {
+        for n in 0..4 {
+            let name = format!("{cluster} {n}");
+            bench.yard.on(&name, [Reply::Gate]);
+            bench.start(Toil { keys: vec![format!("cluster/{cluster}")], ..Toil::of("a", &name) }).await;
+        }
+        let before = bench.yard.begun().len();
+        for n in 0..allowed {
+            let _work = bench.begin(before + n + 1).await;
+        }
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(bench.yard.begun().len(), before + allowed, "{cluster}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Room on the disk: what may still be begun, and what may still be committed.
+
+use crate::Error;
+use crate::embedded::{commit::apply::locked, options::Options};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Why the next journal file could not be made.
+#[derive(Clone, Debug)]
+enum Lack {
+    Room(String),
+    Other(String),
+}
+
+/// What is known of the room on the disk.
+pub(crate) struct Space {
+    dir: PathBuf,
+    reserve: u64,
+    free: AtomicU64,
+    lack: Mutex<Option<Lack>>,
+}
+
+impl Space {
+    pub(crate) fn new(dir: &Path, options: &Options) -> Self {
+        let space = Self {
+            dir: dir.to_owned(),
+            reserve: options.reserve_bytes,
+            free: AtomicU64::new(u64::MAX),
+            lack: Mutex::new(None),
+        };
+        space.look(options);
+        space
+    }
+
+    /// Asks the file system again.
+    pub(crate) fn look(&self, options: &Options) {
+        if let Ok(free) = (options.free_space)(&self.dir) {
+            self.free.store(free, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes whether the next journal file could be made.
+    pub(crate) fn note(&self, made: Result<(), &io::Error>) {
+        *locked(&self.lack) = made.err().map(|error| {
+            let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
+            let why = format!("no further journal file can be made in {}: {error}", self.dir.display());
+            if full { Lack::Room(why) } else { Lack::Other(why) }
+        });
+    }
+
+    /// Free bytes of the volume, if it could be asked.
+    pub(crate) fn free(&self) -> Option<u64> {
+        Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
+    }
+
+    /// Why there is no next journal file, if it is known that there is none.
+    pub(crate) fn lacking(&self) -> Option<Error> {
+        locked(&self.lack).clone().map(|lack| match lack {
+            Lack::Room(what) => Error::Full { what },
+            Lack::Other(why) => Error::Unavailable { why },
+        })
+    }
+
+    /// Refuses a commit for which there is no room: one that begins an execution earlier than one that goes on.
+    pub(crate) fn admit(&self, begins: bool) -> Result<(), Error> {
+        let free = self.free.load(Ordering::Relaxed);
+        let wanted = if begins { self.reserve } else { self.reserve / 4 };
+        if free < wanted {
+            let what = if begins { "begin an execution" } else { "commit" };
+            return Err(Error::Full { what: self.tell(free, wanted, what) });
+        }
+        match self.lacking() {
+            Some(error) if begins => Err(error),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn tell(&self, free: u64, wanted: u64, what: &str) -> String {
+        const MIB: u64 = 1 << 20;
+        let (free, wanted) = (free / MIB, wanted.div_ceil(MIB));
+        format!("{free} MiB are free in {}, {wanted} MiB are needed to {what}", self.dir.display())
+    }
+
+    /// What is wrong with the room, for people.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.admit(true).err().map(|error| error.to_string())
+    }
+}

@@ -1,0 +1,137 @@
+//! Counting every row of the index, by as many threads as there are cores.
+
+use super::{Account, Progress, Spread};
+use crate::embedded::format::key;
+use sled::Db;
+use std::{
+    num::NonZero,
+    ops::Bound,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+/// More threads wait for the disk.
+const THREADS: usize = 4;
+/// Into so many parts the rows of a kind are cut.
+const PARTS_A_KIND: u8 = 16;
+
+/// What one thread has counted.
+#[derive(Default)]
+struct Share {
+    account: Account,
+    spread: Spread,
+}
+
+impl Share {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.account.add(key, value);
+        self.spread.note(key);
+    }
+}
+
+/// The account of the rows that are there; leaves no more of them in memory than the cache may hold.
+pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<Account> {
+    let cuts = cuts(db)?;
+    let next = AtomicUsize::new(0);
+    let count = || -> sled::Result<Share> {
+        let mut share = Share::default();
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part > cuts.len() {
+                return Ok(share);
+            }
+            let from = part.checked_sub(1).and_then(|before| cuts.get(before));
+            let (from, to) = (
+                from.map_or(Bound::Unbounded, Bound::Included),
+                cuts.get(part).map_or(Bound::Unbounded, Bound::Excluded),
+            );
+            for row in db.range::<&Vec<u8>, _>((from, to)) {
+                let (key, value) = row?;
+                progress.moved();
+                if key != key::META {
+                    share.add(&key, &value);
+                }
+            }
+        }
+    };
+    let others = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS).saturating_sub(1);
+    let shares = thread::scope(|scope| {
+        let others: Vec<_> = (0..others).map(|_| scope.spawn(count)).collect();
+        let mine = count();
+        // A panic of sled's goes on here, and is caught where this was called.
+        let theirs = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
+        theirs.chain([mine]).collect::<sled::Result<Vec<_>>>()
+    })?;
+    let mut account = Account::default();
+    for share in shares {
+        account.join(&share.account);
+        share.spread.let_go(db, || progress.moved())?;
+    }
+    Ok(account)
+}
+
+/// Keys, in order, between which about as many rows lie. That is a guess, and only the time depends on it: the names of
+/// executions begin with their time.
+fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
+    let mut cuts = Vec::new();
+    let mut from = Some(0_u8);
+    while let Some(least) = from {
+        let Some((first, _)) = db.range([least]..).next().transpose()? else { break };
+        let kind = first.first().copied().unwrap_or(least);
+        from = kind.checked_add(1);
+        let last = match from {
+            Some(above) => db.range(..[above]).next_back().transpose()?,
+            None => db.last()?,
+        };
+        // The first block of a kind is at the kind itself, and says nothing of where its rows are.
+        let second =
+            db.range::<[u8; 1], _>((Bound::Excluded([kind]), Bound::Unbounded)).next().transpose()?;
+        let low =
+            second.map_or(0, |(second, _)| if second.first() == Some(&kind) { number(&second) } else { 0 });
+        let high = last.map_or(0, |(last, _)| number(&last));
+        let step = high.saturating_sub(low) / u128::from(PARTS_A_KIND);
+        let parts = if step == 0 { 1 } else { PARTS_A_KIND };
+        for part in 0..parts {
+            let at = low.saturating_add(step.saturating_mul(u128::from(part)));
+            cuts.push([&[kind][..], &at.to_be_bytes()].concat());
+        }
+    }
+    Ok(cuts)
+}
+
+/// What follows the kind of a key, as a number that sorts as it does.
+fn number(key: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    for (byte, found) in bytes.iter_mut().zip(key.iter().skip(1)) {
+        *byte = *found;
+    }
+    u128::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn every_row_is_counted_once_wherever_the_parts_are_cut(
+            rows in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(any::<u8>(), 0..40), 0..400),
+        ) {
+            let db = sled::Config::default().temporary(true).open().unwrap();
+            let mut expected = Account::default();
+            for (key, value) in &rows {
+                db.insert(key, value.as_slice()).unwrap();
+                if key != key::META {
+                    expected.add(key, value);
+                }
+            }
+            let cuts = cuts(&db).unwrap();
+            prop_assert!(cuts.is_sorted());
+            prop_assert!(scan(&db, &Progress::default()).unwrap().same_rows(&expected));
+        }
+    }
+}

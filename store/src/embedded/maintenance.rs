@@ -1,0 +1,84 @@
+//! The hold of an embedded store: the file `HELD`, which is there as long as nothing is to be handed out.
+
+use crate::embedded::{
+    commit::apply::locked, folder::deliveries, journal::segment::sync_folder, shared::Shared,
+};
+use crate::{Error, Hold, Timestamp};
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join("HELD")
+}
+
+/// The hold of the store in `dir`. A file that cannot be understood holds it too.
+pub(crate) fn read(dir: &Path) -> io::Result<Option<Hold>> {
+    match fs::read(path(dir)) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Hold {
+            since: Timestamp(0),
+            why: format!("the file {} cannot be understood: {error}", path(dir).display()),
+        }))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Holds the store in `dir`, durably.
+pub(crate) fn write(dir: &Path, hold: &Hold) -> io::Result<()> {
+    let temporary = dir.join("HELD.partial");
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec(hold)?)?;
+    file.sync_all()?;
+    fs::rename(temporary, path(dir))?;
+    sync_folder(dir)
+}
+
+/// Lets the store in `dir` go, if it is held.
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(path(dir)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| sync_folder(dir)),
+    }
+}
+
+impl Shared {
+    /// Counts every task as handed out before, then hands out nothing more. In this order: whoever is cut off between the two
+    /// asks once too often.
+    pub(crate) fn hold(&self, hold: Hold) -> Result<(), Error> {
+        let mut held = locked(&self.held);
+        if held.is_some() {
+            return Ok(());
+        }
+        let failed = |error: io::Error| Error::Unavailable {
+            why: format!("the store in {} cannot be held: {error}", self.dir.display()),
+        };
+        let mut tasks = locked(&self.tasks);
+        tasks.count_all();
+        let log = deliveries::Log::open(&self.dir, &tasks).map_err(failed)?;
+        log.sync().map_err(failed)?;
+        *locked(&self.deliveries) = log;
+        write(&self.dir, &hold).map_err(failed)?;
+        *held = Some(hold);
+        Ok(())
+    }
+
+    pub(crate) fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        let mut held = locked(&self.held);
+        if held.as_ref().is_none_or(|hold| hold.since != since) {
+            return Ok(false);
+        }
+        let failed = |error: io::Error| Error::Unavailable {
+            why: format!("the store in {} cannot be let go: {error}", self.dir.display()),
+        };
+        remove(&self.dir).map_err(failed)?;
+        *held = None;
+        Ok(true)
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        locked(&self.held).is_some()
+    }
+}

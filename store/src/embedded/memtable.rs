@@ -1,0 +1,193 @@
+//! The acknowledged rows that the index has not taken over yet.
+//!
+//! A read looks here first and then in the index, in that order: rows leave the overlay only after the index has
+//! them, so whatever was acknowledged before the read began is found in one of the two.
+
+use crate::Sequence;
+use crate::embedded::journal::frame::{Frame, Place};
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+/// The bytes of a stored value, wherever they are.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Journalled(Arc<Frame>, std::ops::Range<usize>),
+    Indexed(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Journalled(frame, place) => frame.bytes.get(place.clone()).unwrap_or_default(),
+            Self::Indexed(value) => value,
+        }
+    }
+}
+
+/// A key and where its value lies in the frame at hand.
+pub(crate) type Changed = BTreeMap<Box<[u8]>, (Sequence, Place)>;
+
+/// When so many keys are known to stand for nothing, all are forgotten: those that matter are asked for again.
+const MOST_ABSENT: usize = 1_024;
+
+struct Slot {
+    sequence: Sequence,
+    value: Option<Value>,
+}
+
+/// Rows by key, and the frames they are from in the order of commits.
+#[derive(Default)]
+pub(crate) struct Overlay {
+    rows: BTreeMap<Box<[u8]>, Slot>,
+    frames: VecDeque<Arc<Frame>>,
+    bytes: usize,
+    last: Sequence,
+    /// Keys that were asked for lately and stand for nothing, here or in the index: what an action may not pass is a document that most
+    /// often is not there, and every attempt asks.
+    absent: HashSet<Box<[u8]>>,
+    retirements: u64,
+}
+
+impl Overlay {
+    /// An overlay over an index that holds everything up to `last`.
+    pub(crate) fn new(last: Sequence) -> Self {
+        Self { last, ..Self::default() }
+    }
+
+    /// The last acknowledged commit.
+    pub(crate) fn last(&self) -> Sequence {
+        self.last
+    }
+
+    /// Bytes of the frames that wait for the index.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn publish(&mut self, frame: Arc<Frame>, changed: Changed) {
+        self.last = frame.header.last();
+        self.bytes = self.bytes.saturating_add(frame.bytes.len());
+        for (key, (sequence, place)) in changed {
+            self.absent.remove(&key);
+            let value = place.map(|place| Value::Journalled(frame.clone(), place));
+            self.rows.insert(key, Slot { sequence, value });
+        }
+        self.frames.push_back(frame);
+    }
+
+    /// `None` if the overlay has nothing to say about `key`, `Some(None)` if it was deleted.
+    #[allow(clippy::option_option, reason = "the two levels mean what the sentence above says")]
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
+        self.rows.get(key).map(|slot| slot.value.clone())
+    }
+
+    /// Whether `key` is known to stand for nothing.
+    pub(crate) fn is_absent(&self, key: &[u8]) -> bool {
+        self.absent.contains(key)
+    }
+
+    /// How often rows have left; to be asked for before a key is looked up that may have to be noted as absent.
+    pub(crate) fn retirements(&self) -> u64 {
+        self.retirements
+    }
+
+    /// Notes that `key` was found neither here nor in the index, since rows had left `retirements` times. Had it come meanwhile, it would be
+    /// here; unless it has left again, and then this says nothing.
+    pub(crate) fn note_absent(&mut self, key: &[u8], retirements: u64) {
+        if retirements != self.retirements || self.rows.contains_key(key) {
+            return;
+        }
+        if self.absent.len() >= MOST_ABSENT {
+            self.absent.clear();
+        }
+        self.absent.insert(key.into());
+    }
+
+    /// Up to `limit` rows between `from` and `to`, deleted ones included.
+    pub(crate) fn range(
+        &self,
+        from: Bound<&[u8]>,
+        to: &[u8],
+        limit: usize,
+    ) -> Vec<(Box<[u8]>, Option<Value>)> {
+        let start = match from {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        if start >= to {
+            return Vec::new();
+        }
+        let rows = self.rows.range::<[u8], _>((from, Bound::Excluded(to)));
+        rows.take(limit).map(|(key, slot)| (key.clone(), slot.value.clone())).collect()
+    }
+
+    /// Up to `limit` keys between `from` and `to`, those of deleted rows included.
+    pub(crate) fn keys(&self, from: Bound<&[u8]>, to: &[u8], limit: usize) -> Vec<Box<[u8]>> {
+        let rows = self.rows.range::<[u8], _>((from, Bound::Excluded(to)));
+        rows.take(limit).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The oldest frames, until they have `bytes` together.
+    pub(crate) fn oldest(&self, bytes: usize) -> Vec<Arc<Frame>> {
+        let mut sum = 0_usize;
+        let enough = |frame: &&Arc<Frame>| {
+            let wanted = sum < bytes;
+            sum = sum.saturating_add(frame.bytes.len());
+            wanted
+        };
+        self.frames.iter().take_while(enough).cloned().collect()
+    }
+
+    /// Drops what the index has taken over: everything up to `applied`.
+    pub(crate) fn retire(&mut self, applied: Sequence) {
+        self.retirements = self.retirements.wrapping_add(1);
+        while let Some(frame) = self.frames.front().filter(|frame| frame.header.last() <= applied) {
+            self.bytes = self.bytes.saturating_sub(frame.bytes.len());
+            for row in frame.rows().flatten() {
+                if self.rows.get(row.key).is_some_and(|slot| slot.sequence <= applied) {
+                    self.rows.remove(row.key);
+                }
+            }
+            self.frames.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::journal::frame::Builder;
+
+    fn publish(overlay: &mut Overlay, key: &[u8]) {
+        let mut builder = Builder::new(Sequence(overlay.last().0 + 1));
+        builder.begin();
+        let put = |out: &mut Vec<u8>| -> Result<(), std::convert::Infallible> {
+            out.push(1);
+            Ok(())
+        };
+        let place = builder.put(key, put).unwrap();
+        builder.end();
+        let sequence = Sequence(overlay.last().0 + 1);
+        overlay.publish(builder.finish().0, Changed::from([(key.into(), (sequence, place))]));
+    }
+
+    #[test]
+    fn what_was_looked_for_in_vain_is_known_to_be_absent_until_it_comes_and_never_when_it_may_have_come_and_left()
+     {
+        let mut overlay = Overlay::default();
+        overlay.note_absent(b"key", overlay.retirements());
+        assert!(overlay.is_absent(b"key") && !overlay.is_absent(b"other"));
+        publish(&mut overlay, b"key");
+        assert!(!overlay.is_absent(b"key"), "it has come");
+        overlay.note_absent(b"key", overlay.retirements());
+        assert!(!overlay.is_absent(b"key"), "it came before that could be noted");
+
+        let asked = overlay.retirements();
+        overlay.retire(overlay.last());
+        overlay.note_absent(b"key", asked);
+        assert!(!overlay.is_absent(b"key"), "it came, and left for the index, before that could be noted");
+    }
+}

@@ -1,0 +1,114 @@
+//! What there is to go by: index, snapshots, journal and hint.
+
+use super::{Base, Choice, failed};
+use crate::{
+    Error, Sequence,
+    embedded::{
+        folder::watermark::Head,
+        format::codec,
+        index::{Progress, Verdict, Verified, open_verified},
+        journal::survey::{self, Survey},
+        options::Options,
+        snapshot::{self, Extent},
+    },
+};
+use std::path::{Path, PathBuf};
+
+/// Everything found in a store's folder.
+#[derive(Default)]
+pub(crate) struct Evidence {
+    pub(crate) journal: Survey,
+    /// Whole snapshots, newest first.
+    pub(crate) snapshots: Vec<(PathBuf, Extent)>,
+    /// Damaged ones, and what is wrong with each.
+    pub(crate) damaged_snapshots: Vec<String>,
+    /// The index, if its scan proved it whole; it may be empty still.
+    pub(crate) index: Option<Verified>,
+    /// Why there is no index to go by.
+    pub(crate) index_problem: Option<String>,
+    pub(crate) head: Option<Head>,
+}
+
+pub(crate) fn look(dir: &Path, options: &Options, progress: &Progress) -> Result<Evidence, Error> {
+    let mut evidence =
+        Evidence { journal: survey::survey(dir, |_| Ok(()))?, head: Head::read(dir), ..Evidence::default() };
+    snapshots(dir, &mut evidence)?;
+    index(dir, options, progress, &mut evidence);
+    Ok(evidence)
+}
+
+/// Reads every snapshot to its end.
+pub(crate) fn snapshots(dir: &Path, evidence: &mut Evidence) -> Result<(), Error> {
+    let folder = snapshot::folder(dir);
+    let found = snapshot::list(dir).map_err(|error| failed("list", &folder, &error))?;
+    for (named, path) in found.into_iter().rev() {
+        match snapshot::read(&path, codec::check) {
+            Ok(extent) if extent.applied == named => evidence.snapshots.push((path, extent)),
+            Ok(extent) => {
+                let why = format!("{} is the snapshot of commit {}", path.display(), extent.applied.0);
+                evidence.damaged_snapshots.push(why);
+            }
+            Err(why) => evidence.damaged_snapshots.push(format!("{}: {why}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+fn index(dir: &Path, options: &Options, progress: &Progress, evidence: &mut Evidence) {
+    let folder = dir.join("index");
+    if dir.join("index.stale").exists() {
+        evidence.index_problem = Some("it had stood still".into());
+    } else if !folder.exists() {
+        evidence.index_problem = Some("there was none".into());
+    } else {
+        match open_verified(&folder, options, progress) {
+            Verdict::Whole(found) => evidence.index = Some(*found),
+            Verdict::Unusable(why) => evidence.index_problem = Some(why),
+        }
+    }
+}
+
+impl Evidence {
+    /// Whether there is anything to lose.
+    pub(crate) fn has_content(&self) -> bool {
+        self.journal.last.0 > 0 || !self.snapshots.is_empty()
+    }
+
+    /// The greatest count of openings that anything tells of.
+    pub(crate) fn opens(&self) -> u64 {
+        let snapshots = self.snapshots.iter().map(|(_, extent)| extent.opens);
+        let index = self.index.as_ref().map(|found| found.account.opens);
+        let head = self.head.map(|head| head.opens);
+        snapshots.chain(index).chain(head).fold(self.journal.opens, u64::max)
+    }
+
+    /// The last commit that is known to have been acknowledged.
+    pub(crate) fn acknowledged(&self) -> Sequence {
+        let snapshots = self.snapshots.iter().map(|(_, extent)| extent.touched.max(extent.applied));
+        let index = self.index.as_ref().map(|found| found.account.touched.max(found.account.applied));
+        let head = self.head.map(|head| head.sequence);
+        snapshots.chain(index).chain(head).max().unwrap_or_default()
+    }
+
+    /// Whether the journal ends before `choice` does, so that what is behind its end is damage, not a torn tail.
+    pub(crate) fn is_repaired(&self, choice: &Choice) -> bool {
+        choice.sequence > self.journal.last
+    }
+
+    /// What `choice` makes good.
+    pub(crate) fn repaired(&self, choice: &Choice) -> Vec<String> {
+        let mut repaired: Vec<String> = self.journal.damage.iter().map(ToString::to_string).collect();
+        repaired.extend(
+            self.journal.headers.iter().map(|path| format!("{} has a damaged header", path.display())),
+        );
+        repaired.extend(self.damaged_snapshots.iter().cloned());
+        if self.is_repaired(choice) && matches!(choice.base, Base::Index | Base::Snapshot(..)) {
+            let (from, to) = (self.journal.last.0.saturating_add(1), choice.sequence.0);
+            // After a snapshot has been imported there is no journal, and nothing is wrong.
+            if self.journal.begins.is_some() {
+                repaired.push(format!("the journal lacks commits {from} to {to}"));
+            }
+        }
+        repaired
+    }
+}

@@ -1,0 +1,137 @@
+//! Whose turn it is: of the tenants that have something due, the one that was served longest ago.
+//!
+//! Used by [`Tasks`](crate::embedded::tasks::Tasks), which tells it of every task that comes, moves or goes. With `k` tenants that have
+//! something due, each of them gets one of any `k` turns, whatever the others have waiting. Every operation takes O(log n).
+
+use crate::{TaskId, Timestamp};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+/// A tenant's share of the turns, numbered as tenants were first seen; the platform's own executions have one too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Share(u32);
+
+impl Share {
+    fn place(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+/// A share as it stands in line: among equals, in the order of names.
+type Named = (Arc<str>, Share);
+
+struct Queue {
+    name: Arc<str>,
+    /// By when each may be handed out.
+    tasks: BTreeSet<(Timestamp, TaskId)>,
+    /// The number of its last turn; 0 if it never had one.
+    served: u64,
+}
+
+impl Queue {
+    fn first(&self) -> Option<Timestamp> {
+        self.tasks.first().map(|(available, _)| *available)
+    }
+}
+
+/// The tasks of a store by whose they are.
+#[derive(Default)]
+pub(crate) struct Rota {
+    names: HashMap<Arc<str>, Share>,
+    /// By share. A tenant that has nothing left keeps its place, or it could come back as one that was never served.
+    queues: Vec<Queue>,
+    /// Every tenant with tasks, by its first one.
+    firsts: BTreeSet<(Timestamp, Named)>,
+    /// Those whose first is due by `now`, the one served longest ago first; among equals the one that has waited longest.
+    ready: BTreeSet<(u64, Timestamp, Named)>,
+    now: Timestamp,
+    turns: u64,
+}
+
+impl Rota {
+    /// The share of this name, one for all that bear it.
+    pub(crate) fn share(&mut self, name: &str) -> Share {
+        if let Some(share) = self.names.get(name) {
+            return *share;
+        }
+        let share = Share(u32::try_from(self.queues.len()).unwrap_or(u32::MAX));
+        let name: Arc<str> = name.into();
+        self.names.insert(name.clone(), share);
+        self.queues.push(Queue { name, tasks: BTreeSet::new(), served: 0 });
+        share
+    }
+
+    /// Fills the queue of a share that has nothing yet; sets made of all there is take half the memory of those that grow.
+    pub(crate) fn fill(&mut self, share: Share, tasks: Vec<(Timestamp, TaskId)>) {
+        self.change(share, |queue| queue.tasks = tasks.into_iter().collect());
+    }
+
+    pub(crate) fn insert(&mut self, share: Share, available: Timestamp, id: TaskId) {
+        self.change(share, |queue| queue.tasks.insert((available, id)));
+    }
+
+    pub(crate) fn remove(&mut self, share: Share, available: Timestamp, id: TaskId) {
+        self.change(share, |queue| queue.tasks.remove(&(available, id)));
+    }
+
+    /// Notes that the share has had its turn.
+    pub(crate) fn served(&mut self, share: Share) {
+        self.turns = self.turns.saturating_add(1);
+        let turn = self.turns;
+        self.change(share, |queue| queue.served = turn);
+    }
+
+    /// Whose turn it is at `now`, and with which task; passes over tasks that `barred` names.
+    pub(crate) fn next(&mut self, now: Timestamp, barred: impl Fn(TaskId) -> bool) -> Option<TaskId> {
+        self.turn_to(now);
+        self.ready.iter().find_map(|(_, _, (_, share))| {
+            let due =
+                self.queues.get(share.place())?.tasks.iter().take_while(|(available, _)| *available <= now);
+            due.map(|(_, id)| *id).find(|id| !barred(*id))
+        })
+    }
+
+    /// When the next task can be handed out.
+    pub(crate) fn first(&self) -> Option<Timestamp> {
+        self.firsts.first().map(|(first, _)| *first)
+    }
+
+    fn change<T>(&mut self, share: Share, change: impl FnOnce(&mut Queue) -> T) {
+        let Some(queue) = self.queues.get_mut(share.place()) else { return };
+        let (first, served) = (queue.first(), queue.served);
+        change(queue);
+        if (first, served) == (queue.first(), queue.served) {
+            return;
+        }
+        let named = (queue.name.clone(), share);
+        if let Some(first) = first {
+            self.firsts.remove(&(first, named.clone()));
+            self.ready.remove(&(served, first, named.clone()));
+        }
+        if let Some(first) = queue.first() {
+            self.firsts.insert((first, named.clone()));
+            if first <= self.now {
+                self.ready.insert((queue.served, first, named));
+            }
+        }
+    }
+
+    /// Moves `now`, forward or back; only tenants whose first task lies between are looked at.
+    fn turn_to(&mut self, now: Timestamp) {
+        let nobody: Arc<str> = "".into();
+        let from = |at: Timestamp| (Timestamp(at.0.saturating_add(1)), (nobody.clone(), Share(0)));
+        let (earlier, later) = (self.now.min(now), self.now.max(now));
+        for (first, named) in self.firsts.range(from(earlier)..from(later)) {
+            let served = self.queues.get(named.1.place()).map_or(0, |queue| queue.served);
+            let entry = (served, *first, named.clone());
+            if now > self.now {
+                self.ready.insert(entry);
+            } else {
+                self.ready.remove(&entry);
+            }
+        }
+        self.now = now;
+    }
+}

@@ -1,0 +1,334 @@
+//! A store whose bodies are sealed: readable with the record key of whom they are about, and with it destroyed by nobody.
+//!
+//! [`Sealed`] stands before any [`Store`] and passes everything on; what a body was is known to neither the disk, nor an
+//! export, nor a back-up. Sealed are the bodies of records and the details of their history, each under the key of the record's
+//! tenant, the bodies of its tasks too, and documents under the platform's. The columns that people search by stay as they are.
+
+mod cipher;
+mod key_folder;
+mod undecryptable;
+
+pub use crate::encrypted::key_folder::{Destroyed, KeyFolder};
+pub use crate::encrypted::undecryptable::Unopened;
+pub(crate) use cipher::overhead;
+pub use cipher::{KeyId, Secret};
+
+use crate::encrypted::key_folder::Fate;
+use crate::{
+    Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
+    Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
+};
+use async_trait::async_trait;
+use cipher::Envelope;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// Says of a store that its bodies are sealed. Never sealed itself.
+const NOTE: (&str, &str) = ("seal", "state");
+/// When the owners of so many executions are remembered, all are forgotten: those at work come back at once.
+const MOST_OWNERS: usize = 100_000;
+
+/// Whether something in `store` was sealed, so that it can only be used with its record keys.
+///
+/// # Errors
+/// The store's.
+pub async fn is_sealed(store: &dyn Store) -> Result<bool, Error> {
+    Ok(store.document(&Key::new(NOTE.0, NOTE.1)).await?.is_some())
+}
+
+/// A store with sealed bodies, over one that does not know of it.
+pub struct Sealed<S: ?Sized> {
+    inner: Arc<S>,
+    keys: Arc<KeyFolder>,
+    platforms: BTreeSet<&'static str>,
+    owners: Mutex<HashMap<ExecutionId, Arc<str>>>,
+    /// Whether the store says that it is sealed.
+    noted: AtomicBool,
+}
+
+impl<S: Store + ?Sized> Sealed<S> {
+    /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
+    /// workflows in `platforms` are the platform's own, whomever they are about: what must outlast a tenant.
+    ///
+    pub fn over(
+        inner: Arc<S>,
+        keys: Arc<KeyFolder>,
+        platforms: impl IntoIterator<Item = &'static str>,
+    ) -> Self {
+        let platforms = platforms.into_iter().collect();
+        Self { inner, keys, platforms, owners: Mutex::default(), noted: AtomicBool::new(false) }
+    }
+
+    /// The record keys.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<KeyFolder> {
+        &self.keys
+    }
+
+    fn owner_of(&self, record: &Record) -> Arc<str> {
+        if self.platforms.contains(record.workflow.as_str()) {
+            "".into()
+        } else {
+            record.tenant.as_str().into()
+        }
+    }
+
+    /// Whose key the history of an execution lies under. Entries without a record are the platform's.
+    async fn owner(&self, id: ExecutionId) -> Result<Arc<str>, Error> {
+        if let Some(known) = self.owners.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Ok(known.clone());
+        }
+        let Some(record) = self.inner.load(id).await? else { return Ok("".into()) };
+        let owner = self.owner_of(&record);
+        self.remember(id, owner.clone());
+        Ok(owner)
+    }
+
+    fn remember(&self, id: ExecutionId, owner: Arc<str>) {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        if owners.len() >= MOST_OWNERS {
+            owners.clear();
+        }
+        owners.insert(id, owner);
+    }
+
+    fn seal(&self, owner: &str, about: &str, body: &mut Vec<u8>) -> Result<(), Error> {
+        let key = self.keys.key(owner)?;
+        let sealed = cipher::seal(owner, key.id, &key.secret, about, body);
+        *body = sealed.map_err(|why| Error::Unavailable { why: format!("{about}: {why}") })?;
+        Ok(())
+    }
+
+    /// The body as it was, or why it cannot be had.
+    fn open(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Unopened>, Error> {
+        let Some(envelope) = Envelope::of(&body) else { return Ok(Ok(body)) };
+        let envelope = envelope.map_err(|why| Error::Corrupt { what: about.into(), why })?;
+        let lost = |destroyed_at| Unopened {
+            owner: envelope.owner.into(),
+            key: envelope.key.to_string(),
+            destroyed_at,
+        };
+        Ok(match self.keys.fate(envelope.owner, envelope.key)? {
+            Fate::Here(key) => envelope.open(&key.secret, about).ok_or_else(|| lost(None)),
+            Fate::Destroyed(at) => Err(lost(Some(at))),
+            Fate::Missing => Err(lost(None)),
+        })
+    }
+
+    /// The record with its body, or with what says why there is none: whoever reads it still learns its columns.
+    fn opened(&self, mut record: Record) -> Result<Record, Error> {
+        let body = self.open(&about_record(record.id), record.body)?;
+        record.body = body.unwrap_or_else(Unopened::into_body);
+        Ok(record)
+    }
+
+    fn opened_entry(&self, mut entry: Entry) -> Result<Entry, Error> {
+        let detail = self.open(&about_entry(entry.execution), entry.detail)?;
+        entry.detail = detail.unwrap_or_else(Unopened::into_body);
+        Ok(entry)
+    }
+
+    /// A task whose body cannot be opened for now is not handed on: it comes again when its lease has lapsed.
+    fn opened_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
+        let task = self.opened_task(lease.task.clone())?;
+        if let Some(Unopened { destroyed_at: None, .. }) = Unopened::of(&task.body) {
+            tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
+            return Ok(None);
+        }
+        Ok(Some(Lease { task, ..lease }))
+    }
+
+    fn opened_task(&self, mut task: Task) -> Result<Task, Error> {
+        let body = self.open(&about_task(task.id.execution), task.body)?;
+        task.body = body.unwrap_or_else(Unopened::into_body);
+        Ok(task)
+    }
+
+    /// Nothing stands in for a document: a decision that rests on it must not be taken.
+    fn opened_document(&self, document: Document) -> Result<Document, Error> {
+        let about = about_document(&document.key);
+        match self.open(&about, document.body)? {
+            Ok(body) => Ok(Document { body, ..document }),
+            Err(unopened) => Err(Error::Corrupt { what: about, why: unopened.to_string() }),
+        }
+    }
+}
+
+fn about_record(id: ExecutionId) -> String {
+    format!("record {id}")
+}
+
+fn about_entry(id: ExecutionId) -> String {
+    format!("history of {id}")
+}
+
+fn about_task(id: ExecutionId) -> String {
+    format!("task of {id}")
+}
+
+fn about_document(key: &Key) -> String {
+    format!("document {key}")
+}
+
+#[async_trait]
+impl<S: Store + ?Sized> Store for Sealed<S> {
+    async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
+        limits::check(&commit)?;
+        if let Some(write) = &mut commit.record {
+            let owner = self.owner_of(&write.record);
+            let about = about_record(write.record.id);
+            self.seal(&owner, &about, &mut write.record.body)?;
+            self.remember(write.record.id, owner);
+        }
+        for entry in &mut commit.journal {
+            let owner = self.owner(entry.execution).await?;
+            self.seal(&owner, &about_entry(entry.execution), &mut entry.detail)?;
+        }
+        for put in &mut commit.documents {
+            if let Some(body) = &mut put.body {
+                self.seal("", &about_document(&put.key), body)?;
+            }
+        }
+        for task in commit.schedule.iter_mut().filter(|task| !task.body.is_empty()) {
+            let owner = self.owner(task.id.execution).await?;
+            self.seal(&owner, &about_task(task.id.execution), &mut task.body)?;
+        }
+        if !self.noted.load(Ordering::Acquire) {
+            let key = Key::new(NOTE.0, NOTE.1);
+            commit.documents.push(Put { key, body: Some(br#"{"version":1}"#.to_vec()) });
+        }
+        let receipt = self.inner.commit(commit).await?;
+        self.noted.store(true, Ordering::Release);
+        Ok(receipt)
+    }
+
+    async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
+        self.inner.load(id).await?.map(|record| self.opened(record)).transpose()
+    }
+
+    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+        self.inner.holder(guard).await
+    }
+
+    async fn journal(
+        &self,
+        id: ExecutionId,
+        after: Option<(Sequence, u32)>,
+        limit: usize,
+    ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
+        let Page { items, next } = self.inner.journal(id, after, limit).await?;
+        let items = items.into_iter().map(|entry| self.opened_entry(entry)).collect::<Result<_, _>>()?;
+        Ok(Page { items, next })
+    }
+
+    async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error> {
+        let Page { items, next } = self.inner.history(after, limit).await?;
+        let items = items.into_iter().map(|(place, entry)| Ok((place, self.opened_entry(entry)?)));
+        Ok(Page { items: items.collect::<Result<_, Error>>()?, next })
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<Page<Record, ExecutionId>, Error> {
+        let Page { items, next } = self.inner.list(filter, after, limit).await?;
+        let items = items.into_iter().map(|record| self.opened(record)).collect::<Result<_, _>>()?;
+        Ok(Page { items, next })
+    }
+
+    async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
+        let found = self.inner.search(query, after, limit).await?;
+        let items = found.items.into_iter().map(|record| self.opened(record)).collect::<Result<_, _>>()?;
+        Ok(Found { items, ..found })
+    }
+
+    async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {
+        self.inner.unreadable().await
+    }
+
+    async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
+        self.inner.document(key).await?.map(|document| self.opened_document(document)).transpose()
+    }
+
+    async fn documents(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Document, String>, Error> {
+        let Page { items, next } = self.inner.documents(collection, prefix, after, limit).await?;
+        let items = items.into_iter().map(|document| self.opened_document(document));
+        Ok(Page { items: items.collect::<Result<_, _>>()?, next })
+    }
+
+    async fn lease(
+        &self,
+        holder: &str,
+        now: Timestamp,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Vec<Lease>, Error> {
+        let leases = self.inner.lease(holder, now, ttl, limit).await?;
+        leases.into_iter().filter_map(|lease| self.opened_lease(lease).transpose()).collect()
+    }
+
+    fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+        let lease = self.inner.lease_at_hand(holder, now, ttl)?;
+        self.opened_lease(lease).ok().flatten()
+    }
+
+    async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
+        self.inner.renew(task, epoch, until).await
+    }
+
+    async fn release(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), Error> {
+        self.inner.release(task, epoch, due, deliveries).await
+    }
+
+    async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
+        self.inner.hasten(task, due).await
+    }
+
+    async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
+        self.inner.tasks(id).await?.into_iter().map(|task| self.opened_task(task)).collect()
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        self.inner.next_due().await
+    }
+
+    async fn hold(&self, hold: Hold) -> Result<(), Error> {
+        self.inner.hold(hold).await
+    }
+
+    async fn held(&self) -> Result<Option<Hold>, Error> {
+        self.inner.held().await
+    }
+
+    async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
+        self.inner.unhold(since).await
+    }
+
+    async fn rung(&self) {
+        self.inner.rung().await;
+    }
+
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+}

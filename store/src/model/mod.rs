@@ -1,0 +1,12 @@
+//! What a store keeps and promises: identities, records, commits, queries, limits, errors and the [`Store`](crate::Store) trait.
+//!
+//! Called by every implementation. Invariant: no input or output, and no dependence on an implementation.
+
+pub(crate) mod error;
+pub(crate) mod histogram;
+pub(crate) mod id;
+pub(crate) mod limits;
+pub(crate) mod maintenance;
+pub(crate) mod query;
+pub(crate) mod record;
+pub(crate) mod store;

@@ -1,0 +1,135 @@
+//! The one task of a process that commits: it gathers what waits, writes it in one transaction, and answers.
+//!
+//! Invariant: nobody is answered before the transaction's outcome is known. Where its answer is lost, the next one finds, under the
+//! lock, whether the batch of that number is written, and answers by that.
+
+use crate::postgres::{
+    Shared,
+    commit::batch::{Answers, Written},
+    error::{Tries, passes, unavailable},
+};
+use crate::{Commit, Error, Receipt};
+use std::sync::{Arc, atomic::Ordering};
+use tokio::sync::{mpsc, oneshot};
+
+/// A batch takes commits of so many bytes, or so many commits.
+const BATCH_BYTES: usize = 4 << 20;
+const BATCH_COMMITS: usize = 512;
+
+/// A commit and who waits for it.
+#[derive(Debug)]
+pub(in crate::postgres) struct Request {
+    pub(in crate::postgres) commit: Commit,
+    pub(in crate::postgres) reply: oneshot::Sender<Result<Receipt, Error>>,
+}
+
+pub(in crate::postgres) struct Writer {
+    pub(in crate::postgres) shared: Arc<Shared>,
+    pub(in crate::postgres) inbox: mpsc::Receiver<Request>,
+    /// The number of the last batch that was begun.
+    pub(in crate::postgres) batch: i64,
+}
+
+impl Writer {
+    /// Commits until nobody can ask any more.
+    pub(in crate::postgres) async fn run(mut self) {
+        while let Some(first) = self.inbox.recv().await {
+            let batch = self.gather(first);
+            self.write(batch).await;
+        }
+    }
+
+    fn gather(&mut self, first: Request) -> Vec<Request> {
+        let mut bytes = weight(&first.commit);
+        let mut batch = vec![first];
+        while batch.len() < BATCH_COMMITS && bytes < BATCH_BYTES {
+            let Ok(next) = self.inbox.try_recv() else { break };
+            bytes = bytes.saturating_add(weight(&next.commit));
+            batch.push(next);
+        }
+        batch
+    }
+
+    /// Writes a batch. If the database refuses it for what is in it, each of its commits is tried alone, so that one
+    /// bars no other.
+    async fn write(&mut self, batch: Vec<Request>) {
+        let commits: Vec<&Commit> = batch.iter().map(|request| &request.commit).collect();
+        match self.written(&commits).await {
+            Ok(answers) => answer(batch, answers),
+            Err(Failed::Refused(error)) if batch.len() == 1 => {
+                answer(
+                    batch,
+                    vec![Err(Error::Invalid { what: format!("the database refuses it: {error}") })],
+                );
+            }
+            Err(Failed::Refused(_)) => {
+                for request in batch {
+                    Box::pin(self.write(vec![request])).await;
+                }
+            }
+            Err(Failed::Away(error)) => {
+                let told = vec![Err(error); batch.len()];
+                answer(batch, told);
+            }
+        }
+    }
+
+    /// What became of each commit. Tried again while failures pass; the outcome of a try that was cut off is found by the next.
+    async fn written(&mut self, commits: &[&Commit]) -> Result<Answers, Failed> {
+        self.batch = self.batch.saturating_add(1);
+        let mut decided: Option<Answers> = None;
+        let mut tries = Tries::within(self.shared.options.patience);
+        loop {
+            match self.shared.write_batch(self.batch, commits, &mut decided).await {
+                Ok(Written::Now(answers)) => {
+                    let done = answers.iter().filter(|answer| answer.is_ok()).count();
+                    self.shared.counters.commits.fetch_add(done as u64, Ordering::Relaxed);
+                    self.shared.counters.batches.fetch_add(1, Ordering::Relaxed);
+                    return Ok(answers);
+                }
+                Ok(Written::Before) => return decided.take().ok_or_else(lost),
+                // What the commits rest on may be gone; whether it is, their conditions say.
+                Ok(Written::Back | Written::Raced) => {}
+                Ok(Written::Unregistered) => {
+                    let why = "this process is no longer among those that may write: another has ended it; start it again";
+                    return Err(Failed::Away(Error::Unavailable { why: why.into() }));
+                }
+                Err(error) if passes(&error) => {
+                    self.shared.counters.retries.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(%error, "a batch of commits could not be written; trying again");
+                    if !tries.again().await {
+                        return Err(Failed::Away(unavailable(&error)));
+                    }
+                }
+                Err(error) if error.as_database_error().is_some() => return Err(Failed::Refused(error)),
+                Err(error) => return Err(Failed::Away(unavailable(&error))),
+            }
+        }
+    }
+}
+
+enum Failed {
+    /// The database does not take what is in it.
+    Refused(sqlx::Error),
+    /// The database is not to be had; what became of it may not be known.
+    Away(Error),
+}
+
+fn lost() -> Failed {
+    Failed::Away(Error::Unavailable { why: "a batch was written of which this process knows nothing".into() })
+}
+
+fn answer(batch: Vec<Request>, answers: Answers) {
+    for (request, answer) in batch.into_iter().zip(answers) {
+        // Whoever asked may have gone.
+        let _ = request.reply.send(answer);
+    }
+}
+
+fn weight(commit: &Commit) -> usize {
+    let record = commit.record.as_ref().map_or(0, |write| write.record.body.len());
+    let documents: usize = commit.documents.iter().filter_map(|put| put.body.as_ref()).map(Vec::len).sum();
+    let journal: usize = commit.journal.iter().map(|entry| entry.detail.len()).sum();
+    let tasks: usize = commit.schedule.iter().map(|task| task.body.len()).sum();
+    [record, documents, journal, tasks].into_iter().fold(0, usize::saturating_add)
+}

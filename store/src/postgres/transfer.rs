@@ -1,0 +1,297 @@
+//! Moving: a database as an export, and an export into an empty database.
+
+use crate::postgres::{
+    Postgres, Shared,
+    commit::{
+        partitions::divide,
+        save::{self, Before, Touched},
+    },
+    error::unavailable,
+    maintenance,
+    row::{self, big, short, small},
+};
+use crate::{
+    Epoch, Error, Sequence, TaskId,
+    memory::{Held, State},
+    transfer::{
+        Counts,
+        export::{Lines, Source, moved, not_free},
+        import::{Reader, fits, refused, restored},
+        line::{DocumentLine, EntryLine, Line, RecordLine, TaskLine},
+    },
+};
+use sqlx::{PgConnection, Row as _};
+use std::io::{Read, Write};
+
+/// Rows fetched, or written, in one go.
+const PAGE: i64 = 1_000;
+const CHUNK: usize = 1_000;
+
+/// A process that has not spoken for so long is gone.
+const SILENT_MS: u64 = 15_000;
+
+const RECORDS: &str = "SELECT id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, \
+    requested_by, created_at, updated_at, attributes, body FROM executions WHERE $1::uuid IS NULL OR id > $1 ORDER BY id LIMIT $2";
+const JOURNAL: &str = "SELECT sequence, place, execution, at, actor, event, from_state, to_state, detail FROM journal \
+    WHERE $1::uuid IS NULL OR (execution, sequence, place) > ($1, $2, $3) ORDER BY execution, sequence, place LIMIT $4";
+const TASKS: &str = "SELECT execution, visit, slot, due, body, deliveries FROM tasks \
+    WHERE $1::uuid IS NULL OR (execution, visit, slot) > ($1, $2, $3) ORDER BY execution, visit, slot LIMIT $4";
+const DOCUMENTS: &str = "SELECT collection, id, version, body FROM documents \
+    WHERE $1::text IS NULL OR (collection, id) > ($1, $2) ORDER BY collection, id LIMIT $3";
+const EMPTY: &str = "SELECT sequence = 0 AND NOT EXISTS (SELECT FROM executions) AND NOT EXISTS (SELECT FROM documents) \
+    FROM head FOR UPDATE";
+/// Whoever reads or writes the export may take a while.
+const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+const EPOCH: &str = "SELECT last_value FROM epochs";
+const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epochs";
+const OWNERS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
+
+impl Postgres {
+    /// Writes everything to `out`, as of one commit; others go on meanwhile. Counts what was written.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the store is to move and is held, or other processes are at work;
+    /// [`Error::Unavailable`] when the database is away or `out` cannot be written.
+    pub async fn export(&self, out: impl Write + Send, source: Source) -> Result<Counts, Error> {
+        if source == Source::Moves {
+            if let Some(hold) = self.shared.held().await? {
+                return Err(not_free(&hold));
+            }
+            self.alone().await?;
+        }
+        self.shared.export(out, &source).await
+    }
+
+    /// Nobody else is at work.
+    async fn alone(&self) -> Result<(), Error> {
+        let engines = self.engines().await?;
+        let holder = self.holder();
+        let others = engines.iter().filter(|engine| !engine.ended && engine.silent_ms < SILENT_MS);
+        let others: Vec<String> = others
+            .filter(|engine| !holder.ends_with(&engine.id.to_string()))
+            .map(|engine| format!("{}/{}", engine.name, engine.id))
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "to move a store, stop its servers first; at work, or killed a moment ago: {}",
+            others.join(", ")
+        );
+        Err(Error::Refused { why })
+    }
+
+    /// Reads an export into this database, which must hold nothing: all of it, or nothing. It is held then, unless the store
+    /// that was exported is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the database holds something, or the export is cut off or changed, with the line.
+    pub async fn import(&self, from: impl Read + Send) -> Result<Counts, Error> {
+        self.shared.import(from).await
+    }
+}
+
+fn failed(error: sqlx::Error) -> Error {
+    unavailable(&error)
+}
+
+impl Shared {
+    async fn export(&self, out: impl Write + Send, source: &Source) -> Result<Counts, Error> {
+        let mut on = self.pool.begin().await.map_err(failed)?;
+        let frozen = sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        frozen.execute(&mut *on).await.map_err(failed)?;
+        sqlx::query(PATIENT).execute(&mut *on).await.map_err(failed)?;
+        let sequence: i64 =
+            sqlx::query_scalar("SELECT sequence FROM head").fetch_one(&mut *on).await.map_err(failed)?;
+        let epoch: i64 = sqlx::query_scalar(EPOCH).fetch_one(&mut *on).await.map_err(failed)?;
+        let mut lines = Lines::begin(out, Sequence(small(sequence)), Epoch(small(epoch)))?;
+        let mut counts = Counts::default();
+        export_records(&mut on, &mut lines, &mut counts).await?;
+        export_journal(&mut on, &mut lines, &mut counts).await?;
+        export_tasks(&mut on, &mut lines, &mut counts).await?;
+        export_documents(&mut on, &mut lines, &mut counts).await?;
+        match source {
+            Source::Stays => {}
+            Source::Moves => self.hold(&moved()).await?,
+        }
+        lines.end(counts, source)
+    }
+
+    async fn import(&self, from: impl Read + Send) -> Result<Counts, Error> {
+        let mut on = self.pool.begin().await.map_err(failed)?;
+        sqlx::query(PATIENT).execute(&mut *on).await.map_err(failed)?;
+        let empty: bool = sqlx::query_scalar(EMPTY).fetch_one(&mut *on).await.map_err(failed)?;
+        if !empty {
+            let why = format!("schema {} holds something; an import needs an empty one", self.options.schema);
+            return Err(Error::Refused { why });
+        }
+        let mut lines = Reader::new(from);
+        let mut chunk = Chunk::default();
+        let mut last = Sequence(0);
+        while let Some((number, line)) = lines.next(&chunk.counts)? {
+            match line {
+                Line::Header { sequence, epoch, .. } => {
+                    last = Sequence(sequence);
+                    sqlx::query(EPOCHS).bind(big(epoch).max(1)).execute(&mut *on).await.map_err(failed)?;
+                    divide(&mut on, Sequence(0), last).await.map_err(failed)?;
+                }
+                line => chunk.take(line).map_err(|why| refused(number, &why))?,
+            }
+            if chunk.rows >= CHUNK {
+                chunk.save(&mut on).await?;
+            }
+        }
+        chunk.save(&mut on).await?;
+        sqlx::query(OWNERS).execute(&mut *on).await.map_err(failed)?;
+        if !lines.moved() {
+            maintenance::hold_on(&mut on, &restored(last)).await.map_err(failed)?;
+        }
+        let head = sqlx::query("UPDATE head SET sequence = $1").bind(big(last.0));
+        head.execute(&mut *on).await.map_err(failed)?;
+        on.commit().await.map_err(failed)?;
+        Ok(chunk.counts)
+    }
+}
+
+/// Rows on their way in.
+#[derive(Default)]
+struct Chunk {
+    state: State,
+    touched: Touched,
+    rows: usize,
+    counts: Counts,
+}
+
+impl Chunk {
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        self.rows += 1;
+        match line {
+            Line::Record(line) => {
+                let record = line.record()?;
+                fits(&record.body)?;
+                self.touched.record(record.id);
+                self.state.records.insert(record.id, record);
+                self.counts.records += 1;
+            }
+            Line::Entry(line) => {
+                let (entry, place) = line.entry()?;
+                fits(&entry.detail)?;
+                self.state.entries.insert((entry.execution, entry.sequence, place), entry);
+                self.counts.entries += 1;
+            }
+            Line::Task(line) => {
+                let (task, _, deliveries) = line.task()?;
+                fits(&task.body)?;
+                self.touched.task(task.id);
+                self.state.tasks.insert(task.id, Held { task, deliveries, grip: None });
+                self.counts.tasks += 1;
+            }
+            Line::Document(line) => {
+                let document = line.document()?;
+                fits(&document.body)?;
+                self.touched.document(document.key.clone());
+                self.state.documents.insert(document.key.clone(), document);
+                self.counts.documents += 1;
+            }
+            Line::Header { .. } | Line::Trailer { .. } => return Err("an export has one of these".into()),
+        }
+        Ok(())
+    }
+
+    async fn save(&mut self, on: &mut PgConnection) -> Result<(), Error> {
+        let saved = save::save(on, &self.state, &self.touched, Sequence(0), &Before::default()).await;
+        saved.map_err(|error| Error::Refused {
+            why: format!("the database does not take the export: {error}"),
+        })?;
+        self.state = State::default();
+        self.touched = Touched::default();
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+async fn export_records<W: Write>(
+    on: &mut PgConnection,
+    lines: &mut Lines<W>,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let mut after = None;
+    loop {
+        let rows = sqlx::query(RECORDS).bind(after).bind(PAGE).fetch_all(&mut *on).await.map_err(failed)?;
+        for found in &rows {
+            let record = row::record(found).map_err(failed)?;
+            after = Some(row::uuid(record.id));
+            lines.write(&Line::Record(Box::new(RecordLine::of(record))))?;
+            counts.records += 1;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+async fn export_journal<W: Write>(
+    on: &mut PgConnection,
+    lines: &mut Lines<W>,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let (mut after, mut sequence, mut place) = (None, 0, 0);
+    loop {
+        let query = sqlx::query(JOURNAL).bind(after).bind(sequence).bind(place).bind(PAGE);
+        let rows = query.fetch_all(&mut *on).await.map_err(failed)?;
+        for found in &rows {
+            let (at, entry) = row::entry(found).map_err(failed)?;
+            (after, sequence, place) =
+                (Some(row::uuid(entry.execution)), big(entry.sequence.0), i64::from(at));
+            lines.write(&Line::Entry(EntryLine::of(entry, at)))?;
+            counts.entries += 1;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+async fn export_tasks<W: Write>(
+    on: &mut PgConnection,
+    lines: &mut Lines<W>,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let mut after: Option<TaskId> = None;
+    loop {
+        let query = sqlx::query(TASKS).bind(after.map(|id| row::uuid(id.execution)));
+        let query = query.bind(after.map(|id| i64::from(id.visit))).bind(after.map(|id| i64::from(id.slot)));
+        let rows = query.bind(PAGE).fetch_all(&mut *on).await.map_err(failed)?;
+        for found in &rows {
+            let task = row::task(found).map_err(failed)?;
+            let deliveries = short(found.try_get("deliveries").map_err(failed)?);
+            after = Some(task.id);
+            lines.write(&Line::Task(TaskLine::of(&task, Sequence(0), deliveries)))?;
+            counts.tasks += 1;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+async fn export_documents<W: Write>(
+    on: &mut PgConnection,
+    lines: &mut Lines<W>,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let (mut collection, mut id): (Option<String>, Option<String>) = (None, None);
+    loop {
+        let query = sqlx::query(DOCUMENTS).bind(&collection).bind(&id).bind(PAGE);
+        let rows = query.fetch_all(&mut *on).await.map_err(failed)?;
+        for found in &rows {
+            let document = row::document(found).map_err(failed)?;
+            (collection, id) = (Some(document.key.collection.clone()), Some(document.key.id.clone()));
+            lines.write(&Line::Document(DocumentLine::of(document)))?;
+            counts.documents += 1;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}

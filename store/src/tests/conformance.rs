@@ -1,0 +1,48 @@
+//! Both stores keep what every store promises.
+
+use crate::tests::fixture::{open, options};
+use crate::{Memory, Store, conformance};
+use std::sync::{Arc, Mutex};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_keeps_every_promise() {
+    let count = conformance::run(|| async { Arc::new(Memory::new()) as Arc<dyn Store> }).await;
+
+    assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_keeps_every_promise() {
+    let opened = Mutex::new(Vec::new());
+
+    let count = conformance::run(|| async {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open(folder.path(), options());
+        let store = Arc::new(store);
+        opened.lock().unwrap().push((store.clone(), folder));
+        store as Arc<dyn Store>
+    })
+    .await;
+    let opened = std::mem::take(&mut *opened.lock().unwrap());
+    for (store, _) in &opened {
+        store.close().await.unwrap();
+    }
+
+    assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
+}
+
+/// The same, asked at random, gives the same answers and the same histories.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_is_memorys_twin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (embedded, _) = open(folder.path(), options());
+    let embedded = Arc::new(embedded);
+    let mut twins = conformance::Twins::new(vec![Arc::new(Memory::new()), embedded.clone()], 7);
+
+    for _ in 0..500 {
+        twins.sequence(6).await.unwrap();
+    }
+    twins.histories().await.unwrap();
+
+    embedded.close().await.unwrap();
+}

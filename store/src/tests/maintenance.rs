@@ -1,0 +1,208 @@
+//! A store that is not what it was is held, however it came to be so.
+
+use crate::tests::fixture::*;
+use crate::{
+    Commit, Embedded, Error, Hold, Options, Store, Timestamp,
+    transfer::{Source, export_folder, import},
+};
+use std::{fs, io, path::Path, time::Duration};
+
+const TTL: Duration = Duration::from_millis(100);
+
+/// A store with one task that nobody has tried, closed.
+async fn made(dir: &Path) {
+    let (store, _) = open(dir, options());
+    let schedule = vec![task(1, 0, 5)];
+    store.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
+    store.close().await.unwrap();
+}
+
+/// Everything, as `cp -r` does it.
+fn copy_all(from: &Path, to: &Path) {
+    copy(from, to);
+    fs::copy(from.join("PLACE"), to.join("PLACE")).unwrap();
+}
+
+/// How often the task was handed out, after the hold, if there is one, has been ended.
+async fn released(store: &Embedded) -> u32 {
+    if let Some(hold) = store.held().await.unwrap() {
+        assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
+        assert!(store.unhold(hold.since).await.unwrap());
+    }
+    let leases = store.lease("w", Timestamp(100), TTL, 9).await.unwrap();
+    assert_eq!(leases.len(), 1);
+    leases[0].deliveries
+}
+
+#[tokio::test]
+async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    made(&first).await;
+    copy_all(&first, &second);
+
+    let (restored, _) = open(&second, options());
+    let hold = restored.held().await.unwrap().unwrap();
+    assert!(hold.why.contains("second is a copy"), "{hold:?}");
+    restored.close().await.unwrap();
+    drop(restored);
+    let (restored, _) = open(&second, options());
+    assert_eq!(restored.held().await.unwrap(), Some(hold), "as long as nobody lets it go");
+    assert_eq!(released(&restored).await, 2, "it may have been done before");
+    restored.close().await.unwrap();
+    drop(restored);
+    let (restored, _) = open(&second, options());
+    assert_eq!(restored.held().await.unwrap(), None, "it is at home there now");
+
+    let (stayed, _) = open(&first, options());
+    assert_eq!(stayed.held().await.unwrap(), None);
+    assert_eq!(released(&stayed).await, 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_renamed_or_knows_of_no_place_is_not_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    made(&first).await;
+    fs::rename(&first, &second).unwrap();
+    let (renamed, _) = open(&second, options());
+    assert_eq!(renamed.held().await.unwrap(), None);
+    renamed.close().await.unwrap();
+    drop(renamed);
+
+    for left in [None, Some("")] {
+        fs::remove_file(second.join("PLACE")).unwrap();
+        if let Some(text) = left {
+            fs::write(second.join("PLACE"), text).unwrap();
+        }
+        let (older, _) = open(&second, options());
+        assert_eq!(older.held().await.unwrap(), None, "{left:?}");
+        older.close().await.unwrap();
+    }
+    let third = folder.path().join("third");
+    copy_all(&second, &third);
+    let (unnoticed, _) = open(&third, Options { notice_copies: false, ..options() });
+    assert_eq!(unnoticed.held().await.unwrap(), None, "where files are named anew");
+}
+
+#[tokio::test]
+async fn an_import_is_held_unless_the_store_that_was_exported_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for (source, there, here, deliveries) in
+        [(Source::Stays, true, false, 2), (Source::Moves, false, true, 1)]
+    {
+        let name = format!("{source:?}");
+        let (old, new) = (folder.path().join(format!("old-{name}")), folder.path().join(name));
+        made(&old).await;
+        let sink = Sink::default();
+        export_folder(&old, sink.clone(), source).await.unwrap();
+        import(sink.bytes().as_slice(), &new).unwrap();
+
+        let (arrived, _) = open(&new, options());
+        let hold = arrived.held().await.unwrap();
+        assert_eq!(hold.is_some(), there, "{hold:?}");
+        assert_eq!(released(&arrived).await, deliveries);
+        let (left, _) = open(&old, options());
+        let hold = left.held().await.unwrap();
+        assert_eq!(hold.is_some(), here, "{hold:?}");
+        assert!(hold.is_none_or(|hold| hold.why.contains("go on elsewhere")));
+    }
+}
+
+/// A hold is on the disk before it is acknowledged, and so is what it counts.
+#[tokio::test]
+async fn a_hold_outlives_a_kill_and_one_that_is_damaged_holds_still() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path()).await;
+    let (store, _) = open(folder.path(), options());
+    let hold = Hold { since: Timestamp(3), why: "a drill".into() };
+    store.hold(hold.clone()).await.unwrap();
+    store.kill().await;
+    drop(store);
+
+    let (store, _) = open(folder.path(), options());
+    assert_eq!(store.held().await.unwrap(), Some(hold));
+    store.close().await.unwrap();
+    drop(store);
+    fs::write(folder.path().join("HELD"), "{").unwrap();
+    let (store, _) = open(folder.path(), options());
+    let hold = store.held().await.unwrap().unwrap();
+    assert!(hold.why.contains("cannot be understood"), "{hold:?}");
+    assert_eq!(released(&store).await, 2);
+}
+
+/// Nothing that an import left half done bars the next one.
+#[tokio::test]
+async fn an_import_that_was_cut_short_at_its_end_is_done_again() -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    made(&old).await;
+    let sink = Sink::default();
+    export_folder(&old, sink.clone(), Source::Stays).await.unwrap();
+    import(sink.bytes().as_slice(), &new).unwrap();
+    // As a kill between its last two steps leaves it.
+    fs::write(new.join(crate::embedded::IMPORTING), "")?;
+    assert!(new.join("deliveries.log").exists() && new.join("HELD").exists());
+
+    import(sink.bytes().as_slice(), &new).unwrap();
+
+    let (arrived, _) = open(&new, options());
+    assert!(arrived.held().await.unwrap().is_some());
+    Ok(())
+}
+
+/// What targets have seen of epochs they have seen, whoever gave them out.
+#[tokio::test]
+async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, copied) = (folder.path().join("first"), folder.path().join("copied"));
+    made(&first).await;
+    copy_all(&first, &copied);
+    let exported = |source| {
+        let (first, sink) = (first.clone(), Sink::default());
+        async move {
+            export_folder(&first, sink.clone(), source).await.unwrap();
+            sink.bytes()
+        }
+    };
+    let restored = folder.path().join("restored");
+    import(exported(Source::Stays).await.as_slice(), &restored).unwrap();
+    // The first goes on meanwhile, and is opened now and then.
+    let mut last = 0;
+    for _ in 0..5 {
+        last = last.max(epoch(&first).await);
+    }
+    let moved = folder.path().join("moved");
+    import(exported(Source::Moves).await.as_slice(), &moved).unwrap();
+
+    for dir in [copied, restored, moved] {
+        let next = epoch(&dir).await;
+        assert!(next > last, "{}: {next} is not above {last}", dir.display());
+        assert!(epoch(&dir).await > next, "and so on");
+    }
+}
+
+/// The epoch of a lease of the task, which is handed back.
+async fn epoch(dir: &Path) -> u64 {
+    let (store, _) = open(dir, options());
+    if let Some(hold) = store.held().await.unwrap() {
+        store.unhold(hold.since).await.unwrap();
+    }
+    let lease = store.lease("w", Timestamp(100), TTL, 9).await.unwrap().remove(0);
+    store.release(lease.task.id, lease.epoch, Timestamp(5), lease.deliveries).await.unwrap();
+    store.close().await.unwrap();
+    lease.epoch.0
+}
+
+/// Or a move would wash the hold off.
+#[tokio::test]
+async fn a_store_that_is_held_does_not_move() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path()).await;
+    export_folder(folder.path(), Sink::default(), Source::Moves).await.unwrap();
+
+    let again = export_folder(folder.path(), Sink::default(), Source::Moves).await;
+
+    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("go on elsewhere")), "{again:?}");
+    export_folder(folder.path(), Sink::default(), Source::Stays).await.unwrap();
+}

@@ -1,0 +1,201 @@
+//! The export of a chain, or of a part of it: entries in order, and behind each head the checkpoint that names it.
+
+use crate::audit::{
+    auditor::{Auditor, unsigned},
+    chain::{Head, PLATFORM, Sealed, entry_id, head, parse},
+    checkpoint::{Signed, sign},
+    entry::Entry,
+    export_line::{Content, END_TYPE, End, FORMAT, Header, VERSION, written},
+};
+use crate::{
+    destruction::{Digest, Moment},
+    signing::dsse::Signature,
+};
+use engine::{ActionError, Entity, Error};
+use store::{Key, Store};
+
+/// The most entries of one export; a longer period is exported in parts.
+pub const MOST_ENTRIES: u64 = 100_000;
+/// Entries read at once.
+const PAGE: usize = 1_000;
+
+/// A part of a chain, by the moments of its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// From this moment on; `None` from the beginning.
+    pub from: Option<Moment>,
+    /// Up to before this moment; `None` to the end.
+    pub to: Option<Moment>,
+}
+
+impl Period {
+    /// Whether something that happened then belongs to it.
+    #[must_use]
+    pub fn has(&self, at: Moment) -> bool {
+        self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at < to)
+    }
+}
+
+/// The file of a chain's entries from the first to the last of a period, and on to the next signed checkpoint. All that is
+/// journalled by now is sealed and signed first.
+///
+/// # Errors
+/// The store's; a permanent `audit.too_long` when there are more than [`MOST_ENTRIES`]; a transient `audit.unsigned`.
+pub async fn export(auditor: &Auditor, chain: &str, period: Period) -> Result<String, Error> {
+    let engine = auditor.engine();
+    let store = &**engine.store();
+    while auditor.seal().await? > 0 {}
+    let tenant = if chain == PLATFORM { "" } else { chain };
+    let range = range(auditor, chain, period).await?;
+    let first = range.map_or(0, |(first, _)| first);
+    let mut out = File::default();
+    let header = Header {
+        format: FORMAT.into(),
+        version: VERSION,
+        tenant: tenant.into(),
+        from: period.from,
+        to: period.to,
+        first,
+        previous: before(store, chain, first).await?,
+        exported_at: engine.clock().now().into(),
+    };
+    out.add(Content::Header(header), None);
+    if let Some((first, last)) = range {
+        out.chain(store, chain, first, last).await?;
+    }
+    let end = out.end();
+    let by = sign(END_TYPE, &end, auditor.signer()).await.map_err(unsigned)?;
+    out.add(Content::End(end), Some(by));
+    Ok(out.text)
+}
+
+/// The numbers of the first and the last entry to export.
+async fn range(auditor: &Auditor, chain: &str, period: Period) -> Result<Option<(u64, u64)>, Error> {
+    let store = &**auditor.engine().store();
+    let (mut first, mut last, mut after): (Option<u64>, u64, Option<String>) = (None, 0, None);
+    if period == Period::default() {
+        let head: Option<Head> = head(store, chain).await?;
+        first = head.as_ref().map(|_| 1);
+        last = head.map_or(0, |head| head.number);
+    } else {
+        loop {
+            let page = super::entries(store, Some(chain), after.as_deref(), PAGE).await?;
+            for entry in page.items.iter().filter(|entry| period.has(entry.at)) {
+                first.get_or_insert(entry.number);
+                last = entry.number;
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    let Some(first) = first else { return Ok(None) };
+    // What was sealed by now is under a checkpoint after this.
+    auditor.checkpoint().await?;
+    let last = sealed_from(store, chain, last).await?;
+    let count = last.saturating_sub(first).saturating_add(1);
+    if count > MOST_ENTRIES {
+        let why = format!(
+            "the period has {count} entries, and an export takes {MOST_ENTRIES}: name a shorter one by from and to"
+        );
+        return Err(Error::Undecided(ActionError::permanent("audit.too_long", why)));
+    }
+    Ok(Some((first, last)))
+}
+
+/// The first entry at or behind `number` that a checkpoint names.
+async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64, Error> {
+    let after = entry_id(chain, number.saturating_sub(1));
+    let page = store.documents(Sealed::COLLECTION, &format!("{chain}/"), Some(&after), 1).await?;
+    let sealed: Option<Sealed> = page.items.first().map(parse).transpose()?;
+    let none = || unsigned("no checkpoint names the last entries yet; ask again".into());
+    Ok(sealed.ok_or_else(none)?.number)
+}
+
+/// The digest of the entry before `first`.
+async fn before(store: &dyn Store, chain: &str, first: u64) -> Result<Option<Digest>, Error> {
+    let Some(number) = first.checked_sub(1).filter(|number| *number > 0) else { return Ok(None) };
+    let key = Key::new(Entry::COLLECTION, entry_id(chain, number));
+    let missing = || store::Error::Corrupt { what: key.to_string(), why: "it is missing".into() };
+    let found = store.document(&key).await?.ok_or_else(missing)?;
+    Ok(Some(parse::<Entry>(&found)?.digest()))
+}
+
+/// A file on its way.
+#[derive(Default)]
+struct File {
+    text: String,
+    lines: u64,
+    entries: u64,
+    checkpoints: u64,
+}
+
+impl File {
+    fn add(&mut self, content: Content, by: Option<Signature>) {
+        match content {
+            Content::Entry(_) => self.entries = self.entries.saturating_add(1),
+            Content::Checkpoint(_) => self.checkpoints = self.checkpoints.saturating_add(1),
+            Content::Header(_) | Content::End(_) => {}
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.text.push_str(&written(content, by, self.lines));
+    }
+
+    fn end(&self) -> End {
+        End {
+            lines: self.lines,
+            entries: self.entries,
+            checkpoints: self.checkpoints,
+            digest: Digest::of_bytes(self.text.as_bytes()),
+        }
+    }
+
+    async fn chain(&mut self, store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<(), Error> {
+        let mut seals = seals(store, chain, first, last).await?.into_iter().peekable();
+        let mut after = entry_id(chain, first.saturating_sub(1));
+        loop {
+            let page = super::entries(store, Some(chain), Some(&after), PAGE).await?;
+            for entry in page.items {
+                let number = entry.number;
+                if number > last {
+                    return Ok(());
+                }
+                self.add(Content::Entry(Box::new(entry)), None);
+                if let Some(sealed) = seals.next_if(|sealed| sealed.number == number) {
+                    let signed = checkpoint(store, sealed.checkpoint).await?;
+                    self.add(Content::Checkpoint(signed.checkpoint), Some(signed.by));
+                }
+            }
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The seals of entries from `first` to `last`.
+async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<Vec<Sealed>, Error> {
+    let (mut seals, mut after) = (Vec::new(), entry_id(chain, first.saturating_sub(1)));
+    loop {
+        let page = store.documents(Sealed::COLLECTION, &format!("{chain}/"), Some(&after), PAGE).await?;
+        for found in &page.items {
+            let sealed: Sealed = parse(found)?;
+            if sealed.number > last {
+                return Ok(seals);
+            }
+            seals.push(sealed);
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(seals),
+        }
+    }
+}
+
+async fn checkpoint(store: &dyn Store, number: u64) -> Result<Signed, Error> {
+    let key = Key::new(Signed::COLLECTION, Signed::key(number));
+    let missing = || store::Error::Corrupt { what: key.to_string(), why: "it is missing".into() };
+    Ok(parse(&store.document(&key).await?.ok_or_else(missing)?)?)
+}

@@ -1,0 +1,187 @@
+//! What an entry says, and what it must not.
+
+use super::*;
+use crate::{
+    audit::render::{Known, told},
+    policy::PolicyRef,
+};
+use engine::{ApprovalCase, Behalf, Plan, PlanDigest};
+
+fn known() -> Known {
+    Known { record: Some(record(1, "acme")), ..Known::default() }
+}
+
+fn case(digest: &str, opened_at: u64) -> ApprovalCase {
+    ApprovalCase {
+        id: format!("{}.2", id(1)),
+        execution: id(1),
+        workflow: "onboarding".into(),
+        tenant: "acme".into(),
+        subject: "tenant/acme".into(),
+        state: "AwaitingApproval".into(),
+        plan: Plan {
+            decides: json!({ "policy": { "name": "house", "version": 3, "digest": "sha256:aa" } }),
+            ..Plan::default()
+        },
+        digest: PlanDigest(digest.into()),
+        seats: vec![],
+        votes: vec![],
+        requested_by: "ada".into(),
+        opened_at: Timestamp(opened_at),
+        deadline: None,
+        ruling: Some("granted".into()),
+        closed_at: None,
+        procedure: engine::Procedure::default(),
+        history: vec![],
+    }
+}
+
+fn vote(verdict: &str) -> store::Entry {
+    let person = json!({ "name": "bob", "roles": ["platform_ops", "security"] });
+    let vote = json!({ "person": person, "verdict": verdict, "reason": "order 4711", "at": NOON });
+    entry(1, "bob", "voted", &json!({ "event": { "voted": { "vote": vote, "digest": "sha256:p1" } } }))
+}
+
+/// Design 20: who, in which tenant, approved what, when, under which policy version and plan digest, with which outcome.
+#[test]
+fn a_vote_says_who_approved_what_under_which_plan_and_policy() {
+    let known = Known { cases: vec![case("sha256:p0", NOON), case("sha256:p1", NOON)], ..known() };
+
+    let entry = told(&vote("approve"), 0, &known);
+
+    assert_eq!(
+        entry.says,
+        "bob approved, as platform_ops and security, the plan of onboarding of tenant/acme, which went from \
+         AwaitingApproval to Registering; because: order 4711"
+    );
+    assert_eq!((entry.tenant.as_str(), entry.outcome.as_deref()), ("acme", Some("approved")));
+    assert_eq!(entry.plan, Some(PlanStood { digest: "sha256:p1".into(), by: PlanKnownBy::Vote }));
+    let policy = PolicyRef { name: "house".into(), version: 3, digest: "sha256:aa".into() };
+    assert_eq!(entry.policy, Some(policy));
+    assert_eq!(told(&vote("refuse"), 0, &known).outcome.as_deref(), Some("refused"));
+}
+
+#[test]
+fn what_is_done_later_stands_under_the_plan_that_was_approved_by_then() {
+    let later = case("sha256:p2", NOON + 3_600_000);
+    let known = Known { cases: vec![case("sha256:p1", NOON), later], ..known() };
+
+    let entry = told(&entry(1, "engine", "settled", &json!({})), 0, &known);
+
+    assert_eq!(entry.plan, Some(PlanStood { digest: "sha256:p1".into(), by: PlanKnownBy::Approval }));
+}
+
+#[test]
+fn an_end_and_a_failure_are_told_with_their_outcome() {
+    let over = Record {
+        open: false,
+        reason: Some("rolled_back".into()),
+        updated_at: Timestamp(NOON + 1_000),
+        attributes: Default::default(),
+        ..record(1, "acme")
+    };
+    let known = Known { record: Some(over), ..Known::default() };
+    let failed = json!({ "event": { "settled": { "result": { "Err": { "code": "gpu.busy", "message": "no" } } } },
+        "phase": "compensating -> finished" });
+    let last = told(&entry(1, "engine", "settled", &failed), 0, &known);
+    assert_eq!(last.outcome.as_deref(), Some("rolled_back"));
+    assert!(last.says.contains("gpu.busy") && last.says.contains("and ended: rolled_back"), "{}", last.says);
+    let earlier = store::Entry { at: Timestamp(NOON), ..entry(1, "engine", "settled", &failed) };
+    assert_eq!(told(&earlier, 0, &known).outcome.as_deref(), Some("gpu.busy"));
+}
+
+#[test]
+fn a_late_result_is_told_as_a_refusal() {
+    let entry = told(&entry(1, "engine-7", "fenced", &json!({ "task": "t", "epoch": 4 })), 0, &known());
+    assert_eq!(entry.outcome.as_deref(), Some("refused"));
+    assert!(entry.says.starts_with("engine-7 was refused a late result"), "{}", entry.says);
+}
+
+#[test]
+fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in() {
+    let repair = json!({ "kind": "mark_done", "slot": 2, "output": "hunter2", "evidence": "ticket 7" });
+    let repaired =
+        json!({ "repaired": { "repair": repair, "order": { "by": "ada", "reason": "done by hand" } } });
+    let seconded = json!({ "event": { "seconded": { "event": repaired, "by": "bob" } } });
+
+    let told = told(&entry(1, "ada", "repaired", &seconded), 0, &known());
+
+    assert!(told.says.starts_with(
+        "ada repaired onboarding of tenant/acme by mark done of slot 2, with the consent of bob"
+    ));
+    assert_eq!(told.reason.as_deref(), Some("done by hand; shown by: ticket 7"));
+    assert!(!serde_json::to_string(&told).unwrap().contains("hunter2"));
+}
+
+/// S26.
+#[test]
+fn nothing_that_an_action_was_given_or_answered_gets_in() {
+    let secret = "tn_0123_hunter2";
+    let detail = json!({
+        "event": { "settled": { "ticket": {}, "result": { "Ok": { "token": secret } } }, "arguments": secret },
+        "left_behind": [{ "arguments": { "password": secret }, "output": secret }], "answer": secret,
+    });
+    for event in ["settled", "probed", "passed", "started", "edited", "voted"] {
+        let entry = told(&entry(1, "engine", event, &detail), 0, &known());
+        assert!(!serde_json::to_string(&entry).unwrap().contains("hunter2"), "{event}: {entry:?}");
+    }
+}
+
+#[test]
+fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
+    let asked = |wrote: &[&str], removed: &[&str]| {
+        let detail = json!({ "asked": "POST /v1/holds", "at": "/v1/holds", "documents": wrote.len() + removed.len(),
+            "wrote": wrote, "removed": removed, "asks": 0 });
+        let entry = store::Entry { execution: Behalf::nobody(), ..entry(1, "ada", Behalf::EVENT, &detail) };
+        told(&entry, 0, &Known::default())
+    };
+    let hold = asked(&["holds/acme"], &[]);
+    assert_eq!(hold.tenant, "acme");
+    assert_eq!(hold.says, "ada called POST /v1/holds at /v1/holds, which wrote holds/acme");
+    assert_eq!(hold.reason, None, "none was given");
+    assert_eq!(asked(&["users/bob"], &["tokens/1"]).tenant, "");
+    assert_eq!(asked(&["holds/acme", "cohorts/zeta"], &[]).tenant, "", "of several it is the platform's");
+    assert_eq!(asked(&["nodes/acme"], &[]).tenant, "", "a node may be called like a tenant");
+    assert_eq!(asked(&["workloads/acme/train", "nodes/n-1"], &["lines/acme/default"]).tenant, "acme");
+}
+
+#[test]
+fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
+    let what = Denied {
+        from: "10.0.0.7".into(),
+        asked: "DELETE /v1/users/{name}".into(),
+        token: Some("0011223344556677".into()),
+        request: Some("r-1".into()),
+        times: 1,
+        since: Timestamp(NOON).into(),
+        until: Timestamp(NOON + 5_000).into(),
+    };
+    let denial = Denial {
+        who: "ada".into(),
+        tenant: "acme".into(),
+        at: "/v1/users/bob".into(),
+        code: "auth.forbidden".into(),
+        why: "ada may not".into(),
+        what: what.clone(),
+    };
+
+    let once = told(&denial.entry(Timestamp(NOON)), 0, &Known::default());
+    let often = Denial { what: Denied { times: 9, ..what.clone() }, ..denial };
+    let often = told(&often.entry(Timestamp(NOON)), 0, &Known::default());
+
+    assert_eq!(
+        once.says,
+        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, asked from 10.0.0.7: auth.forbidden"
+    );
+    assert_eq!(
+        (once.event.as_str(), once.tenant.as_str(), once.actor.as_str()),
+        ("access.denied", "acme", "ada")
+    );
+    assert_eq!((once.subject.as_str(), once.outcome.as_deref()), ("/v1/users/bob", Some("auth.forbidden")));
+    assert_eq!((once.reason.as_deref(), once.denied), (Some("ada may not"), Some(what)));
+    assert!(
+        often.says.ends_with("; 9 times, from 2026-11-21T13:08:11.000Z to 2026-11-21T13:08:16.000Z"),
+        "{}",
+        often.says
+    );
+}

@@ -1,0 +1,8 @@
+//! A world in this process or behind a URL, kept in a file, with faults by script.
+//!
+//! Invariant: a change is in the file before it is answered.
+
+pub(crate) mod faults;
+pub(crate) mod local;
+pub(crate) mod remote;
+pub(crate) mod request_log;

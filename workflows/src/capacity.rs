@@ -1,0 +1,332 @@
+//! Capacity exhaustion: a model runs short in a region, and what can be done about it is tried, mildest first.
+//!
+//! The ladder is policy's; each rung that disturbs somebody or costs money asks people first. After each it is measured
+//! again. What is borrowed from the future (a buffer, best-effort work) is given back when there is enough again, and
+//! also when people give up. It may stay open for months. The page is `docs/workflows/capacity_exhaustion.md`.
+
+mod examples;
+mod ledger;
+mod plan;
+mod preview;
+
+pub use ledger::{LoweredBuffer, Measured};
+pub use preview::preview;
+
+use crate::{
+    platform::Platform,
+    policy::{PolicyRef, Rung},
+    reclaim::Reclaim,
+    tenancy::{GpuModel, Gpus, RegionId, TenantId},
+};
+use engine::{
+    ChildEnd, DAY, Outcome, Plan, Procedure, Seat, Step, Subject, Workflow, act, approval, await_signal,
+    children, end, wait, when,
+};
+use ledger::{AssessCapacity, LowerBuffer, NoteRung, OpenTiers, RestoreBuffer, ShutTiers};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The signal that hardware was bought and is in the fleet.
+pub const PROCURED: &str = "capacity.procured";
+
+/// One rung as policy has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Climb {
+    /// Which one.
+    pub rung: Rung,
+    /// Who is asked, if anybody.
+    pub seats: Vec<Seat>,
+    /// How long they have.
+    pub within: Duration,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
+}
+
+/// What holds for one exhaustion, whatever policy says later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The policy that it comes from.
+    pub policy: PolicyRef,
+    /// What is tried, in order.
+    pub ladder: Vec<Climb>,
+    /// There has to be enough for so long.
+    pub settle: Duration,
+    /// How long procurement may take.
+    pub procure_within: Duration,
+}
+
+/// What became of one rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It was taken.
+    Taken,
+    /// People said no, or nothing.
+    Refused,
+    /// No actuator here can do it.
+    NoHands,
+    /// Nothing came of it in time.
+    Lapsed,
+}
+
+/// What runs short, and what has been learnt and tried. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapacityExhaustion {
+    /// Where.
+    pub region: RegionId,
+    /// Of which model.
+    pub model: GpuModel,
+    /// GPUs that somebody waits for, beside those on waitlists.
+    pub wanted: Gpus,
+    /// What made it known.
+    pub trigger: String,
+    /// The region's tenants, as they were when it began: whose loans are looked at, and who may be degraded.
+    pub tenants: Vec<TenantId>,
+    /// What holds for it. Filled by `Assessing`, with the two that follow.
+    pub terms: Option<Terms>,
+    /// What was measured, newest last; the last ten alone.
+    pub measured: Vec<Measured>,
+    /// Tenants of the region that lend GPUs of the model for too long.
+    pub overdue: Vec<TenantId>,
+    /// Which rung is next.
+    pub next: usize,
+    /// What became of those before.
+    pub tried: Vec<(Rung, Fate)>,
+}
+
+/// Where an exhaustion stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/capacity_exhaustion.md"
+)]
+pub enum State {
+    Assessing,
+    Weighing,
+    AwaitingRung,
+    Climbing,
+    RecallingLoans,
+    LoweringBuffer,
+    AwaitingProcurement,
+    ShuttingTiers,
+    NotingTaken,
+    NotingRefused,
+    NotingNoHands,
+    NotingLapsed,
+    Settling,
+    AwaitingOwner,
+    RestoringBuffer,
+    OpeningTiers,
+    ReturningBuffer,
+    ReopeningTiers,
+    Resolved,
+    Accepted,
+    Escalated,
+}
+
+impl Workflow for CapacityExhaustion {
+    const NAME: &'static str = "capacity_exhaustion";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Assessing;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let (region, model) = (|| self.region.clone(), || self.model.clone());
+        let note = |fate| {
+            act(NoteRung { rung: self.rung(), fate }).nothing_to_undo().record(Self::noted).then(Assessing)
+        };
+        match state {
+            // How much there is and who waits. Is there enough, or which rung is next?
+            Assessing => act(self.assessment()).nothing_to_undo().record(Self::assessed).then(Weighing),
+            Weighing => when(self.settled(), "there has been enough for long enough", RestoringBuffer)
+                .or_when(self.enough(), "there is enough", Settling)
+                .or_when(self.rung().is_none(), "every rung was tried", AwaitingOwner)
+                .or_when(!self.has_hands(), "no hands for the rung here", NotingNoHands)
+                .or_when(self.asks(), "people decide on the rung", AwaitingRung)
+                .otherwise("nobody has to be asked", Climbing),
+            AwaitingRung => approval(self.seats())
+                .within(self.patience())
+                .held_by(self.procedure())
+                .granted(Climbing)
+                .refused(NotingRefused)
+                .expired(NotingRefused),
+
+            // One rung of the ladder. What is borrowed from the future stays on the trail.
+            Climbing => when(self.is(Rung::RecallOverdue), "call back overdue loans", RecallingLoans)
+                .or_when(self.is(Rung::ReturnBuffer), "lower the buffer", LoweringBuffer)
+                .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
+                .otherwise("let best-effort work in no more", ShuttingTiers),
+            RecallingLoans => children(self.recalls())
+                .answer(|_: &Reclaim| ())
+                .any_end()
+                .cancelled()
+                .within(DAY)
+                .record(|_: &mut Self, _: ChildEnd<()>| ())
+                .then(NotingTaken),
+            LoweringBuffer => act(LowerBuffer { region: region(), model: model() })
+                .undo(RestoreBuffer { region: region(), model: model() })
+                .then(NotingTaken),
+            AwaitingProcurement => {
+                await_signal(PROCURED).within(self.procure_within()).then(NotingTaken).expired(NotingLapsed)
+            }
+            ShuttingTiers => act(ShutTiers { tenants: self.tenants.clone() })
+                .undo(OpenTiers { tenants: self.tenants.clone() })
+                .then(NotingTaken),
+            NotingTaken => note(Fate::Taken),
+            NotingRefused => note(Fate::Refused),
+            NotingNoHands => note(Fate::NoHands),
+            NotingLapsed => note(Fate::Lapsed),
+
+            // Enough has to last. Then what was borrowed is given back.
+            Settling => wait(self.settle()).then(Assessing),
+            RestoringBuffer => {
+                act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(OpeningTiers)
+            }
+            OpeningTiers => act(OpenTiers { tenants: self.tenants.clone() }).nothing_to_undo().then(Resolved),
+
+            // Nothing more can be tried: somebody owns that people wait, or it goes up.
+            AwaitingOwner => {
+                approval([Seat { any_of: vec!["capacity_manager".into(), "admin".into()], count: 1 }])
+                    .within(5 * DAY)
+                    .granted(ReturningBuffer)
+                    .refused(Escalated)
+                    .expired(Escalated)
+            }
+            // Who owns it lets people wait; nobody stays shut out by an execution that has ended.
+            ReturningBuffer => {
+                act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(ReopeningTiers)
+            }
+            ReopeningTiers => {
+                act(OpenTiers { tenants: self.tenants.clone() }).nothing_to_undo().then(Accepted)
+            }
+            Resolved | Accepted => end(Outcome::Completed),
+            Escalated => end(Outcome::Refused),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = format!("capacity of {} in {}", self.model, self.region);
+        Subject { tenant: String::new(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        plan::of(self)
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl CapacityExhaustion {
+    /// An exhaustion that begins.
+    #[must_use]
+    pub fn new(
+        region: RegionId,
+        model: GpuModel,
+        wanted: Gpus,
+        trigger: String,
+        tenants: Vec<TenantId>,
+    ) -> Self {
+        Self {
+            region,
+            model,
+            wanted,
+            trigger,
+            tenants,
+            terms: None,
+            measured: Vec::new(),
+            overdue: Vec::new(),
+            next: 0,
+            tried: Vec::new(),
+        }
+    }
+
+    fn assessment(&self) -> AssessCapacity {
+        AssessCapacity {
+            region: self.region.clone(),
+            model: self.model.clone(),
+            wanted: self.wanted,
+            tenants: self.tenants.clone(),
+        }
+    }
+
+    fn assessed(&mut self, (terms, measured): (Terms, Measured)) {
+        self.overdue.clone_from(&measured.overdue);
+        self.terms.get_or_insert(terms);
+        self.measured.push(measured);
+        let many = self.measured.len().saturating_sub(10);
+        self.measured.drain(..many);
+    }
+
+    fn noted(&mut self, (rung, fate): (Option<Rung>, Fate)) {
+        self.tried.extend(rung.map(|rung| (rung, fate)));
+        self.next += 1;
+    }
+
+    fn enough(&self) -> bool {
+        self.measured.last().is_some_and(|measured| measured.enough)
+    }
+
+    /// Enough at the last two looks, and these were far enough apart.
+    fn settled(&self) -> bool {
+        let [.., before, last] = self.measured.as_slice() else { return false };
+        before.enough && last.enough && last.at.since(before.at) >= self.settle()
+    }
+
+    fn climb(&self) -> Option<&Climb> {
+        self.terms.as_ref()?.ladder.get(self.next)
+    }
+
+    fn rung(&self) -> Option<Rung> {
+        self.climb().map(|climb| climb.rung)
+    }
+
+    fn is(&self, rung: Rung) -> bool {
+        self.rung() == Some(rung)
+    }
+
+    /// Whether anything here can do what the rung says.
+    fn has_hands(&self) -> bool {
+        match self.rung() {
+            Some(Rung::RecallOverdue | Rung::ReturnBuffer | Rung::Procure | Rung::Degrade) => true,
+            Some(_) | None => false,
+        }
+    }
+
+    fn asks(&self) -> bool {
+        self.climb().is_some_and(|climb| !climb.seats.is_empty())
+    }
+
+    fn seats(&self) -> Vec<Seat> {
+        let usual = || vec![Seat::of("capacity_manager", 1)];
+        self.climb().map(|climb| climb.seats.clone()).filter(|seats| !seats.is_empty()).unwrap_or_else(usual)
+    }
+
+    fn procedure(&self) -> Procedure {
+        self.climb().map(|climb| climb.procedure.clone()).unwrap_or_default()
+    }
+
+    fn patience(&self) -> Duration {
+        self.climb().map_or(DAY, |climb| climb.within)
+    }
+
+    fn procure_within(&self) -> Duration {
+        self.terms.as_ref().map_or(180 * DAY, |terms| terms.procure_within)
+    }
+
+    fn settle(&self) -> Duration {
+        self.terms.as_ref().map_or(DAY, |terms| terms.settle)
+    }
+
+    fn recalls(&self) -> Vec<Reclaim> {
+        let resource = || crate::tenancy::Resource::gpus(self.model.clone());
+        let recall =
+            |tenant: &TenantId| Reclaim::new(tenant.clone(), resource(), crate::reclaim::Cause::Overdue);
+        self.overdue.iter().map(recall).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! What an exhaustion decides on the books.
+
+use super::{Climb, Fate, Terms};
+use crate::{
+    ledger::candidates,
+    policy::{self, PlatformPolicy, Rung},
+    reclaim,
+    scheduling::admission,
+    tenancy::{Cohort, GpuModel, Gpus, OpenLoans, Region, RegionId, Resource, Tenant, TenantId, Waitlist},
+};
+use engine::{Call, Entity, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// What a region has of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// When.
+    pub at: Timestamp,
+    /// GPUs in all.
+    pub total: Gpus,
+    /// GPUs that nobody owns, beside the buffer.
+    pub free: Gpus,
+    /// GPUs kept back.
+    pub buffer: Gpus,
+    /// GPUs that are waited for.
+    pub waited_for: Gpus,
+    /// Tenants with loans of the model that have lasted too long.
+    pub overdue: Vec<TenantId>,
+    /// Whether that is enough.
+    pub enough: bool,
+}
+
+/// Measures what a region has of a model, and reads the terms. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct AssessCapacity {
+    pub(super) region: RegionId,
+    pub(super) model: GpuModel,
+    /// Waited for beside those on waitlists.
+    pub(super) wanted: Gpus,
+    /// Whose loans are looked at.
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl LedgerAction for AssessCapacity {
+    const NAME: &'static str = "AssessCapacity";
+    type Output = (Terms, Measured);
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
+        self.look(view)
+    }
+}
+
+impl AssessCapacity {
+    pub(super) fn look(&self, view: &mut View) -> Result<(Terms, Measured), Undecided> {
+        let policy = policy::in_force(view)?;
+        let here: Vec<_> = candidates(view, &self.model)?
+            .into_iter()
+            .filter(|candidate| candidate.region == self.region)
+            .collect();
+        let total: Gpus = here.iter().map(|candidate| candidate.total).sum();
+        let all_free: Gpus = here.iter().map(|candidate| candidate.free).sum();
+        let kept = here.iter().map(|candidate| candidate.buffer).max().unwrap_or_default();
+        let buffer = kept.plus(policy.buffer_in(&self.region));
+        let free = all_free.less_or_none(buffer);
+        let list = view.get::<Waitlist>(&Waitlist::key(&self.region, &self.model))?;
+        let queued: Gpus = list.iter().flat_map(|list| &list.waiters).map(|waiter| waiter.gpus).sum();
+        let waited_for = queued.plus(self.wanted);
+        let overdue = overdue(view, &self.tenants, &self.model)?;
+        let enough = free >= waited_for && free >= policy.capacity.recovered.of(total);
+        let at = view.now();
+        Ok((terms(&policy), Measured { at, total, free, buffer, waited_for, overdue, enough }))
+    }
+}
+
+/// Of `tenants`, those with loans of the model that have lasted too long.
+fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Vec<TenantId>, Undecided> {
+    let resource = Resource::gpus(model.clone());
+    view.want::<OpenLoans>(tenants.iter().map(|tenant| OpenLoans::key(tenant, &resource)))?;
+    let now = view.now();
+    let mut found = Vec::new();
+    for tenant in tenants {
+        let open = view.get::<OpenLoans>(&OpenLoans::key(tenant, &resource))?;
+        if open.is_some_and(|loans| loans.open.iter().any(|loan| loan.due <= now)) {
+            found.push(tenant.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn terms(policy: &PlatformPolicy) -> Terms {
+    let rungs: BTreeSet<Rung> = policy.capacity.ladder.values().flatten().copied().collect();
+    let climb = |rung: Rung| {
+        let gate = policy.approvals.capacity.get(&rung);
+        Climb {
+            rung,
+            seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
+            within: gate.map_or(engine::DAY, |gate| gate.within),
+            procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
+        }
+    };
+    Terms {
+        policy: policy.reference.clone(),
+        ladder: rungs.into_iter().map(climb).collect(),
+        settle: policy.capacity.settle,
+        procure_within: policy.capacity.procure_within,
+    }
+}
+
+/// What was lent from the future for an exhaustion, so that it can be given back exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoweredBuffer {
+    /// Where.
+    pub region: RegionId,
+    /// Of which model.
+    pub model: GpuModel,
+    /// What the region kept back of it by name before; `None` if it named none.
+    pub before: Option<Gpus>,
+    /// The execution that lowered it.
+    pub by: ExecutionId,
+}
+
+impl Entity for LoweredBuffer {
+    const COLLECTION: &'static str = "buffers-lowered";
+
+    fn id(&self) -> String {
+        format!("{}/{}", self.region, self.model)
+    }
+}
+
+/// Gives the region's own buffer of a model free.
+///
+/// Safe to decide again. Its undo, [`RestoreBuffer`], tolerates that it never was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LowerBuffer {
+    pub(super) region: RegionId,
+    pub(super) model: GpuModel,
+}
+
+impl LedgerAction for LowerBuffer {
+    const NAME: &'static str = "LowerBuffer";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let id = format!("{}/{}", self.region, self.model);
+        if view.get::<LoweredBuffer>(&id)?.is_some() {
+            return Ok(());
+        }
+        let mut region = view.need::<Region>(self.region.as_str())?;
+        let before = region.buffer.by_model.insert(self.model.clone(), Gpus::ZERO);
+        view.put(&region)?;
+        let (region, model) = (self.region.clone(), self.model.clone());
+        view.put(&LoweredBuffer { region, model, before, by: call.execution })
+    }
+}
+
+/// Keeps back again what was kept back before. Safe to run twice, and leaves what another execution lowered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RestoreBuffer {
+    pub(super) region: RegionId,
+    pub(super) model: GpuModel,
+}
+
+impl LedgerAction for RestoreBuffer {
+    const NAME: &'static str = "RestoreBuffer";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let id = format!("{}/{}", self.region, self.model);
+        let lowered = view.get::<LoweredBuffer>(&id)?.filter(|lowered| lowered.by == call.execution);
+        let Some(lowered) = lowered else { return Ok(()) };
+        let mut region = view.need::<Region>(self.region.as_str())?;
+        match lowered.before {
+            Some(before) => region.buffer.by_model.insert(self.model.clone(), before),
+            None => region.buffer.by_model.remove(&self.model),
+        };
+        view.put(&region)?;
+        view.delete::<LoweredBuffer>(&id)
+    }
+}
+
+/// Admits nothing new for tenants whose tier policy lets be degraded; what runs goes on.
+///
+/// Safe to decide again. Its undo, [`OpenTiers`], opens only what this execution shut.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ShutTiers {
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl LedgerAction for ShutTiers {
+    const NAME: &'static str = "ShutTiers";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let policy = policy::in_force(view)?;
+        view.want::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        view.want::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
+        for id in &self.tenants {
+            let Some(tenant) = view.get::<Tenant>(id.as_str())? else { continue };
+            let degrades =
+                policy.capacity.ladder.get(&tenant.tier).is_some_and(|rungs| rungs.contains(&Rung::Degrade));
+            let Some(cohort) = view.get::<Cohort>(id.as_str())?.filter(|_| degrades) else { continue };
+            let workspaces: Vec<_> = cohort.accounts.keys().cloned().collect();
+            admission::freeze(view, id, &workspaces, call.execution)?;
+        }
+        Ok(())
+    }
+}
+
+/// Admits again for everybody whom this execution shut out, and wakes who waits. Safe to run twice.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OpenTiers {
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl LedgerAction for OpenTiers {
+    const NAME: &'static str = "OpenTiers";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        view.want::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
+        for id in &self.tenants {
+            let Some(cohort) = view.get::<Cohort>(id.as_str())? else { continue };
+            let workspaces: Vec<_> = cohort.accounts.keys().cloned().collect();
+            let news = admission::thaw(view, id, &workspaces, call.execution)?;
+            reclaim::ledger::announce(view, &news)?;
+        }
+        Ok(())
+    }
+}
+
+/// Says what became of a rung. Changes nothing; the execution's own history is the evidence.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct NoteRung {
+    pub(super) rung: Option<Rung>,
+    pub(super) fate: Fate,
+}
+
+impl LedgerAction for NoteRung {
+    const NAME: &'static str = "NoteRung";
+    type Output = (Option<Rung>, Fate);
+
+    fn decide(&self, _: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
+        Ok((self.rung, self.fate))
+    }
+}

@@ -1,0 +1,303 @@
+//! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
+
+use super::{Approved, AuditHead, Draft, Exceptions, Issued, Kind, NotIssued, Voted, issue};
+use crate::{
+    audit::Head,
+    destruction::{
+        asset::AssetId, codes, inventory::Inventory, ledger::holds_of,
+        sanitisation::record::SanitisationRecord,
+    },
+    signing::{
+        dsse::{self, Signature},
+        moment::Moment,
+        signer::PublicKey,
+    },
+    tenancy::TenantId,
+};
+use engine::{ActionError, ApprovalCase, Call, Entity, LedgerAction, Notification, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use store::{ExecutionId, Timestamp};
+
+/// A certificate on file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its number: that of the execution that destroyed.
+    pub id: ExecutionId,
+    /// Whose data it was.
+    pub tenant: TenantId,
+    /// Whether it has exceptions.
+    pub kind: Kind,
+    /// What it is, in words.
+    pub title: String,
+    /// How many assets have no record that counts.
+    pub exceptions: usize,
+    /// When it was issued.
+    pub issued_at: Moment,
+    /// The cover, as it is signed.
+    pub cover: String,
+    /// How many pages it has.
+    pub pages: usize,
+    /// The signature, once it has one.
+    pub signature: Option<Signature>,
+}
+
+impl Entity for Kept {
+    const COLLECTION: &'static str = "certificates";
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+/// One page of a certificate on file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificatePage {
+    /// Of which certificate.
+    pub certificate: ExecutionId,
+    /// Which one, from 0.
+    pub page: usize,
+    /// The page, as the cover names it.
+    pub text: String,
+}
+
+impl CertificatePage {
+    fn key(certificate: ExecutionId, page: usize) -> String {
+        format!("{certificate}/{page}")
+    }
+}
+
+impl Entity for CertificatePage {
+    const COLLECTION: &'static str = "certificate-pages";
+
+    fn id(&self) -> String {
+        Self::key(self.certificate, self.page)
+    }
+}
+
+/// The certificate `id` as a file; none while there is none, or it is not signed.
+///
+/// # Errors
+/// As [`View::get`].
+pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<String>, Undecided> {
+    let Some(kept) = view.get::<Kept>(&id.to_string())? else { return Ok(None) };
+    let Some(signature) = kept.signature else { return Ok(None) };
+    view.want::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
+    let page = |page| Ok(view.need::<CertificatePage>(&CertificatePage::key(id, page))?.text);
+    let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
+    Ok(Some(dsse::file(&kept.cover, vec![signature], &pages)))
+}
+
+/// Puts the certificate of this execution together, from its inventory, its records and the approvals on file, and keeps
+/// it unsigned.
+///
+/// Safe to decide again: the same documents give the same certificate but for the time, and one that is signed stays.
+/// Not undone: destruction has happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssembleCertificate {
+    /// What it says beside inventory and records.
+    pub draft: Draft,
+    /// Whether it may have exceptions.
+    pub exceptions: Exceptions,
+    /// The workflow's `SCHEMA`: the digests of its plans cover it.
+    pub schema: u32,
+}
+
+/// A certificate that waits for its signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assembled {
+    /// Its number.
+    pub id: ExecutionId,
+    /// Whether it has exceptions.
+    pub kind: Kind,
+    /// How many.
+    pub exceptions: usize,
+    /// The cover, to be signed as it is. At most 64 KiB.
+    pub cover: String,
+}
+
+impl LedgerAction for AssembleCertificate {
+    const NAME: &'static str = "AssembleCertificate";
+    type Output = Assembled;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Assembled, Undecided> {
+        let (run, tenant) = (call.execution, &self.draft.tombstone.tenant);
+        if let Some(kept) = view.get::<Kept>(&run.to_string())?.filter(|kept| kept.signature.is_some()) {
+            return Ok(Assembled {
+                id: run,
+                kind: kept.kind,
+                exceptions: kept.exceptions,
+                cover: kept.cover,
+            });
+        }
+        let not_issued = |why: &dyn std::fmt::Display| ActionError::permanent(codes::NOT_ISSUED, why);
+        let inventory = Inventory::read(view, tenant, run)?;
+        let inventory = inventory.ok_or_else(|| not_issued(&"there is no inventory of this execution"))?;
+        let pivot = holds_of(view, tenant)?.pivots.into_iter().find(|pivot| pivot.run == run);
+        let pivot = pivot.ok_or_else(|| not_issued(&"destruction has not begun"))?;
+        let records = records(view, &inventory, run)?;
+        let mut draft = self.draft.clone();
+        if draft.approvals.is_empty() {
+            draft.approvals = approvals(view, call, self.schema)?;
+        }
+        if draft.audit_head.is_none() {
+            // The chain goes on after this; what it says of the destruction stands before.
+            let head = view.get::<Head>(tenant.as_str())?;
+            draft.audit_head =
+                head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
+        }
+        let at = view.now().into();
+        let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);
+        let issued = issued.map_err(|why| match why {
+            NotIssued::TooLong { .. } => ActionError::permanent(codes::COVER_TOO_LONG, why),
+            NotIssued::NotPassed(_)
+            | NotIssued::NotInInventory(_)
+            | NotIssued::NotApproved(_)
+            | NotIssued::OtherPivot { .. }
+            | NotIssued::Unsound(_) => not_issued(&why),
+        })?;
+        keep(view, tenant, &issued)?;
+        let Issued { certificate, cover, .. } = issued;
+        let (kind, exceptions) = (certificate.kind, certificate.exceptions);
+        Ok(Assembled { id: run, kind, exceptions, cover })
+    }
+}
+
+fn keep(view: &mut View, tenant: &TenantId, issued: &Issued) -> Result<(), Undecided> {
+    let id = issued.certificate.id;
+    let before = view.get::<Kept>(&id.to_string())?.map_or(0, |before| before.pages);
+    for page in issued.pages.len()..before {
+        view.delete::<CertificatePage>(&CertificatePage::key(id, page))?;
+    }
+    for (page, text) in issued.pages.iter().enumerate() {
+        view.put(&CertificatePage { certificate: id, page, text: text.clone() })?;
+    }
+    view.put(&Kept {
+        id,
+        tenant: tenant.clone(),
+        kind: issued.certificate.kind,
+        title: issued.certificate.title.clone(),
+        exceptions: issued.certificate.exceptions,
+        issued_at: issued.certificate.issued_at,
+        cover: issued.cover.clone(),
+        pages: issued.pages.len(),
+        signature: None,
+    })
+}
+
+fn records(
+    view: &mut View,
+    inventory: &Inventory,
+    run: ExecutionId,
+) -> Result<BTreeMap<AssetId, SanitisationRecord>, Undecided> {
+    view.want::<SanitisationRecord>(inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)))?;
+    let mut records = BTreeMap::new();
+    for asset in inventory.assets() {
+        let found = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
+        records.extend(found.map(|record| (asset.id.clone(), record)));
+    }
+    Ok(records)
+}
+
+/// An approval on file, as the engine keeps it once it is closed.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Closed(ApprovalCase);
+
+impl Entity for Closed {
+    const COLLECTION: &'static str = "approvals-closed";
+
+    fn id(&self) -> String {
+        self.0.id.clone()
+    }
+}
+
+/// The approvals that this execution was granted, in the order in which they were asked for.
+fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<Approved>, Undecided> {
+    let ids = (0..=call.entered).map(|entered| format!("{}.{entered}", call.execution));
+    view.want::<Closed>(ids.clone())?;
+    let mut granted = Vec::new();
+    for id in ids {
+        let Some(Closed(case)) = view.get::<Closed>(&id)? else { continue };
+        if case.ruling.as_deref() == Some("granted") {
+            granted.push(Approved::of(case, schema));
+        }
+    }
+    Ok(granted)
+}
+
+impl Approved {
+    /// An approval on file, of a workflow whose data has this schema.
+    #[must_use]
+    pub fn of(case: ApprovalCase, schema: u32) -> Self {
+        let vote = |vote: engine::Vote| Voted {
+            roles: vote.seated().roles.clone(),
+            on_behalf_of: vote.on_behalf_of.map(|person| person.name),
+            break_glass: vote.break_glass,
+            name: vote.person.name,
+            verdict: vote.verdict,
+            reason: vote.reason,
+            at: vote.at.into(),
+        };
+        Self {
+            gate: case.state,
+            workflow: case.workflow,
+            schema,
+            plan: case.plan.decides,
+            plan_digest: case.digest.0,
+            requested_by: case.requested_by,
+            seats: case.seats,
+            votes: case.votes.into_iter().map(vote).collect(),
+            opened_at: case.opened_at.into(),
+            granted_at: case.closed_at.unwrap_or(case.opened_at).into(),
+        }
+    }
+}
+
+/// Puts the signature on the certificate of this execution. Safe to decide again; refused when it does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepCertificate {
+    /// The signature, with the key that made it.
+    pub signature: Signature,
+    /// That key's public half.
+    pub public_key: PublicKey,
+}
+
+impl LedgerAction for KeepCertificate {
+    const NAME: &'static str = "KeepCertificate";
+    type Output = Kept;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Kept, Undecided> {
+        let kept = view.need::<Kept>(&call.execution.to_string())?;
+        if self.signature.keyid != self.public_key.id()
+            || !dsse::fits(&kept.cover, &self.signature, &self.public_key)
+        {
+            let why = format!("the signature of key {} is not of this certificate", self.signature.keyid);
+            return Err(ActionError::permanent(codes::SIGNATURE_WRONG, why).into());
+        }
+        if kept.signature.is_none() {
+            view.put(&issued(&kept, view.now()))?;
+        }
+        let kept = Kept { signature: Some(self.signature.clone()), ..kept };
+        view.put(&kept)?;
+        Ok(kept)
+    }
+}
+
+/// That there is a certificate, for those who answer for the data.
+fn issued(kept: &Kept, at: Timestamp) -> Notification {
+    let with = match kept.exceptions {
+        0 => String::new(),
+        some => format!(", with {some} exceptions"),
+    };
+    Notification {
+        id: format!("{}.certificate", kept.id),
+        kind: "certificate.issued".into(),
+        reason: None,
+        about: kept.id.to_string(),
+        tenant: kept.tenant.to_string(),
+        to: vec!["compliance".into(), "dpo".into()],
+        text: format!("{}{with}; `tenure certificates show {}`", kept.title, kept.id),
+        at,
+    }
+}

@@ -1,0 +1,380 @@
+//! What is written down about a destruction: holds, the pivot, the inventory, and what was done to each asset.
+
+use crate::tenancy::TenantId;
+use crate::{
+    destruction::{
+        asset::{Asset, AssetId},
+        codes,
+        inventory::{Inventory, InventoryHead},
+        legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope},
+        sanitisation::record::{Outcome, SanitisationRecord},
+    },
+    signing::{canonical::Digest, moment::Moment},
+};
+use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use store::ExecutionId;
+
+/// What a destruction has destroyed, and what it has not yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Gone.
+    pub destroyed: Vec<AssetId>,
+    /// Not gone, or not known to be.
+    pub still_there: Vec<AssetId>,
+}
+
+/// Why a hold was not placed; for a hold that came too late, with what is gone and what still exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{error}{}", told(standing.as_ref()))]
+pub struct HoldRefused {
+    /// Why.
+    pub error: HoldError,
+    /// What is gone and what still exists, when that is why.
+    pub standing: Option<Standing>,
+}
+
+fn told(standing: Option<&Standing>) -> String {
+    let some = |assets: &[AssetId]| {
+        let named: Vec<_> = assets.iter().take(10).map(AssetId::as_str).collect();
+        let more = assets.len().saturating_sub(named.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if named.is_empty() { "nothing".to_owned() } else { format!("{}{more}", named.join(", ")) }
+    };
+    standing.map_or_else(String::new, |standing| {
+        format!("; destroyed: {}; still there: {}", some(&standing.destroyed), some(&standing.still_there))
+    })
+}
+
+impl From<HoldRefused> for Undecided {
+    fn from(refused: HoldRefused) -> Self {
+        let code = match refused.error {
+            HoldError::PastPivot { .. } => codes::PAST_PIVOT,
+            HoldError::Held { .. } => codes::HELD,
+            HoldError::NoSuchHold { .. }
+            | HoldError::Taken { .. }
+            | HoldError::OwnHold { .. }
+            | HoldError::TooMany { .. }
+            | HoldError::Text { .. } => codes::HOLD_REFUSED,
+        };
+        ActionError::permanent(code, refused).into()
+    }
+}
+
+impl From<HoldError> for Undecided {
+    fn from(error: HoldError) -> Self {
+        HoldRefused { error, standing: None }.into()
+    }
+}
+
+/// The holds on a tenant; none are a document too, so that whoever reads it is told of the first.
+///
+/// # Errors
+/// As [`View::get`].
+pub fn holds_of(view: &mut View, tenant: &TenantId) -> Result<Holds, Undecided> {
+    Ok(view.get::<Holds>(tenant.as_str())?.unwrap_or_else(|| Holds::none(tenant.clone())))
+}
+
+/// What the destruction by `run` has destroyed so far, by its records.
+///
+/// # Errors
+/// As [`View::get`].
+pub fn standing(view: &mut View, tenant: &TenantId, run: ExecutionId) -> Result<Standing, Undecided> {
+    let inventory = Inventory::read(view, tenant, run)?.unwrap_or_default();
+    let mut standing = Standing::default();
+    view.want::<SanitisationRecord>(inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)))?;
+    for asset in inventory.assets() {
+        let record = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
+        let gone = record.is_some_and(|record| match record.result {
+            Outcome::SanitisedVerified
+            | Outcome::SanitisedUnverified
+            | Outcome::PhysicallyDestroyed { .. } => true,
+            Outcome::Failed { .. }
+            | Outcome::Skipped { .. }
+            | Outcome::NotApplicable { .. }
+            | Outcome::Unknown => false,
+        });
+        let list = if gone { &mut standing.destroyed } else { &mut standing.still_there };
+        list.push(asset.id.clone());
+    }
+    Ok(standing)
+}
+
+/// Places a hold. Safe to decide again: the same hold stands once. Its undo, where one is wanted, is [`ReleaseHold`] by
+/// another person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceHold {
+    /// On whose things.
+    pub tenant: TenantId,
+    /// Its name, unique within the tenant.
+    pub id: String,
+    /// Why.
+    pub kind: HoldKind,
+    /// What must be kept.
+    pub scope: Scope,
+    /// Why, in words.
+    pub reason: String,
+    /// Who orders it.
+    pub placed_by: String,
+    /// When somebody must look at it again.
+    pub review_at: Option<Moment>,
+}
+
+impl PlaceHold {
+    /// Decides, for callers outside of an execution as well.
+    ///
+    /// # Errors
+    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
+    pub fn place(&self, view: &mut View) -> Result<Result<Hold, HoldRefused>, Undecided> {
+        let hold = Hold {
+            id: self.id.clone(),
+            kind: self.kind,
+            scope: self.scope.clone(),
+            reason: self.reason.clone(),
+            placed_by: self.placed_by.clone(),
+            placed_at: view.now().into(),
+            review_at: self.review_at,
+        };
+        match holds_of(view, &self.tenant)?.place(hold) {
+            Ok(next) => {
+                view.put(&next)?;
+                let placed = next.open.into_iter().find(|hold| hold.id == self.id);
+                let lost = || HoldError::NoSuchHold { tenant: self.tenant.clone(), id: self.id.clone() };
+                Ok(placed.ok_or_else(|| HoldRefused { error: lost(), standing: None }))
+            }
+            Err(error) => {
+                let standing = match &error {
+                    HoldError::PastPivot { pivot } => Some(standing(view, &self.tenant, pivot.run)?),
+                    HoldError::Held { .. }
+                    | HoldError::NoSuchHold { .. }
+                    | HoldError::Taken { .. }
+                    | HoldError::OwnHold { .. }
+                    | HoldError::TooMany { .. }
+                    | HoldError::Text { .. } => None,
+                };
+                Ok(Err(HoldRefused { error, standing }))
+            }
+        }
+    }
+}
+
+impl LedgerAction for PlaceHold {
+    const NAME: &'static str = "PlaceHold";
+    type Output = Hold;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Hold, Undecided> {
+        Ok(self.place(view)??)
+    }
+}
+
+/// Releases a hold, by another person than placed it. Safe to decide again: what is released stays so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseHold {
+    /// On whose things.
+    pub tenant: TenantId,
+    /// Which one.
+    pub id: String,
+    /// Who releases it.
+    pub released_by: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl ReleaseHold {
+    /// Decides, for callers outside of an execution as well.
+    ///
+    /// # Errors
+    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
+    pub fn release(&self, view: &mut View) -> Result<Result<Released, HoldRefused>, Undecided> {
+        let holds = holds_of(view, &self.tenant)?;
+        let at = view.now().into();
+        match holds.release(&self.id, &self.released_by, &self.reason, at) {
+            Ok((next, released)) => {
+                view.put(&next)?;
+                view.put(&released)?;
+                Ok(Ok(released))
+            }
+            Err(error @ HoldError::NoSuchHold { .. }) => {
+                let before = view.get::<Released>(&format!("{}/{}", self.tenant, self.id))?;
+                let same = before.filter(|released| released.released_by == self.released_by);
+                Ok(same.ok_or(HoldRefused { error, standing: None }))
+            }
+            Err(error) => Ok(Err(HoldRefused { error, standing: None })),
+        }
+    }
+}
+
+impl LedgerAction for ReleaseHold {
+    const NAME: &'static str = "ReleaseHold";
+    type Output = Released;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Released, Undecided> {
+        Ok(self.release(view)??)
+    }
+}
+
+/// Marks that destruction begins: the point of no return. Refused while anything in the scope stands under hold, or when
+/// the inventory is not the one that was approved.
+///
+/// Safe to decide again: the same execution passes once. Not undone by anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassPivot {
+    /// Whose things.
+    pub tenant: TenantId,
+    /// How much of them.
+    pub scope: Scope,
+    /// The inventory that people approved.
+    pub approved: Digest,
+}
+
+impl LedgerAction for PassPivot {
+    const NAME: &'static str = "PassPivot";
+    type Output = Pivot;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Pivot, Undecided> {
+        let holds = holds_of(view, &self.tenant)?;
+        let inventory = Inventory::read(view, &self.tenant, call.execution)?;
+        let found = inventory.map(|inventory| (inventory.digest(), inventory));
+        let Some((_, inventory)) = found.filter(|(digest, _)| *digest == self.approved) else {
+            let why = format!("the inventory kept for {} is not {}", self.tenant, self.approved);
+            return Err(ActionError::permanent(codes::INVENTORY_CHANGED, why).into());
+        };
+        if let Some((asset, open)) = inventory.open().first_key_value() {
+            let why =
+                format!("{asset} is {open}, and {} assets in all are not settled", inventory.open().len());
+            return Err(ActionError::permanent(codes::INVENTORY_OPEN, why).into());
+        }
+        let pivot = Pivot {
+            scope: self.scope.clone(),
+            run: call.execution,
+            inventory: self.approved.clone(),
+            at: view.now().into(),
+        };
+        let next = holds.pass_pivot(pivot.clone())?;
+        view.put(&next)?;
+        let passed =
+            next.pivots.into_iter().find(|passed| passed.run == call.execution && passed.scope == self.scope);
+        Ok(passed.unwrap_or(pivot))
+    }
+}
+
+/// Asks whether anything in the scope stands under hold, changing nothing. Safe to decide again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckHolds {
+    /// Whose things.
+    pub tenant: TenantId,
+    /// How much of them.
+    pub scope: Scope,
+}
+
+impl LedgerAction for CheckHolds {
+    const NAME: &'static str = "CheckHolds";
+    type Output = Vec<Hold>;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Hold>, Undecided> {
+        Ok(holds_of(view, &self.tenant)?.keeping(&self.scope).cloned().collect())
+    }
+}
+
+/// Keeps the inventory that an execution took, in place of the one that it took before. Refused once that one is being
+/// destroyed. Safe to decide again; [`ForgetInventory`] covers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepInventory {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What two scans saw.
+    pub seen: Vec<Asset>,
+}
+
+impl LedgerAction for KeepInventory {
+    const NAME: &'static str = "KeepInventory";
+    type Output = InventoryHead;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<InventoryHead, Undecided> {
+        let inventory = Inventory::of(self.seen.iter().cloned()).map_err(|differ| {
+            let named: Vec<_> = differ.iter().map(AssetId::as_str).collect();
+            let why = format!("the two scans saw different serial numbers of {}", named.join(", "));
+            ActionError::permanent(codes::INVENTORY_OPEN, why)
+        })?;
+        inventory.keep(view, &self.tenant, call.execution)
+    }
+}
+
+impl Inventory {
+    /// Keeps it as what `run` found of `tenant`, in place of what it found before.
+    ///
+    /// # Errors
+    /// `inventory.changed` when another of the same execution is being destroyed already, or an asset is another tenant's.
+    pub fn keep(
+        &self,
+        view: &mut View,
+        tenant: &TenantId,
+        run: ExecutionId,
+    ) -> Result<InventoryHead, Undecided> {
+        let (head, pages) = self.documents(tenant, run);
+        let refused = |why: String| ActionError::permanent(codes::INVENTORY_CHANGED, why);
+        if let Some(asset) = self.assets().find(|asset| asset.tenant != *tenant) {
+            return Err(refused(format!("{} is tenant {}'s, not {tenant}'s", asset.id, asset.tenant)).into());
+        }
+        let passed = holds_of(view, tenant)?.pivots.into_iter().find(|pivot| pivot.run == run);
+        if let Some(pivot) = passed.filter(|pivot| pivot.inventory != head.digest) {
+            return Err(refused(format!("inventory {} is being destroyed already", pivot.inventory)).into());
+        }
+        let before = view.get::<InventoryHead>(&InventoryHead::key(tenant, run))?;
+        for page in head.pages..before.map_or(0, |before| before.pages) {
+            view.delete::<super::inventory::InventoryPage>(&format!(
+                "{}/{page}",
+                InventoryHead::key(tenant, run)
+            ))?;
+        }
+        for page in &pages {
+            view.put(page)?;
+        }
+        view.put(&head)?;
+        Ok(head)
+    }
+}
+
+/// Forgets the inventory that an execution took, unless it is being destroyed. Safe to run twice; tolerates that there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgetInventory {
+    /// Whose.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for ForgetInventory {
+    const NAME: &'static str = "ForgetInventory";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let key = InventoryHead::key(&self.tenant, call.execution);
+        let passed =
+            holds_of(view, &self.tenant)?.pivots.into_iter().any(|pivot| pivot.run == call.execution);
+        let Some(head) = view.get::<InventoryHead>(&key)?.filter(|_| !passed) else { return Ok(()) };
+        for page in 0..head.pages {
+            view.delete::<super::inventory::InventoryPage>(&format!("{key}/{page}"))?;
+        }
+        view.delete::<InventoryHead>(&key)
+    }
+}
+
+/// Keeps what was done to some assets. A later record of the same asset in the same execution takes the place of the
+/// earlier: what was found last is what is so. Safe to decide again. Not undone: it says what happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepRecords {
+    /// What was done.
+    pub records: Vec<SanitisationRecord>,
+}
+
+impl LedgerAction for KeepRecords {
+    const NAME: &'static str = "KeepRecords";
+    type Output = Vec<Digest>;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Digest>, Undecided> {
+        view.want::<SanitisationRecord>(self.records.iter().map(Entity::id))?;
+        for record in &self.records {
+            view.put(record)?;
+        }
+        Ok(self.records.iter().map(SanitisationRecord::hash).collect())
+    }
+}

@@ -1,0 +1,5 @@
+//! What was done to one asset, and whether that counts as sanitised.
+
+pub(crate) mod gpu_scrub;
+pub(crate) mod parts;
+pub(crate) mod record;

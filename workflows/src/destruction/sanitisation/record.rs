@@ -1,0 +1,447 @@
+//! What was done to one asset, by whom, and whether that counts.
+//!
+//! A record says what was observed. [`passes`](SanitisationRecord::passes) is the one rule that says whether it counts;
+//! an absent, skipped or unknown result never does, and what was asked to go is not gone until it was looked for.
+
+use crate::tenancy::TenantId;
+use crate::{
+    destruction::{
+        asset::{Asset, AssetId, AssetType, DataClass},
+        sanitisation::{
+            gpu_scrub::{BETWEEN_TENANTS, GpuScrub, ScrubGap},
+            parts::{
+                Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Technique, Tool, Validation,
+                Verification,
+            },
+        },
+    },
+    signing::{canonical::Digest, moment::Moment},
+};
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ExecutionId;
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case", tag = "is")]
+#[strum(serialize_all = "snake_case")]
+pub enum Outcome {
+    /// Sanitised, and verified.
+    SanitisedVerified,
+    /// Sanitised, and not verified.
+    SanitisedUnverified,
+    /// It went wrong.
+    Failed {
+        /// How.
+        reason: String,
+    },
+    /// It was not done.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// There was nothing to do, by one of the [`RULES`].
+    NotApplicable {
+        /// Which one.
+        rule: String,
+        /// What makes it hold here.
+        reason: String,
+        /// When what is kept will be destroyed.
+        destroy_by: Option<Moment>,
+    },
+    /// The medium was destroyed before witnesses.
+    PhysicallyDestroyed {
+        /// Who saw it.
+        witnesses: Vec<Actor>,
+    },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// A rule by which nothing had to be done: its name, what it says, and for which data it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says, for people.
+    pub says: &'static str,
+    /// Whether the day must be named on which what is kept is destroyed.
+    pub dated: bool,
+}
+
+/// The only reasons for which nothing had to be done. No rule covers a medium.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "backup_beyond_use",
+        says: "a backup that cannot be deleted yet: its key is destroyed, and it is on the list that every restore replays",
+        dated: true,
+    },
+    Rule {
+        name: "holds_no_data",
+        says: "configuration without content: a name, address or table entry that ends with its object",
+        dated: false,
+    },
+    Rule {
+        name: "retained_by_law",
+        says: "kept by a retention rule, under a key of the provider, outside of the tenant's reach",
+        dated: true,
+    },
+];
+
+/// What was done to one asset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SanitisationRecord {
+    /// The asset.
+    pub asset: AssetId,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: AssetType,
+    /// Whose data was on it.
+    pub tenant: TenantId,
+    /// The node it is part of.
+    pub node: Option<String>,
+    /// The node's owner epoch: a record of an earlier ownership proves nothing about this one.
+    pub owner_epoch: Option<u64>,
+    /// What the data on it was.
+    pub data_class: Option<DataClass>,
+    /// How it described itself.
+    pub device: Device,
+    /// How thoroughly; none for what is not a medium and was removed.
+    pub method: Option<Method>,
+    /// What was done.
+    pub technique: Technique,
+    /// With what.
+    pub tool: Tool,
+    /// By whom.
+    pub actor: Actor,
+    /// The execution that had it done.
+    pub run: ExecutionId,
+    /// The step that did it.
+    pub step: String,
+    /// When it began.
+    pub started_at: Moment,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// GPUs: what was done to the memory.
+    pub scrub: Option<GpuScrub>,
+    /// Nodes: whether the firmware is as it should be.
+    pub firmware: Option<FirmwareCheck>,
+    /// Destroyed keys: what makes that count.
+    pub key: Option<KeyFacts>,
+    /// Did it complete as intended?
+    pub verification: Option<Verification>,
+    /// Was it effective?
+    pub validation: Option<Validation>,
+    /// How it ended.
+    pub result: Outcome,
+    /// Where a medium goes from here.
+    pub destination: Option<String>,
+    /// Digests of what was collected, by name.
+    pub evidence: BTreeMap<String, Digest>,
+}
+
+impl SanitisationRecord {
+    /// A record of work that has begun: its result is [`Outcome::Unknown`] until somebody says otherwise.
+    #[must_use]
+    pub fn begun(
+        asset: &Asset,
+        technique: Technique,
+        actor: Actor,
+        run: ExecutionId,
+        step: impl Into<String>,
+        at: Moment,
+    ) -> Self {
+        Self {
+            asset: asset.id.clone(),
+            kind: asset.kind,
+            tenant: asset.tenant.clone(),
+            node: asset.node.clone(),
+            owner_epoch: None,
+            data_class: asset.data_class,
+            device: Device::default(),
+            method: None,
+            technique,
+            tool: Tool::default(),
+            actor,
+            run,
+            step: step.into(),
+            started_at: at,
+            ended_at: None,
+            scrub: None,
+            firmware: None,
+            key: None,
+            verification: None,
+            validation: None,
+            result: Outcome::Unknown,
+            destination: None,
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    /// The digest of the whole record.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        Digest::of("sanitisation record", self)
+    }
+
+    /// The document that keeps the record of `asset` in `run`.
+    #[must_use]
+    pub fn key(run: ExecutionId, asset: &AssetId) -> String {
+        format!("{run}/{asset}")
+    }
+
+    /// The record with the decision of somebody who did not sanitise.
+    #[must_use]
+    pub fn validated(self, validation: Validation) -> Self {
+        Self { validation: Some(validation), ..self }
+    }
+
+    /// Whether the asset counts as clean (I-6).
+    ///
+    /// # Errors
+    /// The first thing that is lacking.
+    pub fn passes(&self) -> Result<(), Why> {
+        match &self.result {
+            Outcome::SanitisedVerified => {
+                self.sanitised()?;
+                self.accepted()
+            }
+            Outcome::PhysicallyDestroyed { witnesses } => {
+                let names: BTreeSet<_> = witnesses.iter().map(|witness| witness.name.trim()).collect();
+                if names.iter().filter(|name| !name.is_empty()).count() < 2 {
+                    return Err(Why::Witnesses { named: names.len() });
+                }
+                self.in_order()
+            }
+            Outcome::NotApplicable { rule, reason, destroy_by } => self.exempt(rule, reason, *destroy_by),
+            Outcome::SanitisedUnverified => Err(Why::NotVerified),
+            Outcome::Failed { reason } => Err(Why::Failed { reason: reason.clone() }),
+            Outcome::Skipped { reason } => Err(Why::Skipped { reason: reason.clone() }),
+            Outcome::Unknown => Err(Why::Unknown),
+        }
+    }
+
+    /// Whether it counts, and all of it happened after `since`, the last moment at which there was data (I-6).
+    ///
+    /// # Errors
+    /// As [`SanitisationRecord::passes`].
+    pub fn passes_since(&self, since: Moment) -> Result<(), Why> {
+        self.passes()?;
+        if self.started_at < since { Err(Why::Stale { since }) } else { Ok(()) }
+    }
+
+    fn sanitised(&self) -> Result<(), Why> {
+        if self.technique == Technique::Nothing {
+            return Err(Why::NothingDone);
+        }
+        if self.kind.is_medium() && self.method.is_none() {
+            return Err(Why::NoMethod);
+        }
+        let Some(verification) = &self.verification else { return Err(Why::NotVerified) };
+        if verification.checked == 0 {
+            return Err(Why::NothingChecked);
+        }
+        if verification.mismatches > 0 || verification.unreadable > 0 {
+            let Verification { mismatches, unreadable, .. } = *verification;
+            return Err(Why::Mismatches { mismatches, unreadable });
+        }
+        if self.kind == AssetType::Gpu {
+            let scrub = self.scrub.as_ref().ok_or(Why::NoScrub)?;
+            scrub.suffices(BETWEEN_TENANTS).map_err(Why::Scrub)?;
+        }
+        match &self.firmware {
+            None if self.kind == AssetType::Node => return Err(Why::NoFirmwareCheck),
+            Some(FirmwareCheck::Differs { what }) => return Err(Why::Firmware { what: what.clone() }),
+            None | Some(FirmwareCheck::Matches { .. } | FirmwareCheck::NotOurs) => {}
+        }
+        if self.technique == Technique::KeyDestruction || self.kind == AssetType::Key {
+            self.key_is_gone()?;
+        }
+        self.in_order()
+    }
+
+    fn key_is_gone(&self) -> Result<(), Why> {
+        let Some(key) = &self.key else { return Err(Why::NoKeyFacts) };
+        if key.exportable || key.backup_allowed {
+            return Err(Why::KeyCouldLeave);
+        }
+        if !key.observed_absent || !key.decrypt_fails {
+            return Err(Why::KeyNotProbed);
+        }
+        Ok(())
+    }
+
+    fn exempt(&self, rule: &str, reason: &str, destroy_by: Option<Moment>) -> Result<(), Why> {
+        let Some(found) = RULES.iter().find(|allowed| allowed.name == rule) else {
+            return Err(Why::NoSuchRule { rule: rule.to_owned() });
+        };
+        let holds = !self.kind.is_medium()
+            && match found.name {
+                "backup_beyond_use" => matches!(self.kind, AssetType::Backup | AssetType::Snapshot),
+                "holds_no_data" => self.data_class == Some(DataClass::Configuration),
+                _ => self.kind != AssetType::Key,
+            };
+        if !holds {
+            return Err(Why::RuleDoesNotHold { rule: rule.to_owned() });
+        }
+        if reason.trim().is_empty() {
+            return Err(Why::NoReason { rule: rule.to_owned() });
+        }
+        if found.dated && destroy_by.is_none() {
+            return Err(Why::NoDay { rule: rule.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn accepted(&self) -> Result<(), Why> {
+        let Some(validation) = &self.validation else { return Err(Why::NotValidated) };
+        if validation.decision == Judgement::Reject {
+            return Err(Why::Rejected {
+                by: validation.actor.name.clone(),
+                reason: validation.reason.clone(),
+            });
+        }
+        if validation.actor.name.trim() == self.actor.name.trim() {
+            return Err(Why::SameActor { actor: self.actor.name.clone() });
+        }
+        Ok(())
+    }
+
+    fn in_order(&self) -> Result<(), Why> {
+        let Some(ended) = self.ended_at else { return Err(Why::NotEnded) };
+        let mut last = self.started_at;
+        let verified = self.verification.as_ref().map(|verification| verification.at);
+        let validated = self.validation.as_ref().map(|validation| validation.at);
+        for next in [Some(ended), verified, validated].into_iter().flatten() {
+            if next < last {
+                return Err(Why::OutOfOrder { earlier: next, later: last });
+            }
+            last = next;
+        }
+        Ok(())
+    }
+}
+
+impl Entity for SanitisationRecord {
+    const COLLECTION: &'static str = "sanitisation-records";
+
+    fn id(&self) -> String {
+        Self::key(self.run, &self.asset)
+    }
+}
+
+/// Why an asset does not count as clean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each says itself in its message")]
+pub enum Why {
+    #[error("there is no record of what was done to it")]
+    NoRecord,
+    #[error("it is not known how its sanitisation ended")]
+    Unknown,
+    #[error("it was skipped: {reason}")]
+    Skipped { reason: String },
+    #[error("its sanitisation failed: {reason}")]
+    Failed { reason: String },
+    #[error("the record says that nothing was done to it")]
+    NothingDone,
+    #[error("the record of a medium names no method: clear, purge or destroy")]
+    NoMethod,
+    #[error("it has not been verified")]
+    NotVerified,
+    #[error("its verification looked at nothing")]
+    NothingChecked,
+    #[error(
+        "its verification found {mismatches} places that were not as they should be, and {unreadable} that could not be read"
+    )]
+    Mismatches { mismatches: u64, unreadable: u64 },
+    #[error("nobody has validated it")]
+    NotValidated,
+    #[error("{by} rejected it: {reason}")]
+    Rejected { by: String, reason: String },
+    #[error("{actor} both sanitised and validated it: another must decide")]
+    SameActor { actor: String },
+    #[error("{named} witnesses are named for its destruction, and two different ones are needed")]
+    Witnesses { named: usize },
+    #[error("{rule:?} is none of the rules by which nothing has to be done")]
+    NoSuchRule { rule: String },
+    #[error("the rule {rule} does not hold for such a thing")]
+    RuleDoesNotHold { rule: String },
+    #[error("the rule {rule} was used without a reason")]
+    NoReason { rule: String },
+    #[error("the rule {rule} needs the day on which what is kept will be destroyed")]
+    NoDay { rule: String },
+    #[error("the record does not say when the work ended")]
+    NotEnded,
+    #[error("the times of the record are out of order: {earlier} comes after {later}")]
+    OutOfOrder { earlier: Moment, later: Moment },
+    #[error("it was sanitised before {since}, when there was data on it still")]
+    Stale { since: Moment },
+    #[error("its record is of another execution, {run}")]
+    OtherRun { run: ExecutionId },
+    #[error("no scrub of the GPU's memory is recorded")]
+    NoScrub,
+    #[error(transparent)]
+    Scrub(ScrubGap),
+    #[error("the node's firmware has not been checked")]
+    NoFirmwareCheck,
+    #[error("the node's firmware is not the one known to be good: {what}")]
+    Firmware { what: String },
+    #[error("the record of a destroyed key does not say what makes its destruction count")]
+    NoKeyFacts,
+    #[error("the key could leave its key store, so its destruction proves nothing")]
+    KeyCouldLeave,
+    #[error("the key was not looked for after its destruction, or decrypting with it was not tried")]
+    KeyNotProbed,
+    #[error("the record is about {about}")]
+    OtherAsset { about: AssetId },
+    #[error("the inventory says serial number {inventory}, and the device said {device}")]
+    SerialDiffers { inventory: String, device: String },
+    #[error("the inventory lists it as {0}, which nobody has settled")]
+    Open(crate::destruction::inventory::Open),
+}
+
+/// Whether everything of a node is clean, so that it may leave its owner (I-6): each asset of the node has a record that
+/// passes and is newer than the last moment of service.
+///
+/// # Errors
+/// The assets that keep it, each with the reason. A node without assets is never clean: nothing was looked at.
+pub fn node_is_clean<'a>(
+    assets: impl IntoIterator<Item = &'a Asset>,
+    records: &BTreeMap<AssetId, SanitisationRecord>,
+    since: Moment,
+) -> Result<(), BTreeMap<AssetId, Why>> {
+    let mut looked = 0;
+    let mut dirty = BTreeMap::new();
+    for asset in assets {
+        looked += 1;
+        if let Err(why) = check(asset, records.get(&asset.id)).and_then(|record| record.passes_since(since)) {
+            dirty.insert(asset.id.clone(), why);
+        }
+    }
+    if looked == 0 {
+        dirty.insert(AssetId("node:".into()), Why::NoRecord);
+    }
+    if dirty.is_empty() { Ok(()) } else { Err(dirty) }
+}
+
+/// The record of an asset, if it is about that very thing.
+pub(crate) fn check<'a>(
+    asset: &Asset,
+    record: Option<&'a SanitisationRecord>,
+) -> Result<&'a SanitisationRecord, Why> {
+    let record = record.ok_or(Why::NoRecord)?;
+    if record.asset != asset.id || record.kind != asset.kind || record.tenant != asset.tenant {
+        return Err(Why::OtherAsset { about: record.asset.clone() });
+    }
+    match (&asset.serial, &record.device.serial) {
+        (Some(inventory), Some(device)) if inventory != device => {
+            Err(Why::SerialDiffers { inventory: inventory.clone(), device: device.clone() })
+        }
+        (Some(inventory), None) if asset.kind.is_medium() => {
+            Err(Why::SerialDiffers { inventory: inventory.clone(), device: "nothing".into() })
+        }
+        _ => Ok(record),
+    }
+}

@@ -1,0 +1,303 @@
+//! What an incident decides on the books.
+
+use super::Happening;
+use crate::{
+    platform::WorkloadRef,
+    policy::{self, PolicyRef},
+    reclaim,
+    scheduling::admission,
+    tenancy::{Cohort, Node, NodeId, NodeUse, TenantId},
+};
+use engine::{Call, Entity, LedgerAction, Procedure, Seat, Undecided, View};
+use serde::{Deserialize, Serialize};
+use store::{ExecutionId, Timestamp};
+
+/// How bad it is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Severity {
+    /// Work is slowed.
+    Low,
+    /// A promise may be broken.
+    Medium,
+    /// Tenants are not kept apart, or a secret is out.
+    High,
+}
+
+/// An incident, kept for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incident {
+    /// The execution that sees to it.
+    pub execution: ExecutionId,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What happened.
+    pub happening: Happening,
+    /// Who saw it.
+    pub detector: String,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+}
+
+impl Entity for Incident {
+    const COLLECTION: &'static str = "incidents";
+
+    fn id(&self) -> String {
+        self.execution.to_string()
+    }
+}
+
+/// What opening an incident came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// How bad it is, by rule.
+    pub severity: Severity,
+    /// The policy in force.
+    pub policy: PolicyRef,
+    /// Who is asked before anybody is disturbed.
+    pub seats: Vec<Seat>,
+    /// What else policy says about asking them.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
+}
+
+/// Writes an incident down, with its severity. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OpenIncident {
+    pub(super) happening: Happening,
+    pub(super) detector: String,
+}
+
+impl LedgerAction for OpenIncident {
+    const NAME: &'static str = "OpenIncident";
+    type Output = Opened;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Opened, Undecided> {
+        let opened = triage(view, &self.happening)?;
+        let (opened_at, severity) = (view.now(), opened.severity);
+        let (execution, happening, detector) =
+            (call.execution, self.happening.clone(), self.detector.clone());
+        view.put(&Incident { execution, severity, happening, detector, opened_at })?;
+        Ok(opened)
+    }
+}
+
+/// How bad it is by rule, and who is asked.
+pub(super) fn triage(view: &mut View, happening: &Happening) -> Result<Opened, Undecided> {
+    let policy = policy::in_force(view)?;
+    let severity = match happening {
+        Happening::GpuFault { .. } => Severity::Medium,
+        Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } => Severity::High,
+        Happening::Other { .. } => Severity::Low,
+    };
+    let gate = &policy.approvals.incident;
+    let (seats, procedure) = (gate.seats.clone(), gate.procedure.clone());
+    Ok(Opened { severity, policy: policy.reference.clone(), seats, procedure })
+}
+
+/// Takes a node out of service for new work; answers whether this did it, and who runs there. Safe to decide again. Its
+/// undo, [`ServeNode`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RestNode {
+    pub(super) tenant: TenantId,
+    pub(super) node: NodeId,
+}
+
+/// What taking a node out of service came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rest {
+    /// Whether this incident did it.
+    pub(super) ours: bool,
+    /// The epoch of the tenant's ownership.
+    pub(super) owner_epoch: u64,
+    /// The names in which earlier incidents have left it cordoned.
+    pub(super) cordons: Vec<String>,
+    /// Who runs there.
+    pub(super) running: Vec<WorkloadRef>,
+}
+
+impl LedgerAction for RestNode {
+    const NAME: &'static str = "RestNode";
+    type Output = Rest;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided> {
+        let before = view.get::<NodeUse>(self.node.as_str())?;
+        let served = before.is_some_and(|node| node.serving && node.tenant == self.tenant);
+        // One that another incident took out and left out: that one has ended, or this would not have begun.
+        let earlier = view.get::<Rested>(self.node.as_str())?;
+        let ours = served || earlier.is_some();
+        let cordons = earlier.as_ref().map(|rested| rested.cordons.clone()).unwrap_or_default();
+        // Decided again, it has taken over already.
+        let taken_over = earlier.as_ref().is_some_and(|rested| rested.by == call.execution);
+        if ours && !taken_over {
+            let (cordons, former) = (cordons.clone(), earlier.map(|rested| (rested.by, rested.cordons)));
+            view.put(&Rested { node: self.node.clone(), by: call.execution, cordons, former })?;
+        }
+        let owner = view.get::<Node>(self.node.as_str())?.filter(|n| n.owner.as_ref() == Some(&self.tenant));
+        let owner_epoch = owner.map_or(0, |node| node.owner_epoch.0);
+        let names = admission::rest_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
+        let mut running = Vec::new();
+        for name in names.into_values().flatten() {
+            running.extend(reclaim::ledger::start(view, &self.tenant, &name)?.map(|start| start.workload));
+        }
+        Ok(Rest { ours, owner_epoch, cordons, running })
+    }
+}
+
+/// Which incident took a node out of service: nobody else puts it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rested {
+    node: NodeId,
+    by: ExecutionId,
+    /// In whose names it is cordoned.
+    cordons: Vec<String>,
+    /// The incident that had left it out of service before, and in whose names it was cordoned then.
+    #[serde(default)]
+    former: Option<(ExecutionId, Vec<String>)>,
+}
+
+impl Entity for Rested {
+    const COLLECTION: &'static str = "nodes-rested";
+
+    fn id(&self) -> String {
+        self.node.to_string()
+    }
+}
+
+/// Writes down in whose name the node is cordoned, so that a later incident can lift it too. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct NoteCordon {
+    pub(super) node: NodeId,
+    pub(super) by: String,
+}
+
+impl LedgerAction for NoteCordon {
+    const NAME: &'static str = "NoteCordon";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        match view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution) {
+            Some(mut rested) if !rested.cordons.contains(&self.by) => {
+                rested.cordons.push(self.by.clone());
+                view.put(&rested)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Puts a node back in service, if it was this incident that took it out. Safe to run twice. As an undo it leaves a node out of
+/// service that was so before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ServeNode {
+    pub(super) tenant: TenantId,
+    pub(super) node: NodeId,
+}
+
+impl LedgerAction for ServeNode {
+    const NAME: &'static str = "ServeNode";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let rested = view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution);
+        let Some(rested) = rested else { return Ok(()) };
+        if let (true, Some((by, cordons))) = (call.undo, rested.former) {
+            return view.put(&Rested { node: rested.node, by, cordons, former: None });
+        }
+        view.delete::<Rested>(self.node.as_str())?;
+        let news = admission::serve_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
+        reclaim::ledger::announce(view, &news)
+    }
+}
+
+/// Puts everybody who ran on a node back to their old places in line, once nothing of them was seen on it any more; their loans
+/// are written off. What they did since they last saved is lost, so this is not undone. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ClearNode {
+    pub(super) tenant: TenantId,
+    pub(super) node: NodeId,
+}
+
+impl LedgerAction for ClearNode {
+    const NAME: &'static str = "ClearNode";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        let (_, news) = admission::lose_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
+        reclaim::ledger::announce(view, &news)
+    }
+}
+
+/// Keeps a node apart that is unfit: it leaves by being sanitised. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeepApart {
+    pub(super) tenant: TenantId,
+    pub(super) node: NodeId,
+}
+
+impl LedgerAction for KeepApart {
+    const NAME: &'static str = "KeepApart";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        if let Some(node) =
+            view.get::<Node>(self.node.as_str())?.filter(|node| node.owner.as_ref() == Some(&self.tenant))
+            && let Ok(apart) = node.quarantine(node.owner_epoch)
+        {
+            view.put(&apart)?;
+        }
+        Ok(())
+    }
+}
+
+/// Admits nothing new for these tenants. Safe to decide again. Its undo is [`ThawTenants`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct FreezeTenants {
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl LedgerAction for FreezeTenants {
+    const NAME: &'static str = "FreezeTenants";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        for (tenant, cohort) in cohorts(view, &self.tenants)? {
+            let workspaces: Vec<_> = cohort.accounts.into_keys().collect();
+            admission::freeze(view, &tenant, &workspaces, call.execution)?;
+        }
+        Ok(())
+    }
+}
+
+/// Admits again for those whom this incident shut out. Safe to run twice.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ThawTenants {
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl LedgerAction for ThawTenants {
+    const NAME: &'static str = "ThawTenants";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        for (tenant, cohort) in cohorts(view, &self.tenants)? {
+            let workspaces: Vec<_> = cohort.accounts.into_keys().collect();
+            let news = admission::thaw(view, &tenant, &workspaces, call.execution)?;
+            reclaim::ledger::announce(view, &news)?;
+        }
+        Ok(())
+    }
+}
+
+/// The accounts of those tenants that have one.
+fn cohorts(view: &mut View, tenants: &[TenantId]) -> Result<Vec<(TenantId, Cohort)>, Undecided> {
+    view.want::<Cohort>(tenants.iter().map(ToString::to_string))?;
+    let mut all = Vec::new();
+    for tenant in tenants {
+        all.extend(view.get::<Cohort>(tenant.as_str())?.map(|cohort| (tenant.clone(), cohort)));
+    }
+    Ok(all)
+}

@@ -1,0 +1,212 @@
+//! What an incident does in each step, from what it has learnt so far.
+
+use super::{
+    Happening, IncidentResponse, hold_of, joined,
+    ledger::{ClearNode, KeepApart, NoteCordon, Rest, RestNode, ServeNode, triage},
+};
+use crate::{
+    destruction::{HoldKind, PlaceHold, Scope},
+    ledger::{IssueClusterKey, RevokeClusterKey},
+    platform::{
+        AwaitGone, CordonNode, Diagnosis, EvictWorkload, ExamineNode, GpuHealth, InspectGpus, RebootNode,
+        Recovery, ResetGpus, UncordonNode,
+    },
+    tenancy::{ClusterId, NodeId, TenantId},
+};
+use engine::{Undecided, View, Workflow as _};
+
+/// What lifts a cordon of ours.
+pub(super) fn uncordon(of: &CordonNode, by: Option<String>) -> UncordonNode {
+    let CordonNode { cluster, node, tenant, owner_epoch } = of.clone();
+    UncordonNode { cluster, node, tenant, owner_epoch, by }
+}
+
+impl IncidentResponse {
+    /// What is done at once, in a sentence.
+    pub(super) fn contains(&self) -> String {
+        match &self.happening {
+            Happening::GpuFault { node, .. } => {
+                format!("nothing new is placed on node {node}, in the books and in its cluster")
+            }
+            Happening::KeyLeak { cluster, .. } => {
+                format!("the key of cluster {cluster} opens nothing any more")
+            }
+            Happening::IsolationBreach { .. } | Happening::Other { .. } => {
+                format!(
+                    "nothing new is admitted for {}, and nothing of theirs is destroyed",
+                    joined(&self.tenants())
+                )
+            }
+        }
+    }
+
+    /// The response as it would be once triaged. Changes nothing.
+    ///
+    /// # Errors
+    /// What the view lacks.
+    pub fn triaged(self, view: &mut View) -> Result<Self, Undecided> {
+        let opened = triage(view, &self.happening)?;
+        Ok(Self { opened: Some(opened), ..self })
+    }
+
+    pub(super) fn contained(&mut self, rest: Rest) {
+        self.rested = rest.ours;
+        self.owner_epoch = rest.owner_epoch;
+        self.cordons = rest.cordons;
+        self.running = rest.running;
+    }
+
+    pub(super) fn inspected(&mut self, health: GpuHealth) {
+        self.fit = health.fit;
+        self.recovery = health.recovery;
+        self.boot = health.boot;
+        self.diagnosis = Some(health.report);
+    }
+
+    pub(super) fn examined(&mut self, found: Diagnosis) {
+        self.fit = found.fit;
+        self.diagnosis = Some(found.report);
+    }
+
+    /// Who would have to move, by name.
+    pub(super) fn moves(&self) -> Vec<&String> {
+        self.running.iter().map(|workload| &workload.name).collect()
+    }
+
+    pub(super) fn asks_for_reset(&self) -> bool {
+        match self.recovery {
+            // Its peers are on the same node, which is empty by then.
+            Recovery::Reset | Recovery::DrainAndReset | Recovery::DrainPeers => true,
+            Recovery::Nothing | Recovery::Reboot => false,
+        }
+    }
+
+    /// One action for the node, if the incident is about one.
+    pub(super) fn on_node<A>(&self, make: impl Fn(&TenantId, &ClusterId, &NodeId) -> A) -> Vec<A> {
+        self.node().map(|(tenant, cluster, node)| make(tenant, cluster, node)).into_iter().collect()
+    }
+
+    pub(super) fn rests(&self) -> Vec<RestNode> {
+        self.on_node(|tenant, _, node| RestNode { tenant: tenant.clone(), node: node.clone() })
+    }
+
+    /// Only what this incident took out of service is cordoned by it: another's cordon is not ours to lift.
+    pub(super) fn cordonings(&self) -> Vec<CordonNode> {
+        let cordon = |tenant: &TenantId, cluster: &ClusterId, node: &NodeId| CordonNode {
+            cluster: cluster.to_string(),
+            node: node.to_string(),
+            tenant: tenant.to_string(),
+            owner_epoch: self.owner_epoch,
+        };
+        self.on_node(cordon).into_iter().filter(|_| self.rested).collect()
+    }
+
+    pub(super) fn uncordons(&self) -> Vec<UncordonNode> {
+        let lifted =
+            |cordon: CordonNode| self.cordons.iter().map(move |by| uncordon(&cordon, Some(by.clone())));
+        self.cordonings().into_iter().flat_map(lifted).collect()
+    }
+
+    pub(super) fn notes(&self) -> Vec<NoteCordon> {
+        let note = |node: &NodeId, by: &String| NoteCordon { node: node.clone(), by: by.clone() };
+        let node = self.node().map(|(_, _, node)| node);
+        node.into_iter().flat_map(|node| self.cordons.iter().map(move |by| note(node, by))).collect()
+    }
+
+    pub(super) fn inspections(&self) -> Vec<InspectGpus> {
+        self.on_node(|_, cluster, node| InspectGpus { cluster: cluster.to_string(), node: node.to_string() })
+    }
+
+    pub(super) fn evictions(&self) -> Vec<EvictWorkload> {
+        self.running.iter().map(|workload| EvictWorkload { workload: workload.clone() }).collect()
+    }
+
+    pub(super) fn absences(&self) -> Vec<AwaitGone> {
+        self.running.iter().map(|workload| AwaitGone { workload: workload.clone() }).collect()
+    }
+
+    pub(super) fn clearances(&self) -> Vec<ClearNode> {
+        self.on_node(|tenant, _, node| ClearNode { tenant: tenant.clone(), node: node.clone() })
+    }
+
+    pub(super) fn resets(&self) -> Vec<ResetGpus> {
+        self.on_node(|_, cluster, node| ResetGpus { cluster: cluster.to_string(), node: node.to_string() })
+    }
+
+    pub(super) fn reboots(&self) -> Vec<RebootNode> {
+        self.on_node(|_, cluster, node| RebootNode {
+            cluster: cluster.to_string(),
+            node: node.to_string(),
+            boot: self.boot.clone(),
+        })
+    }
+
+    pub(super) fn examinations(&self) -> Vec<ExamineNode> {
+        self.on_node(|_, cluster, node| ExamineNode { cluster: cluster.to_string(), node: node.to_string() })
+    }
+
+    pub(super) fn quarantines(&self) -> Vec<KeepApart> {
+        self.on_node(|tenant, _, node| KeepApart { tenant: tenant.clone(), node: node.clone() })
+    }
+
+    /// The node back in service, if it was this incident that took it out.
+    pub(super) fn serves(&self) -> Vec<ServeNode> {
+        let serve = |tenant: &TenantId, _: &ClusterId, node: &NodeId| ServeNode {
+            tenant: tenant.clone(),
+            node: node.clone(),
+        };
+        self.on_node(serve).into_iter().filter(|_| self.rested).collect()
+    }
+
+    pub(super) fn revocations(&self) -> Vec<RevokeClusterKey> {
+        match &self.happening {
+            Happening::KeyLeak { tenant, cluster, .. } => {
+                vec![RevokeClusterKey { cluster: cluster.clone(), tenant: tenant.clone() }]
+            }
+            Happening::GpuFault { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// What has become of a key that leaked, and which command issues the next where none was drawn with the report.
+    pub(super) fn closed(&self) -> String {
+        let closed = "the key opens nothing any more";
+        match &self.happening {
+            Happening::KeyLeak { cluster, next_hash: None, .. } => {
+                format!("{closed}; `tenure cluster key rotate {cluster}` issues the next")
+            }
+            Happening::KeyLeak { .. }
+            | Happening::GpuFault { .. }
+            | Happening::IsolationBreach { .. }
+            | Happening::Other { .. } => closed.into(),
+        }
+    }
+
+    pub(super) fn issues(&self) -> Vec<IssueClusterKey> {
+        match &self.happening {
+            Happening::KeyLeak { tenant, cluster, next_hash: Some(hash) } => vec![IssueClusterKey {
+                cluster: cluster.clone(),
+                tenant: tenant.clone(),
+                hash: Some(hash.clone()),
+            }],
+            Happening::KeyLeak { .. }
+            | Happening::GpuFault { .. }
+            | Happening::IsolationBreach { .. }
+            | Happening::Other { .. } => Vec::new(),
+        }
+    }
+
+    pub(super) fn holds(&self) -> Vec<PlaceHold> {
+        let hold = |tenant: TenantId| PlaceHold {
+            tenant,
+            id: hold_of(&self.subject().name),
+            kind: HoldKind::Incident,
+            scope: Scope::Tenant,
+            reason: self.evidence.clone(),
+            placed_by: self.detector.clone(),
+            review_at: None,
+        };
+        self.tenants().into_iter().map(hold).collect()
+    }
+}

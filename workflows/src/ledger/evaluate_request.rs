@@ -1,0 +1,103 @@
+//! Looking at a request: collecting the facts, deciding by policy, and proposing a placement.
+
+use crate::ledger::candidates;
+use crate::{
+    placement::{Ask, Placement, Short},
+    policy::{self, Evaluation, Facts, PlatformPolicy, Reason, Request, Terms, Verdict},
+    tenancy::{Decision, Tenant},
+};
+use engine::{Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use store::ExecutionId;
+
+/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Evaluate {
+    /// What is asked for.
+    pub request: Request,
+}
+
+/// What looking at a request came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evaluated {
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Why it was rejected, or who is asked and why.
+    pub reasons: Vec<Reason>,
+    /// The terms; `None` when rejected.
+    pub terms: Option<Terms>,
+    /// The nodes that would be claimed as things stand.
+    pub proposal: Option<Placement>,
+    /// What is missing, when no nodes can be proposed.
+    pub short: Option<Short>,
+}
+
+impl LedgerAction for Evaluate {
+    const NAME: &'static str = "Evaluate";
+    type Output = Evaluated;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Evaluated, Undecided> {
+        let policy = policy::in_force(view)?;
+        let facts = facts(view, &self.request, Some(call.execution))?;
+        let evaluation = policy::evaluate(&facts, &policy);
+        let mut evaluated = propose(view, &facts, &evaluation)?;
+        // The decision keeps every reason; the history repeats those alone that decided.
+        evaluated.reasons.retain(policy::Reason::counts);
+        view.put(&decision(facts, evaluation, &policy, call.execution, view.now()))?;
+        Ok(evaluated)
+    }
+}
+
+/// Everything that a decision on `request` looks at. `own` is the execution whose own tenant does not count.
+///
+/// # Errors
+/// What the view lacks.
+pub fn facts(view: &mut View, request: &Request, own: Option<ExecutionId>) -> Result<Facts, Undecided> {
+    let there = view.get::<Tenant>(request.name.as_str())?;
+    let name_in_use = there.is_some_and(|tenant| tenant.in_use() && Some(tenant.onboarded_by) != own);
+    let candidates = candidates::candidates(view, &request.entitlement.gpu_model)?;
+    Ok(Facts { request: request.clone(), name_in_use, candidates })
+}
+
+/// Adds to an evaluation the nodes that would be claimed as things stand.
+///
+/// # Errors
+/// What the view lacks.
+pub(crate) fn propose(
+    view: &mut View,
+    facts: &Facts,
+    evaluation: &Evaluation,
+) -> Result<Evaluated, Undecided> {
+    let (verdict, terms) = (evaluation.verdict, evaluation.terms.clone());
+    let reasons = evaluation.reasons.clone();
+    let Some(agreed) = &evaluation.terms else {
+        return Ok(Evaluated { verdict, reasons, terms, proposal: None, short: None });
+    };
+    let bought = &facts.request.entitlement;
+    let ask = Ask { model: bought.gpu_model.clone(), gpus: bought.gpus };
+    let placed = candidates::choose(view, &facts.candidates, &ask, &agreed.constraints)?;
+    let (proposal, short) = match placed {
+        Ok(placement) => (Some(placement), None),
+        Err(short) => (None, Some(short)),
+    };
+    Ok(Evaluated { verdict, reasons, terms, proposal, short })
+}
+
+/// The decision, as it is kept.
+fn decision(
+    facts: Facts,
+    evaluation: Evaluation,
+    policy: &PlatformPolicy,
+    execution: ExecutionId,
+    at: store::Timestamp,
+) -> Decision {
+    Decision {
+        execution,
+        policy: policy.reference.clone(),
+        facts_digest: facts.digest(),
+        facts,
+        verdict: evaluation.verdict,
+        reasons: evaluation.reasons,
+        at,
+    }
+}

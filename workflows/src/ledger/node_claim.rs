@@ -1,0 +1,240 @@
+//! Claiming nodes and letting go of them, all or nothing.
+
+use crate::ledger::{candidates, capacity_waitlist, codes, pool_index::Shelves};
+use crate::{
+    placement::{Ask, Constraints, Placement},
+    tenancy::{
+        Cluster, ClusterId, Gpus, Held, Holding, Node, NodeError, NodeId, OwnerEpoch, RegionId, Tenancy,
+        Tenant, TenantId,
+    },
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+
+/// A node of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedNode {
+    /// Which one.
+    pub node: NodeId,
+    /// Its GPUs.
+    pub gpus: Gpus,
+    /// Its epoch since it was claimed.
+    pub epoch: OwnerEpoch,
+}
+
+/// What was claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// In which cluster.
+    pub cluster: ClusterId,
+    /// In which region.
+    pub region: RegionId,
+    /// Which nodes.
+    pub nodes: Vec<ClaimedNode>,
+}
+
+/// Claims free nodes for a tenant, all of them or none; each owner's epoch rises by one.
+///
+/// Safe to decide again: the same execution gets the same claim. Fails with `capacity.short` when too little is free.
+/// Its undo, [`ReleaseClaim`], tolerates that nothing was claimed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimNodes {
+    /// For whom.
+    pub tenant: TenantId,
+    /// How many of what.
+    pub ask: Ask,
+    /// Within what was approved.
+    pub constraints: Constraints,
+}
+
+impl LedgerAction for ClaimNodes {
+    const NAME: &'static str = "ClaimNodes";
+    type Output = Claim;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {
+        if let Some(holding) = view.get::<Holding>(self.tenant.as_str())? {
+            if holding.claimed_by == call.execution {
+                return Ok(claim_of(&holding));
+            }
+            let problem = format!("tenant {} holds nodes claimed by {}", self.tenant, holding.claimed_by);
+            return Err(ActionError::permanent(codes::CLAIM_EXISTS, problem).into());
+        }
+        let placement = chosen(view, &self.ask, &self.constraints)?;
+        let nodes = take(view, &placement, &self.tenant, call)?;
+        let holding = Holding {
+            tenant: self.tenant.clone(),
+            claimed_by: call.execution,
+            cluster: placement.cluster.clone(),
+            region: placement.region.clone(),
+            model: self.ask.model.clone(),
+            nodes: nodes.into_iter().collect(),
+            quarantined: std::collections::BTreeSet::new(),
+        };
+        view.put(&holding)?;
+        occupy(view, &placement.cluster, &self.tenant)?;
+        if let Some(tenant) = view.get::<Tenant>(self.tenant.as_str())? {
+            view.put(&Tenant { cluster: Some(placement.cluster), ..tenant })?;
+        }
+        capacity_waitlist::leave(view, &self.constraints, &self.ask.model, call.execution)?;
+        Ok(claim_of(&holding))
+    }
+}
+
+/// Lets go of what an execution claimed and its tenant never used.
+///
+/// Nodes go straight back to what is free, without being sanitised, also those that were labelled. That is right
+/// because nothing of the tenant can have run on them: its queues stay on hold and its credentials unpublished until
+/// the hand-over, past which nothing is undone; so a node's last sanitising is still newer than its last service (I-6).
+/// And by the time this runs, `ReturnNode` has taken the labels off: the engine undoes states strictly in reverse, and
+/// stops where an undo fails. A node in service, or quarantined, is not freed here: only sanitising frees it (I-10).
+///
+/// Safe to run twice, and tolerates that nothing was claimed, or by another execution.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReleaseClaim {
+    /// Of whom.
+    pub tenant: TenantId,
+}
+
+/// What a release came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// Free again.
+    pub freed: Vec<NodeId>,
+    /// Still the tenant's, until they are sanitised.
+    pub kept: Vec<NodeId>,
+}
+
+impl LedgerAction for ReleaseClaim {
+    const NAME: &'static str = "ReleaseClaim";
+    type Output = Released;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Released, Undecided> {
+        let holding = view.get::<Holding>(self.tenant.as_str())?;
+        let Some(holding) = holding.filter(|holding| holding.claimed_by == call.execution) else {
+            return Ok(Released::default());
+        };
+        let nodes = nodes(view, holding.nodes.keys())?;
+        let mut freed = Vec::new();
+        for node in nodes {
+            freed.push(node.unclaim(node.owner_epoch).map_err(changed)?);
+        }
+        Shelves::want(view, &freed)?;
+        let mut shelves = Shelves::default();
+        for node in &freed {
+            shelves.give(view, node)?;
+            view.put(node)?;
+        }
+        shelves.save(view)?;
+        if holding.quarantined.is_empty() {
+            vacate(view, &holding.cluster, &self.tenant)?;
+        }
+        view.delete::<Holding>(self.tenant.as_str())?;
+        let freed = freed.into_iter().map(|node| node.id).collect();
+        Ok(Released { freed, kept: holding.quarantined.into_iter().collect() })
+    }
+}
+
+/// Marks claimed nodes as being made ready. Safe to run twice; [`ReleaseClaim`] covers it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PrepareNodes {
+    /// Of whom.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for PrepareNodes {
+    const NAME: &'static str = "PrepareNodes";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let holding = held(view, &self.tenant, call)?;
+        for node in nodes(view, holding.nodes.keys())? {
+            view.put(&node.provision(node.owner_epoch).map_err(changed)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The nodes that fit, or the failure that says why none do.
+pub(crate) fn chosen(view: &mut View, ask: &Ask, constraints: &Constraints) -> Result<Placement, Undecided> {
+    let candidates = candidates::candidates(view, &ask.model)?;
+    let placement = candidates::choose(view, &candidates, ask, constraints)?;
+    Ok(placement.map_err(|short| {
+        let by_cluster: Vec<_> =
+            short.by_cluster.iter().map(|(cluster, free)| format!("{cluster} {free}")).collect();
+        let problem = format!(
+            "{} GPUs of model {} are asked for in one cluster, and {} can be had ({})",
+            short.asked,
+            short.model,
+            short.free,
+            by_cluster.join(", ")
+        );
+        ActionError::permanent(codes::SHORT, problem)
+    })?)
+}
+
+/// Makes the placed nodes the tenant's.
+pub(crate) fn take(
+    view: &mut View,
+    placement: &Placement,
+    tenant: &TenantId,
+    call: &Call,
+) -> Result<Vec<(NodeId, Held)>, Undecided> {
+    let free = nodes(view, placement.nodes.keys())?;
+    Shelves::want(view, &free)?;
+    let mut shelves = Shelves::default();
+    let mut taken = Vec::new();
+    for node in free {
+        let claimed = node.claim(tenant, call.execution, node.owner_epoch).map_err(changed)?;
+        shelves.take(view, &node)?;
+        view.put(&claimed)?;
+        taken.push((claimed.id, Held { gpus: claimed.gpu.count, epoch: claimed.owner_epoch }));
+    }
+    shelves.save(view)?;
+    Ok(taken)
+}
+
+/// The tenant's nodes as this execution claimed them.
+pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<Holding, Undecided> {
+    let holding =
+        view.get::<Holding>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);
+    let missing =
+        || ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of ours"));
+    Ok(holding.ok_or_else(missing)?)
+}
+
+pub(crate) fn nodes<'a>(
+    view: &mut View,
+    ids: impl Iterator<Item = &'a NodeId> + Clone,
+) -> Result<Vec<Node>, Undecided> {
+    view.want::<Node>(ids.clone().map(ToString::to_string))?;
+    ids.map(|id| view.need::<Node>(id.as_str())).collect()
+}
+
+pub(crate) fn changed(error: NodeError) -> Undecided {
+    ActionError::permanent(codes::NODE_STATE, error).into()
+}
+
+pub(crate) fn claim_of(holding: &Holding) -> Claim {
+    let node =
+        |(id, held): (&NodeId, &Held)| ClaimedNode { node: id.clone(), gpus: held.gpus, epoch: held.epoch };
+    let (cluster, region) = (holding.cluster.clone(), holding.region.clone());
+    Claim { cluster, region, nodes: holding.nodes.iter().map(node).collect() }
+}
+
+fn occupy(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(), Undecided> {
+    let cluster = view.need::<Cluster>(cluster.as_str())?;
+    match cluster.tenancy {
+        Tenancy::Shared => Ok(()),
+        Tenancy::Dedicated { .. } => {
+            view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: Some(tenant.clone()) }, ..cluster })
+        }
+    }
+}
+
+fn vacate(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(), Undecided> {
+    let cluster = view.need::<Cluster>(cluster.as_str())?;
+    if cluster.tenancy == (Tenancy::Dedicated { tenant: Some(tenant.clone()) }) {
+        view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: None }, ..cluster })?;
+    }
+    Ok(())
+}

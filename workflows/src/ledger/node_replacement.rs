@@ -1,0 +1,78 @@
+//! Nodes that prove unfit: kept apart, and replaced.
+
+use crate::ledger::node_claim::{Claim, changed, chosen, claim_of, held, nodes, take};
+use crate::{
+    placement::{Ask, Constraints},
+    tenancy::{ClusterId, NodeId, TenantId},
+};
+use engine::{Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+
+/// Keeps unfit nodes apart. They stay their owner's: what was wrong with them may concern the owner's data.
+///
+/// Safe to run twice. Not undone: a node that proved unfit is not free again because its tenant gave up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QuarantineNodes {
+    /// Whose they are.
+    pub tenant: TenantId,
+    /// Which ones.
+    pub unfit: Vec<NodeId>,
+}
+
+impl LedgerAction for QuarantineNodes {
+    const NAME: &'static str = "QuarantineNodes";
+    type Output = Vec<NodeId>;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
+        let mut holding = held(view, &self.tenant, call)?;
+        let unfit: Vec<_> = self.unfit.iter().filter(|node| holding.nodes.contains_key(*node)).collect();
+        for node in nodes(view, unfit.into_iter())? {
+            view.put(&node.quarantine(node.owner_epoch).map_err(changed)?)?;
+            holding.nodes.remove(&node.id);
+            holding.quarantined.insert(node.id);
+        }
+        view.put(&holding)?;
+        Ok(holding.quarantined.into_iter().collect())
+    }
+}
+
+/// Claims nodes in place of those quarantined, in the same cluster; answers the whole claim.
+///
+/// Safe to decide again: what the claim lacks is counted anew. The undo of the first claim covers it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimReplacements {
+    /// For whom.
+    pub tenant: TenantId,
+    /// How many of what the whole claim is for.
+    pub ask: Ask,
+    /// Within what was approved.
+    pub constraints: Constraints,
+}
+
+impl LedgerAction for ClaimReplacements {
+    const NAME: &'static str = "ClaimReplacements";
+    type Output = Claim;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {
+        let mut holding = held(view, &self.tenant, call)?;
+        let lacking = self.ask.gpus.less_or_none(holding.owned());
+        if lacking.0 == 0 {
+            return Ok(claim_of(&holding));
+        }
+        let ask = Ask { gpus: lacking, ..self.ask.clone() };
+        let placement = only_in(view, &holding.cluster, &ask, &self.constraints)?;
+        holding.nodes.extend(take(view, &placement, &self.tenant, call)?);
+        view.put(&holding)?;
+        Ok(claim_of(&holding))
+    }
+}
+
+fn only_in(
+    view: &mut View,
+    cluster: &ClusterId,
+    ask: &Ask,
+    constraints: &Constraints,
+) -> Result<crate::placement::Placement, Undecided> {
+    let constraints = Constraints { cluster: Some(cluster.clone()), ..constraints.clone() };
+    chosen(view, ask, &constraints)
+}

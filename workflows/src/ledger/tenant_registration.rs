@@ -1,0 +1,119 @@
+//! A tenant's entry in the books, from the reserved name to service.
+
+use crate::ledger::{codes, node_claim};
+use crate::{
+    policy::{PolicyRef, Request},
+    scheduling::admission,
+    tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+
+/// Reserves the tenant's name and writes down what was bought.
+///
+/// Safe to decide again for the same execution. Its undo, [`UnregisterTenant`], tolerates that the name was another's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RegisterTenant {
+    /// What was asked for.
+    pub request: Request,
+    /// The policy that it was admitted under.
+    pub policy: PolicyRef,
+}
+
+impl LedgerAction for RegisterTenant {
+    const NAME: &'static str = "RegisterTenant";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let request = &self.request;
+        let there = view.get::<Tenant>(request.name.as_str())?;
+        if let Some(other) = there.filter(|tenant| tenant.in_use() && tenant.onboarded_by != call.execution) {
+            let problem = format!("tenant {} is in use, onboarded by {}", other.id, other.onboarded_by);
+            return Err(ActionError::permanent(codes::NAME_TAKEN, problem).into());
+        }
+        let tenant = Tenant {
+            id: request.name.clone(),
+            tier: request.tenant.tier,
+            isolation: request.tenant.isolation,
+            data_residency: request.tenant.data_residency.clone(),
+            allow_preemption: request.tenant.allow_preemption,
+            allow_gpu_sharing: request.tenant.allow_gpu_sharing,
+            compliance: request.compliance.clone(),
+            policy: self.policy.clone(),
+            state: TenantState::Onboarding,
+            workspaces: request.workspaces.iter().map(|workspace| workspace.name.clone()).collect(),
+            cluster: None,
+            onboarded_by: call.execution,
+            created_at: view.now(),
+            activated_at: None,
+        };
+        view.put(&tenant)?;
+        for workspace in &request.workspaces {
+            let (tenant, name) = (request.name.clone(), workspace.name.clone());
+            view.put(&Workspace { tenant, name, class: workspace.class })?;
+        }
+        let bought = request.entitlement.clone();
+        view.put(&Entitlement {
+            tenant: request.name.clone(),
+            gpu_model: bought.gpu_model,
+            gpus: bought.gpus,
+            region: bought.region,
+            from: bought.from,
+            to: bought.to,
+        })
+    }
+}
+
+/// Gives the tenant's name back, with all that was written down. Safe to run twice; leaves a tenant that another
+/// execution registered, or that is active, as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnregisterTenant {
+    /// Which one.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for UnregisterTenant {
+    const NAME: &'static str = "UnregisterTenant";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let there = view.get::<Tenant>(self.tenant.as_str())?;
+        let ours = |tenant: &Tenant| {
+            tenant.onboarded_by == call.execution && tenant.state == TenantState::Onboarding
+        };
+        let Some(tenant) = there.filter(ours) else { return Ok(()) };
+        for workspace in &tenant.workspaces {
+            view.delete::<Workspace>(&workspace_key(&tenant.id, workspace))?;
+        }
+        view.delete::<Entitlement>(tenant.id.as_str())?;
+        view.delete::<Tenant>(tenant.id.as_str())
+    }
+}
+
+/// Puts the tenant and its nodes in service. Past the point of no return, so it is not undone. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ActivateTenant {
+    /// Which one.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for ActivateTenant {
+    const NAME: &'static str = "ActivateTenant";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let closed =
+            || ActionError::permanent(codes::TENANT_CLOSED, format!("tenant {} is closed", self.tenant));
+        let holding = node_claim::held(view, &self.tenant, call)?;
+        for node in node_claim::nodes(view, holding.nodes.keys())? {
+            view.put(&node.serve(node.owner_epoch).map_err(node_claim::changed)?)?;
+        }
+        super::quotas::thaw(view, &self.tenant, call)?;
+        let active = tenant.activate(view.now()).ok_or_else(closed)?;
+        view.put(&active)?;
+        let nodes: Vec<_> = holding.nodes.keys().cloned().collect();
+        admission::serve_nodes(view, &self.tenant, &nodes)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! What the certificate says beside inventory and records; and how an offboarding begins.
+
+use super::Offboarding;
+use crate::{
+    destruction::{
+        Moment, Scope,
+        certificate::{Draft, LegalBasis, NotChecked, Requested, Software, Tombstone},
+    },
+    tenancy::TenantId,
+};
+
+/// Where nobody looks, and why. Said on every certificate.
+const NOT_CHECKED: [(&str, &str); 3] = [
+    ("copies that the tenant exported or published itself", "they are outside of the platform"),
+    (
+        "snapshots of the key store that predate the destruction",
+        "a restore would bring keys back: see each key's own date",
+    ),
+    ("backups of control planes", "they hold names and configuration, and expire by their own rotation"),
+];
+
+impl Offboarding {
+    /// An offboarding that begins.
+    #[must_use]
+    pub fn new(
+        tenant: TenantId,
+        basis: LegalBasis,
+        requested_by: String,
+        requested_at: Moment,
+        reason: String,
+    ) -> Self {
+        Self {
+            tenant,
+            basis,
+            requested_by,
+            requested_at,
+            reason,
+            simulated: Vec::new(),
+            leaver: None,
+            terms: None,
+            doors: Vec::new(),
+            works_on: false,
+            seen: Vec::new(),
+            devices: Vec::new(),
+            inventory: None,
+            assets: 0,
+            targets: Vec::new(),
+            run: None,
+            since: None,
+            shredded: Vec::new(),
+            removed: Vec::new(),
+            kept: Vec::new(),
+            clean: Vec::new(),
+            quarantined: std::collections::BTreeMap::new(),
+            assembled: None,
+            signed: None,
+            record_keys: Vec::new(),
+        }
+    }
+
+    /// The same, on this platform.
+    #[must_use]
+    pub fn on(self, platform: &crate::platform::Platform) -> Self {
+        Self { simulated: platform.simulated_parts(), ..self }
+    }
+
+    pub(super) fn draft(&self) -> Draft {
+        let (tenant, leaver) = (self.tenant.clone(), self.leaver.as_ref());
+        let not_checked =
+            NOT_CHECKED.map(|(location, why)| NotChecked { location: location.into(), why: why.into() });
+        let mut not_checked = not_checked.to_vec();
+        if !self.simulated.is_empty() {
+            let why = "simulated: nothing that is real was destroyed there, or looked at";
+            let location = format!("the platform ({})", self.simulated.join(", "));
+            not_checked.insert(0, NotChecked { location, why: why.into() });
+        }
+        Draft {
+            tombstone: Tombstone {
+                tenant,
+                onboarded_by: leaver.map(|leaver| leaver.onboarded_by),
+                onboarded_at: leaver.map(|leaver| leaver.onboarded_at),
+            },
+            scope: Scope::Tenant,
+            legal_basis: self.basis.clone(),
+            request: Requested {
+                by: self.requested_by.clone(),
+                at: self.requested_at,
+                reason: self.reason.clone(),
+            },
+            approvals: Vec::new(),
+            retained: Vec::new(),
+            not_checked,
+            policies: self.terms.iter().map(|terms| terms.policy.clone()).collect(),
+            software: Software { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into() },
+            audit_head: None,
+            issuer: "the operator of this Tenure".into(),
+        }
+    }
+}

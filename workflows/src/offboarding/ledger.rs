@@ -1,0 +1,298 @@
+//! What an offboarding writes into the ledger until destruction begins: who leaves, on which terms, and the point of no
+//! return.
+
+use super::{Leaver, Terms};
+use crate::{
+    destruction::{Digest, PassPivot, Pivot, Scope, codes as destruction_codes, holds_of},
+    ledger::{codes, thaw},
+    policy::{self, Medium},
+    scheduling::admission::{self, Ended},
+    tenancy::{
+        Admitting, Cluster, ClusterKey, Cohort, Earmarks, Holding, Node, NodeId, Occupancy, Scope as Allowed,
+        Tenant, TenantId, TenantState, Tier,
+    },
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Looks whether a tenant may leave: that it is in use, and that nothing of it stands under hold. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckLeaving {
+    /// Which tenant.
+    pub tenant: TenantId,
+}
+
+/// Who leaves, and on which terms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Who.
+    pub leaver: Leaver,
+    /// On which terms.
+    pub terms: Terms,
+}
+
+impl LedgerAction for CheckLeaving {
+    const NAME: &'static str = "CheckLeaving";
+    type Output = Checked;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Checked, Undecided> {
+        unheld(view, &self.tenant)?;
+        let checked = check(view, &self.tenant)?;
+        if view.need::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
+            undisturbed(view, &self.tenant)?;
+        }
+        Ok(checked)
+    }
+}
+
+/// Refuses while something else changes the tenant: what that would put back, or open again, must not outlive the tenant.
+///
+/// # Errors
+/// `tenant.changing`, which says what; what the view lacks.
+fn undisturbed(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
+    let others = disturbing(view, tenant)?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    let why = format!("tenant {tenant} is being changed: {}", others.join("; "));
+    Err(ActionError::permanent(codes::TENANT_CHANGING, why).into())
+}
+
+/// What else changes the tenant, a sentence each.
+///
+/// # Errors
+/// What the view lacks.
+pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<String>, Undecided> {
+    let open = view.get::<Earmarks>(tenant.as_str())?.map(|marks| marks.open).unwrap_or_default();
+    let mut others = Vec::new();
+    if !open.is_empty() {
+        others.push(format!("{} changes of its quotas are under way", open.len()));
+    }
+    let frozen = view.get::<Cohort>(tenant.as_str())?.map(|cohort| cohort.accounts).unwrap_or_default();
+    for (workspace, account) in frozen {
+        if let Admitting::Frozen { by } = account.admitting {
+            others.push(format!("workspace {workspace} is frozen by execution {by}"));
+        }
+    }
+    Ok(others)
+}
+
+/// Refuses while a hold keeps anything of the tenant.
+///
+/// # Errors
+/// `hold.in_force`, which names the holds; what the view lacks.
+pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
+    let holds = holds_of(view, tenant)?;
+    let keeping: Vec<_> =
+        holds.keeping(&Scope::Tenant).map(|hold| format!("{} ({})", hold.id, hold.reason)).collect();
+    if keeping.is_empty() {
+        return Ok(());
+    }
+    let why = format!("tenant {tenant} stands under hold: {}", keeping.join(", "));
+    Err(ActionError::permanent(destruction_codes::HELD, why).into())
+}
+
+/// What the ledger knows of a tenant that is to leave.
+///
+/// # Errors
+/// `tenant.not_active` when it is not in use; what the view lacks.
+pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided> {
+    let refused = |why: String| ActionError::permanent(codes::TENANT_NOT_ACTIVE, why);
+    let Some(tenant) = view.get::<Tenant>(id.as_str())? else {
+        return Err(refused(format!("there is no tenant {id}")).into());
+    };
+    match tenant.state {
+        TenantState::Active | TenantState::Leaving => {}
+        TenantState::Onboarding => return Err(refused(format!("tenant {id} is being onboarded")).into()),
+        TenantState::Destroying => return Err(refused(format!("tenant {id} is being destroyed")).into()),
+        TenantState::Closed => return Err(refused(format!("tenant {id} is closed for good")).into()),
+    }
+    let Some(holding) = view.get::<Holding>(id.as_str())? else {
+        return Err(refused(format!("tenant {id} holds no nodes, not even none")).into());
+    };
+    let cluster = view.need::<Cluster>(holding.cluster.as_str())?;
+    let ids: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
+    view.want::<Node>(ids.iter().map(ToString::to_string))?;
+    let mut nodes = BTreeMap::new();
+    for id in ids {
+        let node = view.need::<Node>(id.as_str())?;
+        nodes.insert(id, (node.owner_epoch, u64::from(node.gpu.count.0)));
+    }
+    let policy = policy::in_force(view)?;
+    let terms = Terms::of(&policy, tenant.tier);
+    let leaver = Leaver {
+        tenant: id.clone(),
+        cluster: holding.cluster,
+        region: holding.region,
+        kind: cluster.kind,
+        model: holding.model,
+        workspaces: tenant.workspaces,
+        nodes,
+        onboarded_by: tenant.onboarded_by,
+        onboarded_at: tenant.created_at.into(),
+        compliance: tenant.compliance,
+        simulated: cluster.simulated(),
+    };
+    Ok(Checked { leaver, terms })
+}
+
+/// Marks a tenant as leaving: its accounts are frozen, no new work is taken in, and the key of its cluster only reports.
+///
+/// Safe to decide again. Its undo is [`StayOn`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeginLeaving {
+    /// Which tenant.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for BeginLeaving {
+    const NAME: &'static str = "BeginLeaving";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        if tenant.state == TenantState::Active {
+            undisturbed(view, &self.tenant)?;
+        }
+        // Also what an offboarding froze that people ended by force.
+        admission::freeze_all(view, &self.tenant, call.execution)?;
+        allow(view, &tenant, vec![Allowed::PushFacts])?;
+        view.put(&turn(tenant, &[TenantState::Active, TenantState::Leaving], TenantState::Leaving)?)
+    }
+}
+
+/// Takes back that a tenant leaves. Safe to run twice; tolerates that it never began to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StayOn {
+    /// Which tenant.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for StayOn {
+    const NAME: &'static str = "StayOn";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        if tenant.state != TenantState::Leaving {
+            return Ok(());
+        }
+        allow(view, &tenant, vec![Allowed::PushFacts, Allowed::PullCommands])?;
+        view.put(&turn(tenant, &[TenantState::Leaving], TenantState::Active)?)?;
+        thaw(view, &self.tenant, call)
+    }
+}
+
+/// Sets what the key of the tenant's own cluster allows, if it has one.
+fn allow(view: &mut View, tenant: &Tenant, scopes: Vec<Allowed>) -> Result<(), Undecided> {
+    let Some(cluster) = &tenant.cluster else { return Ok(()) };
+    let key = view.get::<ClusterKey>(cluster.as_str())?;
+    match key.filter(|key| key.tenant == tenant.id && key.revoked_at.is_none()) {
+        Some(key) => view.put(&ClusterKey { scopes, ..key }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn turn(tenant: Tenant, from: &[TenantState], to: TenantState) -> Result<Tenant, Undecided> {
+    if !from.contains(&tenant.state) {
+        let (is, wanted): (&str, &str) = (tenant.state.into(), to.into());
+        let why = format!("tenant {} is {is} and cannot become {wanted}", tenant.id);
+        return Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, why).into());
+    }
+    Ok(Tenant { state: to, ..tenant })
+}
+
+/// Says that nothing keeps the tenant's data any more. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecheckHolds {
+    /// Whose.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for RecheckHolds {
+    const NAME: &'static str = "RecheckHolds";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
+        unheld(view, &self.tenant)
+    }
+}
+
+/// Ends the tenant's work in the books, once its platform was seen to run nothing, a part at a time. What it ends does not come
+/// back. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndWork {
+    /// Whose.
+    pub tenant: TenantId,
+}
+
+impl LedgerAction for EndWork {
+    const NAME: &'static str = "EndWork";
+    type Output = Ended;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Ended, Undecided> {
+        admission::end_work(view, &self.tenant)
+    }
+}
+
+/// What an offboarding would learn of a tenant first, whether or not holds stand in its way. Changes nothing.
+///
+/// # Errors
+/// As [`CheckLeaving`], but for holds.
+pub fn look_at(view: &mut View, tenant: &TenantId) -> Result<Checked, Undecided> {
+    check(view, tenant)
+}
+
+/// Passes the point of no return: marks it in the document of holds, and the tenant as being destroyed, in one commit.
+///
+/// From then on none of its nodes can be given any work. Refused with `hold.in_force` while anything stands under hold, and
+/// with `node.busy` while the books say that something runs. Safe to decide again. Nothing undoes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BeginDestroying {
+    /// Which tenant.
+    pub tenant: TenantId,
+    /// The inventory that people approved.
+    pub approved: Digest,
+}
+
+impl LedgerAction for BeginDestroying {
+    const NAME: &'static str = "BeginDestroying";
+    type Output = Pivot;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Pivot, Undecided> {
+        let pass =
+            PassPivot { tenant: self.tenant.clone(), scope: Scope::Tenant, approved: self.approved.clone() };
+        let pivot = pass.decide(view, call)?;
+        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        view.put(&turn(tenant, &[TenantState::Leaving, TenantState::Destroying], TenantState::Destroying)?)?;
+        if let Some(occupancy) = view.get::<Occupancy>(self.tenant.as_str())? {
+            let nodes: Vec<NodeId> = occupancy.nodes.into_keys().collect();
+            admission::rest_nodes(view, &self.tenant, &nodes)?;
+            admission::forget_nodes(view, &self.tenant, &nodes)?;
+        }
+        Ok(pivot)
+    }
+}
+
+impl Terms {
+    fn of(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
+        let sanitisation = &policy.sanitisation;
+        Self {
+            policy: policy.reference.clone(),
+            offboard: policy.approvals.offboard.clone(),
+            destroy: policy.approvals.destroy.clone(),
+            export_window: policy.offboarding.export_window,
+            extension: policy.offboarding.extension,
+            at_once: sanitisation.concurrency,
+            demands: crate::offboarding::node_sanitisation::Demands {
+                drives: sanitisation.method(Medium::Nvme, tier),
+                gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
+                attempts: sanitisation.attempts,
+                within: sanitisation.within,
+                drain: policy.offboarding.drain,
+            },
+            retention: super::retention::rules(&policy.retention),
+        }
+    }
+}

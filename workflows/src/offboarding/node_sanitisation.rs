@@ -1,0 +1,319 @@
+//! Cleaning one node of a leaving tenant, so that another may have it: drain, scrub, erase, verify, install afresh.
+//!
+//! A child of offboarding, on its authority. The node stays its tenant's all the while. What does not come out clean is
+//! quarantined, with a record that says what is missing; a missing record never reads as clean. The page with the diagram
+//! is `docs/workflows/node_sanitisation.md`.
+
+mod examples;
+mod ledger;
+mod records;
+mod results;
+
+pub use crate::offboarding::node_sanitisation::ledger::{
+    BeginCleaning, BeginDraining, FileNode, NodeVerdict,
+};
+
+use crate::{
+    destruction::Moment,
+    offboarding::Leaver,
+    platform::{
+        AwaitDrained, CordonNode, Devices, DriveTechnique, EnterScrub, FilledGpu, Level, NodeDevices,
+        Platform, ReadDevices, ReimageNode, Reset, ResetMachine, Samples, SanitiseLog,
+        actions::machines::qualify::{Qualified, QualifyNode},
+    },
+    policy::Method,
+    tenancy::{ClusterId, NodeId, OwnerEpoch, TenantId},
+};
+use engine::{
+    DAY, HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end, wait, when,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, time::Duration};
+use store::ExecutionId;
+
+/// What policy asks of a sanitisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demands {
+    /// The weakest method that will do for drives.
+    pub drives: Method,
+    /// The weakest method that will do for the memory of GPUs. Above `clear`, they are reset too.
+    pub gpu_memory: Method,
+    /// Automatic attempts on one medium.
+    pub attempts: u32,
+    /// How long one medium may take when it gives no estimate.
+    pub within: Duration,
+    /// How long running work has to end.
+    pub drain: Duration,
+}
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSanitisation {
+    /// Whose data is on the node.
+    pub tenant: TenantId,
+    /// In which cluster.
+    pub cluster: ClusterId,
+    /// Which node.
+    pub node: NodeId,
+    /// The epoch of the ownership that ends.
+    pub owner_epoch: OwnerEpoch,
+    /// The offboarding whose inventory lists the node's assets.
+    pub run: ExecutionId,
+    /// How many GPUs the ledger says that it has.
+    pub gpus: u64,
+    /// What policy asks.
+    pub demands: Demands,
+    /// When cleaning began: from then on no work of the tenant ran.
+    pub begun_at: Option<Moment>,
+    /// What the node has, read from it.
+    pub devices: Option<Devices>,
+    /// What scrubbing each GPU came to.
+    pub scrubs: Vec<FilledGpu>,
+    /// How far each drive is, by serial number.
+    pub drives: BTreeMap<String, DriveProgress>,
+    /// What sampling each drive came to.
+    pub samples: Vec<Samples>,
+    /// What resetting memory, firmware and controllers came to.
+    pub reset: Option<Reset>,
+    /// Whether it has been installed afresh.
+    pub installed: bool,
+    /// What the diagnosis found.
+    pub qualified: Option<Qualified>,
+    /// What it came to.
+    pub verdict: Option<NodeVerdict>,
+}
+
+/// How far a drive is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveProgress {
+    /// What its log said last.
+    pub log: SanitiseLog,
+    /// For how many seconds that has not changed.
+    pub still_s: u64,
+    /// For how many seconds it has been waited for.
+    pub waited_s: u64,
+}
+
+/// Where a sanitisation stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/node_sanitisation.md"
+)]
+pub enum State {
+    Cordoning,
+    MarkingDraining,
+    Draining,
+    BeginningCleaning,
+    EnteringScrub,
+    ReadingDevices,
+    ScrubbingGpus,
+    ErasingDrives,
+    ReadingProgress,
+    JudgingDrives,
+    WaitingForDrives,
+    SamplingDrives,
+    Resetting,
+    Reimaging,
+    Qualifying,
+    Filing,
+    Judging,
+    Clean,
+    Quarantined,
+}
+
+impl Workflow for NodeSanitisation {
+    const NAME: &'static str = "node_sanitisation";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Cordoning;
+    const AUTHORISED_BY_PARENT: bool = true;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let (cluster, node) = (self.cluster.to_string(), self.node.to_string());
+        let (tenant, owner_epoch) = (self.tenant.to_string(), self.owner_epoch.0);
+        match state {
+            // Nothing new, then nothing at all runs on it. A node that is still at work is never wiped.
+            Cordoning => act(CordonNode { cluster, node, tenant, owner_epoch })
+                .nothing_to_undo()
+                .or_else(Filing)
+                .then(MarkingDraining),
+            MarkingDraining => act(BeginDraining { node: self.node.clone(), epoch: self.owner_epoch })
+                .nothing_to_undo()
+                .then(Draining),
+            Draining => act(AwaitDrained { cluster, node })
+                .nothing_to_undo()
+                .within(self.demands.drain)
+                .or_else(Filing)
+                .then(BeginningCleaning),
+            BeginningCleaning => act(BeginCleaning { node: self.node.clone(), epoch: self.owner_epoch })
+                .forward_only()
+                .record(|me: &mut Self, at: Moment| me.begun_at = Some(at))
+                .then(EnteringScrub),
+
+            // From an environment that is known to be good, on a network that reaches nothing else.
+            EnteringScrub => act(EnterScrub { cluster, node })
+                .forward_only()
+                .attempt_within(10 * MINUTE)
+                .or_else(Filing)
+                .then(ReadingDevices),
+            ReadingDevices => act(ReadDevices { cluster, node, gpus: self.gpus })
+                .forward_only()
+                .record(Self::read)
+                .or_else(Filing)
+                .then(ScrubbingGpus),
+            ScrubbingGpus => act_each(self.gpu_scrubs())
+                .nothing_to_undo()
+                .destroys()
+                .record(|me: &mut Self, scrubbed: FilledGpu| me.scrubs.push(scrubbed))
+                .attempt_within(20 * MINUTE)
+                .retry(self.few())
+                .or_else(Filing)
+                .then(ErasingDrives),
+
+            // A drive erases itself; it is asked how far it is, and never told to begin while it is at it.
+            ErasingDrives => act_each(self.erasures())
+                .nothing_to_undo()
+                .destroys()
+                .retry(self.few())
+                .or_else(Filing)
+                .then(ReadingProgress),
+            ReadingProgress => act_each(self.readings())
+                .forward_only()
+                .record(Self::progressed)
+                .or_else(Filing)
+                .then(JudgingDrives),
+            JudgingDrives => when(self.erased(), "all have ended well", SamplingDrives)
+                .or_when(self.stalled(), "one stands still", Filing)
+                .or_when(self.failed() && self.again(), "one has failed, once more", ErasingDrives)
+                .or_when(self.failed(), "one has failed too often", Filing)
+                .otherwise("at work", WaitingForDrives),
+            WaitingForDrives => wait(self.look_again()).then(ReadingProgress),
+            SamplingDrives => act_each(self.samplings())
+                .forward_only()
+                .record(|me: &mut Self, samples: Samples| me.samples.push(samples))
+                .attempt_within(HOUR)
+                .or_else(Filing)
+                .then(Resetting),
+
+            // What is left: memory, firmware, controllers; then as new.
+            Resetting => act(ResetMachine { cluster, node })
+                .nothing_to_undo()
+                .destroys()
+                .record(|me: &mut Self, reset: Reset| me.reset = Some(reset))
+                .attempt_within(20 * MINUTE)
+                .retry(self.few())
+                .or_else(Filing)
+                .then(Reimaging),
+            Reimaging => act(ReimageNode { cluster, node })
+                .forward_only()
+                .record(|me: &mut Self, (): ()| me.installed = true)
+                .attempt_within(20 * MINUTE)
+                .or_else(Filing)
+                .then(Qualifying),
+            Qualifying => act(QualifyNode { cluster, node, level: Level::Medium })
+                .forward_only()
+                .record(|me: &mut Self, found: Qualified| me.qualified = Some(found))
+                .attempt_within(20 * MINUTE)
+                .or_else(Filing)
+                .then(Filing),
+
+            // What was observed is written down, whatever it is; the records alone say whether the node is clean.
+            Filing => act(FileNode { of: Box::new(self.clone()) })
+                .nothing_to_undo()
+                .record(|me: &mut Self, verdict: NodeVerdict| me.verdict = Some(verdict))
+                .within(DAY)
+                .then(Judging),
+            Judging => when(self.is_clean(), "every record passes", Clean)
+                .otherwise("something is missing", Quarantined),
+
+            Clean => end(Outcome::Completed),
+            Quarantined => end(Outcome::Rejected),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = format!("node/{}", self.node);
+        Subject { tenant: self.tenant.to_string(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            title: format!("sanitise node {}", self.node),
+            decides: self.decides(),
+            placement: Value::Null,
+        }
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl NodeSanitisation {
+    /// The sanitisation of one node, that begins.
+    #[must_use]
+    pub fn of(
+        leaver: &Leaver,
+        demands: &Demands,
+        run: ExecutionId,
+        node: &NodeId,
+        owner_epoch: OwnerEpoch,
+        gpus: u64,
+    ) -> Self {
+        Self {
+            tenant: leaver.tenant.clone(),
+            cluster: leaver.cluster.clone(),
+            node: node.clone(),
+            owner_epoch,
+            run,
+            gpus,
+            demands: demands.clone(),
+            begun_at: None,
+            devices: None,
+            scrubs: Vec::new(),
+            drives: BTreeMap::new(),
+            samples: Vec::new(),
+            reset: None,
+            installed: false,
+            qualified: None,
+            verdict: None,
+        }
+    }
+
+    /// What people agree to for this node: also a part of the plan of the offboarding that starts it.
+    #[must_use]
+    pub fn decides(&self) -> Value {
+        json!({ "sanitise": {
+            "cluster": self.cluster, "node": self.node, "owner_epoch": self.owner_epoch,
+            "drives": self.demands.drives, "gpu_memory": self.demands.gpu_memory,
+        } })
+    }
+
+    /// Whether every asset of the node has a record that passes.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.dirty.is_empty())
+    }
+
+    /// Hardware is tried a few times and no more.
+    fn few(&self) -> RetryPolicy {
+        RetryPolicy { attempts: self.demands.attempts, ..RetryPolicy::default() }
+    }
+
+    fn read(&mut self, read: NodeDevices) {
+        self.devices = Some(read.devices);
+    }
+}
+
+/// Techniques for a drive, the first that its controller has being the one to use. A crypto erase alone counts only where
+/// everything was encrypted before it was stored, which nobody here can know; so it is not among them.
+const TECHNIQUES: [(DriveTechnique, Method); 3] = [
+    (DriveTechnique::BlockErase, Method::Purge),
+    (DriveTechnique::Overwrite, Method::Purge),
+    (DriveTechnique::Format, Method::Clear),
+];

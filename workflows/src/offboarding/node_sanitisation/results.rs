@@ -1,0 +1,131 @@
+//! What a sanitisation keeps of its actions' results, what its devices ask for, and the conditions that its data answers.
+
+use super::{NodeSanitisation, TECHNIQUES};
+use crate::{
+    platform::{
+        BeginSanitise, Drive, DriveTechnique, Progress, ReadProgress, SampleDrive, SanitiseStatus, ScrubGpu,
+    },
+    policy::Method,
+};
+use std::time::Duration;
+
+/// A drive that shows no progress for this long, or for a quarter of its own estimate, stands still.
+const STILL_S: u64 = 600;
+/// How soon a drive is looked at again, at the least.
+const LOOK_S: u64 = 5;
+
+impl NodeSanitisation {
+    fn place(&self) -> (String, String) {
+        (self.cluster.to_string(), self.node.to_string())
+    }
+
+    fn drives(&self) -> impl Iterator<Item = &Drive> {
+        self.devices.iter().flat_map(|devices| &devices.drives)
+    }
+
+    pub(super) fn gpu_scrubs(&self) -> Vec<ScrubGpu> {
+        let reset = self.demands.gpu_memory > Method::Clear;
+        let scrub = |uuid: &String| {
+            let (cluster, node) = self.place();
+            ScrubGpu { cluster, node, uuid: uuid.clone(), reset }
+        };
+        self.devices.iter().flat_map(|devices| &devices.gpus).map(|gpu| scrub(&gpu.uuid)).collect()
+    }
+
+    /// The technique for a drive that is strong enough and that it has.
+    pub(super) fn technique(&self, drive: &Drive) -> Option<DriveTechnique> {
+        let good = |(technique, method): &&(DriveTechnique, Method)| {
+            *method >= self.demands.drives && drive.can.contains(technique)
+        };
+        TECHNIQUES.iter().find(good).map(|(technique, _)| *technique)
+    }
+
+    /// Drives that have not ended well, each with the count that its log showed before.
+    pub(super) fn erasures(&self) -> Vec<BeginSanitise> {
+        let left = self.drives().filter(|drive| self.status(drive) != SanitiseStatus::Completed);
+        let erasure = |drive: &Drive| {
+            let (cluster, node) = self.place();
+            let begun_before =
+                self.drives.get(&drive.serial).map_or(drive.log.begun, |progress| progress.log.begun);
+            let (serial, technique) = (drive.serial.clone(), self.technique(drive));
+            BeginSanitise { cluster, node, serial, technique, begun_before }
+        };
+        left.map(erasure).collect()
+    }
+
+    /// Where a drive stands, as far as it was asked since cleaning began.
+    pub(super) fn status(&self, drive: &Drive) -> SanitiseStatus {
+        self.drives.get(&drive.serial).map_or(SanitiseStatus::Never, |progress| progress.log.status)
+    }
+
+    pub(super) fn readings(&self) -> Vec<ReadProgress> {
+        let reading = |drive: &Drive| {
+            let (cluster, node) = self.place();
+            ReadProgress { cluster, node, serial: drive.serial.clone() }
+        };
+        self.drives().map(reading).collect()
+    }
+
+    pub(super) fn samplings(&self) -> Vec<SampleDrive> {
+        let sampling = |drive: &Drive| {
+            let (cluster, node) = self.place();
+            SampleDrive { cluster, node, serial: drive.serial.clone() }
+        };
+        self.drives().map(sampling).collect()
+    }
+
+    /// Keeps what a drive's log says, and for how long it has said so.
+    pub(super) fn progressed(&mut self, progress: Progress) {
+        let waited = self.look_again().as_secs();
+        let known = self.drives.entry(progress.serial).or_default();
+        let same = known.log == progress.log;
+        known.still_s = if same { known.still_s.saturating_add(waited) } else { 0 };
+        known.waited_s = known.waited_s.saturating_add(waited);
+        known.log = progress.log;
+    }
+
+    pub(super) fn erased(&self) -> bool {
+        self.drives().all(|drive| self.status(drive) == SanitiseStatus::Completed)
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.drives().any(|drive| self.status(drive) == SanitiseStatus::Failed)
+            && !self.drives().any(|drive| self.status(drive) == SanitiseStatus::InProgress)
+    }
+
+    /// Whether every drive that failed may be tried again without asking people.
+    pub(super) fn again(&self) -> bool {
+        let rounds = |drive: &Drive| {
+            let begun = self.drives.get(&drive.serial).map_or(0, |progress| progress.log.begun);
+            begun.saturating_sub(drive.log.begun)
+        };
+        let mut failed = self.drives().filter(|drive| self.status(drive) == SanitiseStatus::Failed);
+        failed.all(|drive| rounds(drive) < u64::from(self.demands.attempts))
+    }
+
+    /// Whether a drive at work has shown no progress for too long, or takes three times what it said, or than is allowed.
+    pub(super) fn stalled(&self) -> bool {
+        self.drives().any(|drive| {
+            let Some(progress) = self.drives.get(&drive.serial) else { return false };
+            let most =
+                drive.estimate_s.map_or(self.demands.within.as_secs(), |s| s.saturating_mul(3).max(STILL_S));
+            progress.log.status == SanitiseStatus::InProgress
+                && (progress.still_s >= still(drive) || progress.waited_s >= most)
+        })
+    }
+
+    /// How soon the drives are looked at again: by their own estimate, and less often the longer nothing moves.
+    pub(super) fn look_again(&self) -> Duration {
+        let of = |drive: &Drive| {
+            let still_s = self.drives.get(&drive.serial).map_or(0, |progress| progress.still_s);
+            let soon = (drive.estimate_s.unwrap_or(STILL_S) / 8).max(still_s / 2);
+            soon.min(still(drive) / 4).max(LOOK_S)
+        };
+        let working = self.drives().filter(|drive| self.status(drive) == SanitiseStatus::InProgress);
+        Duration::from_secs(working.map(of).min().unwrap_or(LOOK_S))
+    }
+}
+
+fn still(drive: &Drive) -> u64 {
+    STILL_S.max(drive.estimate_s.unwrap_or(0) / 4)
+}

@@ -1,0 +1,284 @@
+//! What an offboarding keeps of its actions' results, and what it does from the one list that people approved.
+
+use super::{
+    Checked, FileRecords, Filed, Offboarding, TakeInventory, Taken, Target, Terms, ValidateRecords, assets,
+};
+use crate::{
+    destruction::{
+        AssetType, Digest, Pivot,
+        certificate::{KeepCertificate, Kind, SignCertificate},
+    },
+    offboarding::node_sanitisation::NodeSanitisation,
+    platform::{
+        Admission, Admits, Fate, ReadDevices, RemoveThing, ReturnNode, RewrapThing, SYSTEMS, Seen,
+        SetAdmission, ShredKey, Thing, VerifyAbsent, VerifyNothingLeft,
+    },
+    policy::Gate,
+    tenancy::{NodeId, OwnerEpoch},
+};
+use engine::{ChildEnd, DAY, HOUR, Seat};
+use std::time::Duration;
+use store::ExecutionId;
+
+/// The provider's key for what the law keeps.
+const ARCHIVE_KEY: &str = "provider-archive";
+
+/// What keeps a node from being clean; none when nothing does.
+pub(super) fn missing(node: &NodeSanitisation) -> Option<String> {
+    match &node.verdict {
+        Some(verdict) if verdict.dirty.is_empty() => None,
+        Some(verdict) => {
+            let all: Vec<_> = verdict.dirty.iter().map(|(asset, why)| format!("{asset}: {why}")).collect();
+            Some(all.join("; "))
+        }
+        None => Some("its sanitisation ended without a record".into()),
+    }
+}
+
+impl Offboarding {
+    pub(super) fn checked(&mut self, checked: Checked) {
+        self.leaver = Some(checked.leaver);
+        self.terms = Some(checked.terms);
+    }
+
+    pub(super) fn surveyed(&mut self, seen: Vec<Seen>) {
+        self.seen = seen;
+        self.devices.clear();
+    }
+
+    pub(super) fn taken(&mut self, taken: Taken) {
+        self.inventory = Some(taken.digest);
+        self.assets = taken.assets;
+        self.targets = taken.targets;
+        self.targets
+            .sort_by(|a, b| (assets::rank(&a.thing), &a.thing).cmp(&(assets::rank(&b.thing), &b.thing)));
+        self.seen.clear();
+        self.devices.clear();
+    }
+
+    pub(super) fn pivoted(&mut self, pivot: Pivot) {
+        self.run = Some(pivot.run);
+        self.since = Some(pivot.at);
+    }
+
+    pub(super) fn filed(&mut self, filed: Filed) {
+        self.shredded.clear();
+        let kept = self.removed.drain(..).filter(|removed| removed.fate != Fate::Gone);
+        self.kept.extend(kept.map(|removed| removed.thing));
+        self.since = Some(filed.at);
+    }
+
+    pub(super) fn sanitised(&mut self, node: ChildEnd<(NodeId, Option<String>)>) {
+        match node.data {
+            (id, None) => self.clean.push(id),
+            (id, Some(missing)) => drop(self.quarantined.insert(id, missing)),
+        }
+    }
+
+    fn term<T>(&self, of: impl Fn(&Terms) -> T, none: T) -> T {
+        self.terms.as_ref().map_or(none, of)
+    }
+
+    pub(super) fn offboard_gate(&self) -> Gate {
+        let none = Gate::plain(5 * DAY, vec![Seat::of("platform_ops", 1)]);
+        self.term(|terms| terms.offboard.clone(), none)
+    }
+
+    pub(super) fn destroy_gate(&self) -> Gate {
+        let none = Gate::plain(5 * DAY, vec![Seat::of("compliance", 1), Seat::of("security", 1)]);
+        self.term(|terms| terms.destroy.clone(), none)
+    }
+
+    pub(super) fn export_window(&self) -> Duration {
+        self.term(|terms| terms.export_window, 30 * DAY)
+    }
+
+    pub(super) fn extension(&self) -> Duration {
+        self.term(|terms| terms.extension, 10 * DAY)
+    }
+
+    pub(super) fn drain(&self) -> Duration {
+        self.term(|terms| terms.demands.drain, HOUR)
+    }
+
+    pub(super) fn at_once(&self) -> usize {
+        self.term(|terms| usize::try_from(terms.at_once).unwrap_or(8), 8)
+    }
+
+    /// Doors that were there when they were looked at.
+    pub(super) fn open_doors(&self) -> impl Iterator<Item = Thing> {
+        self.doors.iter().filter(|door| door.admits.is_some()).map(|door| door.thing.clone())
+    }
+
+    pub(super) fn settings(&self, admits: Admits) -> Vec<SetAdmission> {
+        let tenant = self.tenant.to_string();
+        self.open_doors().map(|thing| SetAdmission { thing, tenant: tenant.clone(), admits }).collect()
+    }
+
+    /// What a door let in before it was frozen.
+    pub(super) fn before(&self, setting: &SetAdmission) -> SetAdmission {
+        let door = self.doors.iter().find(|door: &&Admission| door.thing == setting.thing);
+        let admits = door.and_then(|door| door.admits).unwrap_or(Admits::All);
+        SetAdmission { admits, ..setting.clone() }
+    }
+
+    /// What it let in while it was frozen: as before, where that was less.
+    pub(super) fn frozen(&self, setting: &SetAdmission) -> SetAdmission {
+        let before = self.before(setting);
+        SetAdmission { admits: before.admits.max(Admits::ReadOnly), ..before }
+    }
+
+    pub(super) fn readings(&self) -> Vec<ReadDevices> {
+        let of = |leaver: &super::Leaver| {
+            let reading = |(node, (_, gpus)): (&NodeId, &(OwnerEpoch, u64))| ReadDevices {
+                cluster: leaver.cluster.to_string(),
+                node: node.to_string(),
+                gpus: *gpus,
+            };
+            leaver.nodes.iter().map(reading).collect()
+        };
+        self.leaver.as_ref().map(of).unwrap_or_default()
+    }
+
+    pub(super) fn taking(&self) -> TakeInventory {
+        let retention = self.term(|terms| terms.retention.clone(), Vec::new());
+        TakeInventory {
+            leaver: self.leaver.clone(),
+            seen: self.seen.clone(),
+            devices: self.devices.clone(),
+            retention,
+        }
+    }
+
+    pub(super) fn approved(&self) -> Digest {
+        self.inventory.clone().unwrap_or_else(|| Digest(String::new()))
+    }
+
+    fn targets(&self, wanted: impl Fn(&Target) -> bool) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(move |target| wanted(target))
+    }
+
+    pub(super) fn rewraps(&self) -> Vec<RewrapThing> {
+        let kept = self.targets(|target| target.keep_until.is_some());
+        let tenant = self.tenant.to_string();
+        kept.map(|target| RewrapThing {
+            thing: target.thing.clone(),
+            tenant: tenant.clone(),
+            key: ARCHIVE_KEY.into(),
+        })
+        .collect()
+    }
+
+    pub(super) fn shreds(&self) -> Vec<ShredKey> {
+        let keys = self.targets(|target| assets::is_shredded(target.kind, &target.thing));
+        let tenant = self.tenant.to_string();
+        keys.map(|target| ShredKey {
+            thing: target.thing.clone(),
+            tenant: tenant.clone(),
+            uid: target.uid.clone(),
+        })
+        .collect()
+    }
+
+    fn removal(&self, target: &Target) -> RemoveThing {
+        let tenant = self.tenant.to_string();
+        RemoveThing { thing: target.thing.clone(), tenant, uid: target.uid.clone() }
+    }
+
+    pub(super) fn deletions(&self) -> Vec<RemoveThing> {
+        let kept = |target: &Target| target.keep_until.is_some() || self.kept.contains(&target.thing);
+        let shredded = |target: &Target| assets::is_shredded(target.kind, &target.thing);
+        let data = |target: &Target| assets::holds_data(target.kind) && !shredded(target) && !kept(target);
+        self.targets(data).map(|target| self.removal(target)).collect()
+    }
+
+    pub(super) fn dismantlings(&self) -> Vec<RemoveThing> {
+        let rest = |target: &Target| !assets::holds_data(target.kind) && target.kind != AssetType::Key;
+        self.targets(rest).map(|target| self.removal(target)).collect()
+    }
+
+    pub(super) fn filing(&self) -> FileRecords {
+        FileRecords {
+            tenant: self.tenant.clone(),
+            since: self.since,
+            shredded: self.shredded.clone(),
+            removed: self.removed.clone(),
+            targets: self.targets.clone(),
+        }
+    }
+
+    /// Of what was to go: all that held data, or all that held it.
+    fn gone(&self, data: bool) -> impl Iterator<Item = &Target> {
+        let of = move |target: &Target| {
+            (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
+                && target.keep_until.is_none()
+                && !self.kept.contains(&target.thing)
+        };
+        self.targets(of)
+    }
+
+    pub(super) fn verification(&self) -> VerifyAbsent {
+        VerifyAbsent { things: self.gone(true).map(|target| target.thing.clone()).collect() }
+    }
+
+    /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
+    pub(super) fn last_look(&self) -> VerifyNothingLeft {
+        let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
+        let nodes = self.leaver.iter().flat_map(|leaver| {
+            let node =
+                |node: &NodeId| Thing::new("kubernetes", leaver.cluster.as_str(), "Node", node.as_str());
+            leaver.nodes.keys().map(node).collect::<Vec<_>>()
+        });
+        VerifyNothingLeft {
+            tenant: self.tenant.to_string(),
+            systems: SYSTEMS.map(str::to_owned).to_vec(),
+            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).collect(),
+        }
+    }
+
+    pub(super) fn validation(&self, data: bool) -> ValidateRecords {
+        let things = self.gone(data).map(|target| (target.kind, target.thing.clone())).collect();
+        ValidateRecords { tenant: self.tenant.clone(), things }
+    }
+
+    pub(super) fn sanitisations(&self) -> Vec<NodeSanitisation> {
+        let (Some(leaver), Some(terms)) = (&self.leaver, &self.terms) else { return Vec::new() };
+        let run = self.run.unwrap_or_else(|| ExecutionId::from_bytes([0; 16]));
+        let of = |(node, (epoch, gpus)): (&NodeId, &(OwnerEpoch, u64))| {
+            NodeSanitisation::of(leaver, &terms.demands, run, node, *epoch, *gpus)
+        };
+        leaver.nodes.iter().map(of).collect()
+    }
+
+    pub(super) fn returns(&self) -> Vec<ReturnNode> {
+        let Some(leaver) = &self.leaver else { return Vec::new() };
+        let of = |node: &NodeId| {
+            let (epoch, _) = leaver.nodes.get(node)?;
+            Some(ReturnNode {
+                cluster: leaver.cluster.to_string(),
+                node: node.to_string(),
+                tenant: self.tenant.to_string(),
+                owner_epoch: epoch.0,
+            })
+        };
+        self.clean.iter().filter_map(of).collect()
+    }
+
+    /// Whether what was assembled last says that something was not destroyed.
+    pub(super) fn excepted(&self) -> bool {
+        self.assembled.as_ref().is_some_and(|assembled| assembled.kind == Kind::WithExceptions)
+    }
+
+    pub(super) fn signing(&self) -> SignCertificate {
+        let cover = self.assembled.as_ref().map(|assembled| assembled.cover.clone());
+        SignCertificate { cover: cover.unwrap_or_default() }
+    }
+
+    pub(super) fn certificate(&self) -> Vec<KeepCertificate> {
+        let kept = |signed: &crate::destruction::certificate::Signed| KeepCertificate {
+            signature: signed.signature.clone(),
+            public_key: signed.public_key.clone(),
+        };
+        self.signed.iter().map(kept).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! What an onboarding keeps of its actions' results, and the conditions that its data answers.
+
+use super::Onboarding;
+use crate::{
+    ledger::{Claim, ClaimedNode, Evaluated},
+    placement::{Placement, Short},
+    platform::actions::machines::qualify::Qualified,
+    policy::Reason,
+    tenancy::NodeId,
+};
+
+impl Onboarding {
+    /// Keeps what `Evaluating` learnt; how clusters were left out is in the decision, and not carried along.
+    pub(super) fn evaluated(&mut self, evaluated: Evaluated) {
+        let Evaluated { verdict, reasons, terms, proposal, short } = evaluated;
+        self.verdict = Some(verdict);
+        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
+        self.terms = terms;
+        self.proposal = proposal.map(|placement| Placement { considered: Vec::new(), ..placement });
+        self.short = short.map(|short| Short { considered: Vec::new(), ..short });
+    }
+
+    /// Keeps the claim; nodes that were not in the one before are still to be made ready.
+    pub(super) fn claimed(&mut self, claim: Claim) {
+        let known =
+            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
+        self.fresh = claim.nodes.iter().filter(|node| !known(node)).cloned().collect();
+        self.layouts.clear();
+        self.claim = Some(claim);
+    }
+
+    pub(super) fn qualified(&mut self, found: Qualified) {
+        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
+        self.unfit.extend(unfit.map(|node| node.node.clone()));
+    }
+
+    pub(super) fn quarantined(&mut self, all: Vec<NodeId>) {
+        self.quarantined = all;
+        self.unfit.clear();
+    }
+
+    pub(super) fn rejected(&self) -> bool {
+        self.terms.is_none()
+    }
+
+    pub(super) fn waived(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.waived)
+    }
+
+    /// Whether policy lets as many nodes be replaced as have proved unfit.
+    pub(super) fn replaceable(&self) -> bool {
+        let most = self.terms.as_ref().map_or(0, |terms| terms.max_replacements);
+        u32::try_from(self.quarantined.len()).is_ok_and(|unfit| unfit <= most)
+    }
+}

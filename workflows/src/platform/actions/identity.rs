@@ -1,0 +1,178 @@
+//! The identity provider: a tenant's groups, and the credentials handed over to it.
+
+use crate::platform::Platform;
+use crate::platform::{Found, Made, Removal, Stamp, call_metadata::look_again, codes, tenant_name};
+use async_trait::async_trait;
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+/// An identity provider, as far as actions need it.
+///
+/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes, and that no
+/// secret ever passes this trait.
+#[async_trait]
+pub trait Identity: Debug + Send + Sync {
+    /// What serves this capability, for people.
+    fn backend(&self) -> &'static str;
+
+    /// Makes the tenant's groups. Equal ones are left as they are, another's are refused with `object.foreign`.
+    async fn create(
+        &self,
+        name: &str,
+        tenant: &str,
+        groups: &[String],
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError>;
+
+    /// The tenant's groups as they stand, if there are any.
+    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+
+    /// Deletes the tenant's groups.
+    async fn delete(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Makes credentials and puts them where the tenant can fetch them once. Those of an earlier attempt stay.
+    async fn publish(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// The published credentials' mark, if there are any: where they are, never what.
+    async fn published(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+
+    /// Makes the published credentials useless.
+    async fn revoke(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+}
+
+/// Makes a tenant's groups.
+///
+/// Safe to run twice: deterministic name, equal groups are left as they are. Its undo, [`DeleteIdentity`], tolerates
+/// that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateIdentity {
+    /// For which tenant.
+    pub tenant: String,
+    /// Its groups.
+    pub groups: Vec<String>,
+}
+
+impl Action for CreateIdentity {
+    const NAME: &'static str = "CreateIdentity";
+    type Platform = Platform;
+    type Output = Made;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let name = tenant_name(&self.tenant)?;
+        let found = on.identity.create(&name, &self.tenant, &self.groups, &Stamp::of(self, call)).await?;
+        Ok(Made { name, uid: found.uid })
+    }
+}
+
+/// Deletes a tenant's groups.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteIdentity {
+    /// Of which tenant.
+    pub tenant: String,
+}
+
+impl Action for DeleteIdentity {
+    const NAME: &'static str = "DeleteIdentity";
+    type Platform = Platform;
+    type Output = Removal;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let Some(found) = on.identity.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
+        if !found.may_be_removed(&self.tenant, &stamp) {
+            return Ok(Removal::left(&name, &found, &stamp));
+        }
+        on.identity.delete(&name, &found, &stamp).await?;
+        match on.identity.read(&name, &stamp).await? {
+            None => Ok(Removal::Gone),
+            Some(_) => Err(look_again(codes::TERMINATING)),
+        }
+    }
+}
+
+/// Where a tenant's credentials can be fetched: never the credentials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CredentialReference {
+    /// For the tenant's administrators, to be fetched once.
+    pub reference: String,
+}
+
+/// Puts a tenant's credentials where the tenant can fetch them, and says where.
+///
+/// Safe to run twice: credentials that were published are not made again; when no answer came, they are looked for
+/// first. Once fetched they cannot be taken back, so this belongs past the point of no return;
+/// [`RevokeCredentials`] makes them useless.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PublishCredentials {
+    /// To which tenant.
+    pub tenant: String,
+}
+
+impl Action for PublishCredentials {
+    const NAME: &'static str = "PublishCredentials";
+    type Platform = Platform;
+    type Output = CredentialReference;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CredentialReference, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        if let Some(found) = on.identity.published(&name, &stamp).await? {
+            return self.reference(&name, &found);
+        }
+        on.identity.publish(&name, &self.tenant, &stamp).await?;
+        Ok(reference(&name))
+    }
+
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CredentialReference>, ActionError> {
+        let name = tenant_name(&self.tenant)?;
+        Ok(match on.identity.published(&name, &Stamp::of(self, call)).await? {
+            Some(found) => self.reference(&name, &found).map_or(Probe::NotDone, Probe::Done),
+            None => Probe::NotDone,
+        })
+    }
+}
+
+impl PublishCredentials {
+    fn reference(&self, name: &str, found: &Found) -> Result<CredentialReference, ActionError> {
+        if found.tenant == self.tenant {
+            return Ok(reference(name));
+        }
+        let why = format!("credentials {name} are of {:?}", found.tenant);
+        Err(ActionError::permanent(codes::OBJECT_FOREIGN, why))
+    }
+}
+
+fn reference(name: &str) -> CredentialReference {
+    CredentialReference { reference: format!("credentials/{name}") }
+}
+
+/// Makes a tenant's published credentials useless.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RevokeCredentials {
+    /// Of which tenant.
+    pub tenant: String,
+}
+
+impl Action for RevokeCredentials {
+    const NAME: &'static str = "RevokeCredentials";
+    type Platform = Platform;
+    type Output = Removal;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let Some(found) = on.identity.published(&name, &stamp).await? else { return Ok(Removal::Gone) };
+        if !found.may_be_removed(&self.tenant, &stamp) {
+            return Ok(Removal::left(&name, &found, &stamp));
+        }
+        on.identity.revoke(&name, &found, &stamp).await?;
+        match on.identity.published(&name, &stamp).await? {
+            None => Ok(Removal::Gone),
+            Some(_) => Err(look_again(codes::TERMINATING)),
+        }
+    }
+}

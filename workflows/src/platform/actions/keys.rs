@@ -1,0 +1,151 @@
+//! The key store: one key per tenant, which never leaves it, so that destroying it destroys what it encrypted.
+
+use crate::platform::Platform;
+use crate::platform::{
+    Finding, Found, Removal, Stamp,
+    call_metadata::{look_again, unsure},
+    codes, tenant_name,
+};
+use async_trait::async_trait;
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+/// What a key allows. Both flags are set at creation and can be unset by nobody afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeySafety {
+    /// Whether the key can be read out.
+    pub exportable: bool,
+    /// Whether a backup would hold it in the clear.
+    pub allow_plaintext_backup: bool,
+}
+
+/// A key store, as far as actions need it. It is not told the material of any key.
+///
+/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes. It need not know
+/// idempotency keys: these actions look before they repeat.
+#[async_trait]
+pub trait Keys: Debug + Send + Sync {
+    /// What serves this capability, for people.
+    fn backend(&self) -> &'static str;
+
+    /// Makes the key: not exportable, without plaintext backup, not deletable. One of that name is left as it is.
+    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// The key as it stands, if there is one.
+    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError>;
+
+    /// Allows the key's deletion and deletes it, with everything that it encrypted.
+    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Encrypts with the tenant's key, decrypts as the tenant, and tries to decrypt as another.
+    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError>;
+}
+
+/// Where a tenant's key is: never the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyReference {
+    /// The key's name in the store.
+    pub name: String,
+    /// Its identity, kept as evidence.
+    pub uid: String,
+}
+
+/// Makes a tenant's key and reads back that it can never leave the key store.
+///
+/// Safe to run twice: a key of that name is read back, not made again; when no answer came, it is looked for before
+/// it is sent again. Its undo, [`DestroyTenantKey`], tolerates that it never ran, and that the key was unsafe.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateTenantKey {
+    /// For which tenant.
+    pub tenant: String,
+}
+
+impl Action for CreateTenantKey {
+    const NAME: &'static str = "CreateTenantKey";
+    type Platform = Platform;
+    type Output = KeyReference;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<KeyReference, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        if let Some(key) = on.keys.read(&name, &stamp).await? {
+            return self.checked(name, &key);
+        }
+        on.keys.create(&name, &self.tenant, &stamp).await?;
+        match on.keys.read(&name, &stamp).await.map_err(unsure)? {
+            Some(key) => self.checked(name, &key),
+            None => Err(ActionError::transient(
+                codes::KEY_MISSING,
+                format!("key {name} was made and is not there"),
+            )),
+        }
+    }
+
+    /// A key that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<KeyReference>, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        Ok(match on.keys.read(&name, &stamp).await? {
+            Some(key) => self.checked(name, &key).map_or(Probe::NotDone, Probe::Done),
+            None => Probe::NotDone,
+        })
+    }
+}
+
+impl CreateTenantKey {
+    fn checked(
+        &self,
+        name: String,
+        (found, safety): &(Found, KeySafety),
+    ) -> Result<KeyReference, ActionError> {
+        if found.tenant != self.tenant {
+            let why = format!("key {name} is of {:?}", found.tenant);
+            return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+        }
+        if safety.exportable || safety.allow_plaintext_backup {
+            let why = format!(
+                "key {name} can be copied out of the key store, so destroying it would prove nothing"
+            );
+            return Err(ActionError::permanent(codes::KEY_UNSAFE, why));
+        }
+        Ok(KeyReference { name, uid: found.uid.clone() })
+    }
+}
+
+/// Destroys a tenant's key, and with it all that it encrypted.
+///
+/// Safe to run twice: absent is success. As an undo, before there is data, it takes only the key that its own step
+/// made and tolerates that there is none. As a step of its own it is not undone by anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DestroyTenantKey {
+    /// Of which tenant.
+    pub tenant: String,
+}
+
+impl Action for DestroyTenantKey {
+    const NAME: &'static str = "DestroyTenantKey";
+    type Platform = Platform;
+    type Output = Removal;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let Some((found, _)) = on.keys.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
+        if !found.may_be_removed(&self.tenant, &stamp) {
+            return Ok(Removal::left(&name, &found, &stamp));
+        }
+        on.keys.destroy(&name, &found, &stamp).await?;
+        match on.keys.read(&name, &stamp).await.map_err(unsure)? {
+            None => Ok(Removal::Gone),
+            Some(_) => Err(look_again(codes::TERMINATING)),
+        }
+    }
+
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
+        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        Ok(match on.keys.read(&name, &stamp).await? {
+            None => Probe::Done(Removal::Gone),
+            Some(_) => Probe::NotDone,
+        })
+    }
+}

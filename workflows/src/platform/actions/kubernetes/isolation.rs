@@ -1,0 +1,192 @@
+//! What keeps a tenant apart, and the probes that try to break it.
+
+use crate::platform::Platform;
+use crate::platform::{
+    Kind, Manifest, Place, Removal, Stamp, at_cluster, capabilities::kubernetes::remove, codes,
+    workspace_name,
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Puts up the guards of a workspace: traffic denied by default, its own people only, its own images and nodes only.
+///
+/// Safe to run twice: three deterministic names, equal objects are left as they are, and each has its own key. Its
+/// undo, [`RestoreNetwork`], tolerates that none, some or all of them were made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IsolateNetwork {
+    /// In which cluster.
+    pub cluster: String,
+    /// For which tenant.
+    pub tenant: String,
+    /// For which of its workspaces.
+    pub workspace: String,
+    /// The groups that may work in it.
+    pub groups: Vec<String>,
+    /// The registries from which its images may come.
+    pub registries: Vec<String>,
+}
+
+impl Action for IsolateNetwork {
+    const NAME: &'static str = "IsolateNetwork";
+    type Platform = Platform;
+    type Output = Vec<String>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
+        let stamp = Stamp::of(self, call);
+        let mut names = Vec::new();
+        for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)? {
+            names.push(place.full_name());
+            let spec = self.spec(place.kind);
+            let manifest = Manifest { place, tenant: self.tenant.clone(), spec };
+            on.kubernetes.apply(&manifest, &stamp.part(part)).await?;
+        }
+        Ok(names)
+    }
+}
+
+impl IsolateNetwork {
+    fn spec(&self, kind: Kind) -> Value {
+        match kind {
+            Kind::NetworkPolicy => {
+                json!({ "policyTypes": ["Ingress", "Egress"], "allow": ["same-tenant", "dns"] })
+            }
+            Kind::RoleBinding => json!({ "role": "edit", "groups": self.groups }),
+            Kind::ValidatingAdmissionPolicy => {
+                json!({ "registries": self.registries, "tolerations": [self.tenant], "failurePolicy": "Fail" })
+            }
+            Kind::Namespace
+            | Kind::ResourceQuota
+            | Kind::LimitRange
+            | Kind::PriorityClass
+            | Kind::Cohort
+            | Kind::ResourceFlavor
+            | Kind::ClusterQueue
+            | Kind::LocalQueue => json!({}),
+        }
+    }
+}
+
+/// Takes the guards of a workspace down, the network's last.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreNetwork {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+}
+
+impl Action for RestoreNetwork {
+    const NAME: &'static str = "RestoreNetwork";
+    type Platform = Platform;
+    type Output = Vec<Removal>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<Removal>, ActionError> {
+        let stamp = Stamp::of(self, call);
+        let mut removed = Vec::new();
+        for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)?.into_iter().rev() {
+            removed.push(remove(on.kubernetes.as_ref(), &place, &self.tenant, &stamp.part(part)).await?);
+        }
+        Ok(removed)
+    }
+}
+
+/// The guards with their parts' names, in the order in which they go up.
+fn guards(cluster: &str, tenant: &str, workspace: &str) -> Result<[(&'static str, Place); 3], ActionError> {
+    let namespace = workspace_name(tenant, workspace)?;
+    Ok([
+        ("network", Place::within(cluster, Kind::NetworkPolicy, &namespace, "default-deny")),
+        ("people", Place::within(cluster, Kind::RoleBinding, &namespace, "tenant")),
+        ("admission", Place::new(cluster, Kind::ValidatingAdmissionPolicy, &namespace)),
+    ])
+}
+
+/// The six ways in which isolation is tried.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum IsolationKind {
+    /// Another tenant's credentials are refused.
+    ForeignCredentials,
+    /// Another tenant's pod gets no connection.
+    CrossTenantTraffic,
+    /// A pod without the tenant's toleration does not start on the tenant's nodes.
+    ForeignPod,
+    /// A pod beyond the quota is refused.
+    OverQuota,
+    /// An image from another registry is refused.
+    ForeignImage,
+    /// The tenant's key decrypts for the tenant and for nobody else.
+    ForeignKey,
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// True when the guard held.
+    pub held: bool,
+    /// What was tried and what was answered, as evidence.
+    pub transcript: String,
+}
+
+/// Tries to break a tenant's isolation in one way; fails with `isolation.probe_failed` when that succeeds.
+///
+/// Safe to run twice: it leaves nothing behind. It has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProbeIsolation {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+    /// In which way.
+    pub kind: IsolationKind,
+}
+
+impl Action for ProbeIsolation {
+    const NAME: &'static str = "ProbeIsolation";
+    type Platform = Platform;
+    type Output = Finding;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Finding, ActionError> {
+        let stamp = Stamp::of(self, call);
+        let finding = match self.kind {
+            IsolationKind::ForeignKey => on.keys.probe_isolation(&self.tenant, &stamp).await?,
+            IsolationKind::ForeignCredentials
+            | IsolationKind::CrossTenantTraffic
+            | IsolationKind::ForeignPod
+            | IsolationKind::OverQuota
+            | IsolationKind::ForeignImage => {
+                on.kubernetes
+                    .probe_isolation(&self.cluster, &self.tenant, &self.workspace, self.kind, &stamp)
+                    .await?
+            }
+        };
+        if finding.held {
+            return Ok(finding);
+        }
+        let kind: &str = self.kind.into();
+        let why =
+            format!("{kind} of tenant {} in cluster {}: {}", self.tenant, self.cluster, finding.transcript);
+        Err(ActionError::permanent(codes::PROBE_FAILED, why))
+    }
+}

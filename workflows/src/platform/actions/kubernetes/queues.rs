@@ -1,0 +1,318 @@
+//! Where a tenant's work waits for GPUs: cohort, flavors and queues, as Kueue has them.
+//!
+//! Made parent before child (cohort, flavor, queue) and removed child before parent.
+
+use crate::platform::Platform;
+use crate::platform::{
+    Kind, Made, Manifest, Place, Removal, Stamp, actions::limits::quota_field::group, at_cluster,
+    capabilities::kubernetes::remove, flavor_name, tenant_name, workspace_name,
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Makes the cohort in which a tenant's queues lend to each other.
+///
+/// Safe to run twice: deterministic name, an equal cohort is left as it is. Its undo, [`DeleteCohort`], tolerates that
+/// it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateCohort {
+    /// In which cluster.
+    pub cluster: String,
+    /// For which tenant.
+    pub tenant: String,
+    /// A record of what its queues are given, by workspace and resource (`research/gpu/H100`). Kueue adds its queues up
+    /// by itself.
+    #[serde(default)]
+    pub quotas: BTreeMap<String, u64>,
+}
+
+impl Action for CreateCohort {
+    const NAME: &'static str = "CreateCohort";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let name = tenant_name(&self.tenant)?;
+        make(
+            on,
+            Place::new(&self.cluster, Kind::Cohort, &name),
+            &self.tenant,
+            json!({ "quotas": self.quotas }),
+            &Stamp::of(self, call),
+        )
+        .await
+    }
+}
+
+/// Deletes a tenant's cohort.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteCohort {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+}
+
+impl Action for DeleteCohort {
+    const NAME: &'static str = "DeleteCohort";
+    type Platform = Platform;
+    type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let place = Place::new(&self.cluster, Kind::Cohort, &tenant_name(&self.tenant)?);
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+    }
+}
+
+/// Makes the flavor that stands for a tenant's own nodes of one GPU model.
+///
+/// Safe to run twice: deterministic name, an equal flavor is left as it is. Its undo, [`DeleteFlavor`], tolerates that
+/// it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateFlavor {
+    /// In which cluster.
+    pub cluster: String,
+    /// For which tenant.
+    pub tenant: String,
+    /// The model of its GPUs.
+    pub model: String,
+}
+
+impl Action for CreateFlavor {
+    const NAME: &'static str = "CreateFlavor";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
+        let spec = json!({ "nodeLabels": { "tenant": self.tenant, "gpu": self.model } });
+        make(on, place, &self.tenant, spec, &Stamp::of(self, call)).await
+    }
+}
+
+/// Deletes the flavor of a tenant's nodes of one GPU model.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteFlavor {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// The model of its GPUs.
+    pub model: String,
+}
+
+impl Action for DeleteFlavor {
+    const NAME: &'static str = "DeleteFlavor";
+    type Platform = Platform;
+    type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+    }
+}
+
+/// One model's share of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlavorQuota {
+    /// The model of the GPUs.
+    pub model: String,
+    /// GPUs that are the queue's own.
+    pub nominal: u64,
+    /// GPUs it may borrow beyond; without a limit when absent.
+    pub borrowing_limit: Option<u64>,
+    /// GPUs of its own that it lends; all of them when absent.
+    pub lending_limit: Option<u64>,
+}
+
+/// Makes a workspace's queue, and the entrance to it in the workspace's namespace.
+///
+/// Safe to run twice: both names are deterministic, equal objects are left as they are, and each has its own key. Its
+/// undo, [`DeleteQueue`], tolerates that it never ran, or made the queue without the entrance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateQueue {
+    /// In which cluster.
+    pub cluster: String,
+    /// For which tenant.
+    pub tenant: String,
+    /// For which of its workspaces.
+    pub workspace: String,
+    /// What it may use, by model.
+    pub quotas: Vec<FlavorQuota>,
+    /// Whether it is made closed, to be opened by [`OpenQueue`].
+    pub hold: bool,
+}
+
+impl Action for CreateQueue {
+    const NAME: &'static str = "CreateQueue";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
+        let mut groups = Vec::new();
+        for quota in &self.quotas {
+            groups.push(group(&flavor_name(&self.tenant, &quota.model)?, quota));
+        }
+        let spec = json!({
+            "cohort": tenant_name(&self.tenant)?,
+            "resourceGroups": groups,
+            "stopPolicy": if self.hold { HOLD } else { OPEN },
+        });
+        let target = json!({ "clusterQueue": queue.name });
+        let stamp = Stamp::of(self, call);
+        let made = make(on, queue, &self.tenant, spec, &stamp.part("queue")).await?;
+        make(on, entrance, &self.tenant, target, &stamp.part("entrance")).await?;
+        Ok(made)
+    }
+}
+
+/// Deletes a workspace's queue, its entrance first.
+///
+/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported. Work that
+/// still holds quota keeps the queue, and this pending.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteQueue {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+}
+
+impl Action for DeleteQueue {
+    const NAME: &'static str = "DeleteQueue";
+    type Platform = Platform;
+    type Output = Removal;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
+        let stamp = Stamp::of(self, call);
+        remove(on.kubernetes.as_ref(), &entrance, &self.tenant, &stamp.part("entrance")).await?;
+        remove(on.kubernetes.as_ref(), &queue, &self.tenant, &stamp.part("queue")).await
+    }
+}
+
+/// Lets a workspace's queue admit work.
+///
+/// Safe to run twice: it sets one field to a fixed value. Its undo, [`HoldQueue`], sets it back and tolerates that it
+/// never ran and that the queue is gone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenQueue {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+}
+
+impl Action for OpenQueue {
+    const NAME: &'static str = "OpenQueue";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
+        let name = queue.name.clone();
+        let change =
+            Manifest { place: queue, tenant: self.tenant.clone(), spec: json!({ "stopPolicy": OPEN }) };
+        let found = on.kubernetes.patch(&change, &Stamp::of(self, call)).await?;
+        Ok(Made { name, uid: found.uid })
+    }
+}
+
+/// Closes a workspace's queue to new work; what runs goes on.
+///
+/// Safe to run twice: it sets one field to a fixed value. As an undo it tolerates a queue that was never opened, or
+/// is gone, or is another's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HoldQueue {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+}
+
+impl Action for HoldQueue {
+    const NAME: &'static str = "HoldQueue";
+    type Platform = Platform;
+    type Output = Option<Made>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Option<Made>, ActionError> {
+        let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
+        let stamp = Stamp::of(self, call);
+        let found = on.kubernetes.read(&queue, &stamp).await?;
+        let Some(found) = found.filter(|found| found.tenant == self.tenant) else { return Ok(None) };
+        let name = queue.name.clone();
+        let change =
+            Manifest { place: queue, tenant: self.tenant.clone(), spec: json!({ "stopPolicy": HOLD }) };
+        on.kubernetes.patch(&change, &stamp).await?;
+        Ok(Some(Made { name, uid: found.uid }))
+    }
+}
+
+const HOLD: &str = "Hold";
+const OPEN: &str = "None";
+
+/// The queue of a workspace and the entrance to it.
+fn queue_places(cluster: &str, tenant: &str, workspace: &str) -> Result<(Place, Place), ActionError> {
+    let name = workspace_name(tenant, workspace)?;
+    Ok((
+        Place::new(cluster, Kind::ClusterQueue, &name),
+        Place::within(cluster, Kind::LocalQueue, &name, "gpus"),
+    ))
+}
+
+async fn make(
+    on: &Platform,
+    place: Place,
+    tenant: &str,
+    spec: Value,
+    stamp: &Stamp,
+) -> Result<Made, ActionError> {
+    let name = place.name.clone();
+    let found = on.kubernetes.apply(&Manifest { place, tenant: tenant.to_owned(), spec }, stamp).await?;
+    Ok(Made { name, uid: found.uid })
+}

@@ -1,0 +1,14 @@
+//! The actions that workflows name, one file per capability.
+
+pub(crate) mod gpus;
+pub(crate) mod hooks;
+pub(crate) mod identity;
+pub(crate) mod keys;
+pub(crate) mod kubernetes;
+pub(crate) mod limits;
+pub mod machines;
+pub(crate) mod objects;
+pub(crate) mod offboarding;
+pub(crate) mod records;
+pub(crate) mod slurm;
+pub(crate) mod workloads;

@@ -1,0 +1,158 @@
+//! The object store: a tenant's bucket, encrypted with the tenant's key.
+
+use crate::platform::Platform;
+use crate::platform::{
+    Found, Made, Removal, Stamp, bucket_name,
+    call_metadata::{look_again, unsure},
+    codes, tenant_name,
+};
+use async_trait::async_trait;
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+/// What a bucket is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Its name.
+    pub name: String,
+    /// Where its objects stay.
+    pub region: String,
+    /// The key that encrypts them.
+    pub key: String,
+    /// Whether overwritten objects are kept.
+    pub versioned: bool,
+}
+
+/// An object store, as far as actions need it.
+///
+/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes. It need not know
+/// idempotency keys: these actions look before they repeat.
+#[async_trait]
+pub trait Objects: Debug + Send + Sync {
+    /// What serves this capability, for people.
+    fn backend(&self) -> &'static str;
+
+    /// Makes the bucket, tagged with tenant and step; an equal one of the tenant is left as it is.
+    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError>;
+
+    /// The bucket as it stands, if there is one.
+    async fn read(
+        &self,
+        region: &str,
+        name: &str,
+        stamp: &Stamp,
+    ) -> Result<Option<(Found, Bucket)>, ActionError>;
+
+    /// Deletes the bucket; one with objects is kept and refused with `bucket.not_empty`.
+    async fn delete(&self, region: &str, name: &str, found: &Found, stamp: &Stamp)
+    -> Result<(), ActionError>;
+}
+
+/// Makes a tenant's bucket in a region: versioned, encrypted with the tenant's key.
+///
+/// Safe to run twice: a bucket of that name is read back, not made again; when no answer came, it is looked for
+/// before it is sent again. Its undo, [`DeleteBucket`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreateBucket {
+    /// For which tenant.
+    pub tenant: String,
+    /// In which region.
+    pub region: String,
+}
+
+impl Action for CreateBucket {
+    const NAME: &'static str = "CreateBucket";
+    type Platform = Platform;
+    type Output = Made;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let (bucket, stamp) = (self.bucket()?, Stamp::of(self, call));
+        if let Some(there) = on.objects.read(&self.region, &bucket.name, &stamp).await? {
+            return self.checked(&bucket, &there);
+        }
+        on.objects.create(&bucket, &self.tenant, &stamp).await?;
+        match on.objects.read(&self.region, &bucket.name, &stamp).await.map_err(unsure)? {
+            Some(there) => self.checked(&bucket, &there),
+            None => {
+                let why = format!("bucket {} was made and is not there", bucket.name);
+                Err(ActionError::transient(codes::OBJECT_MISSING, why))
+            }
+        }
+    }
+
+    /// A bucket that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Made>, ActionError> {
+        let bucket = self.bucket()?;
+        Ok(match on.objects.read(&self.region, &bucket.name, &Stamp::of(self, call)).await? {
+            Some(there) => self.checked(&bucket, &there).map_or(Probe::NotDone, Probe::Done),
+            None => Probe::NotDone,
+        })
+    }
+}
+
+impl CreateBucket {
+    fn bucket(&self) -> Result<Bucket, ActionError> {
+        Ok(Bucket {
+            name: bucket_name(&self.tenant, &self.region)?,
+            region: self.region.clone(),
+            key: tenant_name(&self.tenant)?,
+            versioned: true,
+        })
+    }
+
+    fn checked(&self, wanted: &Bucket, (found, bucket): &(Found, Bucket)) -> Result<Made, ActionError> {
+        let name = &wanted.name;
+        if found.tenant != self.tenant {
+            let why = format!("bucket {name} is of {:?}", found.tenant);
+            return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+        }
+        if bucket != wanted {
+            let why = format!("bucket {name} is not versioned or not encrypted with key {}", wanted.key);
+            return Err(ActionError::permanent(codes::BUCKET_UNSAFE, why));
+        }
+        Ok(Made { name: name.clone(), uid: found.uid.clone() })
+    }
+}
+
+/// Deletes a tenant's bucket in a region, if it is empty.
+///
+/// Safe to run twice: absent is success. As an undo it takes only what its own step made and tolerates that there is
+/// none; a bucket that holds objects is kept, with `bucket.not_empty`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeleteBucket {
+    /// Of which tenant.
+    pub tenant: String,
+    /// In which region.
+    pub region: String,
+}
+
+impl Action for DeleteBucket {
+    const NAME: &'static str = "DeleteBucket";
+    type Platform = Platform;
+    type Output = Removal;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
+        let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, Stamp::of(self, call));
+        let there = on.objects.read(&self.region, &name, &stamp).await?;
+        let Some((found, _)) = there else { return Ok(Removal::Gone) };
+        if !found.may_be_removed(&self.tenant, &stamp) {
+            return Ok(Removal::left(&name, &found, &stamp));
+        }
+        on.objects.delete(&self.region, &name, &found, &stamp).await?;
+        match on.objects.read(&self.region, &name, &stamp).await.map_err(unsure)? {
+            None => Ok(Removal::Gone),
+            Some(_) => Err(look_again(codes::TERMINATING)),
+        }
+    }
+
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
+        let name = bucket_name(&self.tenant, &self.region)?;
+        Ok(match on.objects.read(&self.region, &name, &Stamp::of(self, call)).await? {
+            None => Probe::Done(Removal::Gone),
+            Some(_) => Probe::NotDone,
+        })
+    }
+}

@@ -1,0 +1,507 @@
+//! Workloads on the GPUs of a cluster: told, drained, saved, evicted, and observed to be gone.
+//!
+//! Kueue-shaped: evicting sets a workload inactive, and its pods go; releasing lets it queue again. What was asked for
+//! is not what has happened: GPUs count as free only once nothing was seen on them.
+
+use crate::platform::Platform;
+use crate::platform::{Stamp, at_cluster, call_metadata::look_again, codes};
+use async_trait::async_trait;
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
+
+/// Which workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadRef {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+    /// Its name within the tenant.
+    pub name: String,
+}
+
+impl WorkloadRef {
+    /// Its name within the cluster.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.tenant, self.name)
+    }
+}
+
+/// GPUs by node and index.
+pub type GpuSet = BTreeMap<String, BTreeSet<u16>>;
+
+/// A workload as its cluster knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningWorkload {
+    /// Tells it from an earlier or later one of the same name.
+    pub uid: String,
+    /// Whether it may run.
+    pub active: bool,
+    /// Whether any of its pods is still there, on its way out or not.
+    pub pods: bool,
+    /// Where it runs.
+    pub gpus: GpuSet,
+    /// The share of requests that it is sent, in percent, if it serves any.
+    pub weight: Option<u8>,
+    /// When its borrower was told that it ends, in milliseconds since 1970.
+    pub reclaim_at: Option<u64>,
+    /// Whether it has saved its work since it was told.
+    pub checkpointed: bool,
+}
+
+/// What a scrub of GPU memory did and saw. It claims no more: no vendor gives a receipt for cleared memory. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// What was done.
+    pub level: ScrubLevel,
+    /// The driver, and whether it clears memory that is freed, as it says itself.
+    pub driver: String,
+    /// Bytes that were filled and read back.
+    pub covered_bytes: u64,
+    /// Bytes that there are.
+    pub total_bytes: u64,
+    /// Whether anything but zeros was found before filling.
+    pub leftovers: bool,
+}
+
+/// The least that is done to GPU memory between two users.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ScrubLevel {
+    /// Nothing: the same workspace goes on.
+    #[default]
+    None,
+    /// The driver's own clearing of freed memory is seen to be on.
+    Driver,
+    /// Nearly all memory is filled and read back.
+    Verified,
+    /// As verified, and the slices are destroyed and made again.
+    Recreate,
+    /// As verified, and the GPU is reset.
+    Reset,
+}
+
+/// Workloads and the GPUs under them, as far as actions need them.
+///
+/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes.
+#[async_trait]
+pub trait Workloads: Debug + Send + Sync {
+    /// What serves this capability, for people.
+    fn backend(&self) -> &'static str;
+
+    /// The workload as it stands, if the cluster knows it.
+    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError>;
+
+    /// The workload once nothing of it runs any more, or as it stands after a moment: a backend that is told of changes waits for one, any
+    /// other just observes.
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.observe(of, stamp).await
+    }
+
+    /// Lets it run on these GPUs. One that runs there already is left as it is.
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        service: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError>;
+
+    /// Changes what its owner and the gateway are told. A workload that is gone is left alone.
+    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Asks it to save its work; `true` once it says that it has.
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError>;
+
+    /// Sets it inactive, if it is the one of this uid. Success means asked.
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Removes what is left of it from a node that is fenced off.
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Lets it queue again.
+    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError>;
+
+    /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by
+    /// itself, clears it away.
+    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        let _ = (of, stamp);
+        Ok(())
+    }
+
+    /// Who has these GPUs open: processes, pods, or agents.
+    async fn clients(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        stamp: &Stamp,
+    ) -> Result<Vec<String>, ActionError>;
+
+    /// Clears the memory of these GPUs as far as `level` says, and reports.
+    async fn scrub(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        level: ScrubLevel,
+        stamp: &Stamp,
+    ) -> Result<Scrubbed, ActionError>;
+}
+
+/// What is told about a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Telling {
+    /// To its owner: it ends then, in milliseconds since 1970.
+    EndsAt(u64),
+    /// To its owner: it goes on, so what it has saved will not do when it is to end another time.
+    GoesOn,
+    /// To the gateway: this share of requests, in percent.
+    Weight(u8),
+}
+
+/// Tells a borrower that its workload will be evicted, and when.
+///
+/// Safe to run twice: it sets a mark. Its undo, [`WithdrawNotice`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NotifyBorrower {
+    /// Which workload.
+    pub workload: WorkloadRef,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+}
+
+impl Action for NotifyBorrower {
+    const NAME: &'static str = "NotifyBorrower";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.tell(&self.workload, &Telling::EndsAt(self.at), &Stamp::of(self, call)).await
+    }
+}
+
+/// Tells a borrower that its workload goes on after all, so that it saves its work anew when it is asked again. Safe to run
+/// twice; tolerates that nobody was told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WithdrawNotice {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for WithdrawNotice {
+    const NAME: &'static str = "WithdrawNotice";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.tell(&self.workload, &Telling::GoesOn, &Stamp::of(self, call)).await
+    }
+}
+
+/// Sends a service no more requests. Safe to run twice. Its undo, [`RestoreService`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DrainService {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for DrainService {
+    const NAME: &'static str = "DrainService";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.tell(&self.workload, &Telling::Weight(0), &Stamp::of(self, call)).await
+    }
+}
+
+/// Sends a service its requests again. Safe to run twice; tolerates that it was never drained.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreService {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for RestoreService {
+    const NAME: &'static str = "RestoreService";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.tell(&self.workload, &Telling::Weight(100), &Stamp::of(self, call)).await
+    }
+}
+
+/// Asks a workload to save its work, and waits until it has.
+///
+/// Safe to run twice: one that has saved says so again, until [`WithdrawNotice`] says that it goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SaveWork {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for SaveWork {
+    const NAME: &'static str = "SaveWork";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        if on.workloads.checkpoint(&self.workload, &Stamp::of(self, call)).await? {
+            return Ok(());
+        }
+        Err(look_again(codes::CHECKPOINTING))
+    }
+}
+
+/// Evicts a workload. What it did since it last saved is lost, so this is not undone; it may queue again.
+///
+/// Safe to run twice: it names the very workload that was seen, and one that is gone is left alone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EvictWorkload {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for EvictWorkload {
+    const NAME: &'static str = "EvictWorkload";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let stamp = Stamp::of(self, call);
+        match on.workloads.observe(&self.workload, &stamp).await? {
+            Some(seen) if seen.pods || seen.active => {
+                on.workloads.evict(&self.workload, &seen.uid, &stamp).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Waits until nothing of a workload is left. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AwaitGone {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for AwaitGone {
+    const NAME: &'static str = "AwaitGone";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        match on.workloads.gone(&self.workload, &Stamp::of(self, call)).await? {
+            Some(seen) if seen.pods => Err(look_again(codes::WORKLOAD_TERMINATING)),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Removes what is left of a workload that does not end by itself, from nodes that are fenced off.
+///
+/// Refused with `workload.node_alive` while one of its nodes still answers: removing the record of a process that
+/// lives would hide it. Safe to run twice: it names the very workload that was seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ForceWorkload {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for ForceWorkload {
+    const NAME: &'static str = "ForceWorkload";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let stamp = Stamp::of(self, call);
+        match on.workloads.observe(&self.workload, &stamp).await? {
+            Some(seen) if seen.pods => on.workloads.force(&self.workload, &seen.uid, &stamp).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Lets an evicted workload queue again. Safe to run twice; one that the cluster does not know is left alone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequeueWorkload {
+    /// Which workload.
+    pub workload: WorkloadRef,
+}
+
+impl Action for RequeueWorkload {
+    const NAME: &'static str = "RequeueWorkload";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.requeue(&self.workload, &Stamp::of(self, call)).await
+    }
+}
+
+/// Lets an admitted workload run on its GPUs. Safe to run twice: one that runs there is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartWorkload {
+    /// Which workload.
+    pub workload: WorkloadRef,
+    /// Where.
+    pub gpus: GpuSet,
+    /// Whether it serves requests.
+    pub service: bool,
+}
+
+impl Action for StartWorkload {
+    const NAME: &'static str = "StartWorkload";
+    type Platform = Platform;
+    type Output = ();
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.workloads.start(&self.workload, &self.gpus, self.service, &Stamp::of(self, call)).await
+    }
+}
+
+/// Looks once whether anybody has some GPUs open. Changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListGpuClients {
+    /// In which cluster.
+    pub cluster: String,
+    /// Which GPUs.
+    pub gpus: GpuSet,
+}
+
+impl Action for ListGpuClients {
+    const NAME: &'static str = "ListGpuClients";
+    type Platform = Platform;
+    /// Who has them open.
+    type Output = Vec<String>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
+        let stamp = Stamp::of(self, call);
+        let mut open = BTreeSet::new();
+        for (node, gpus) in &self.gpus {
+            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.part(node)).await?);
+        }
+        Ok(open.into_iter().collect())
+    }
+}
+
+/// Clears the memory of a node's GPUs before another uses them, and keeps what was seen.
+///
+/// Safe to run twice: the target answers the same key as before, and clearing what is clear does no harm.
+/// `gpu.scrub_failed` when less than 95 % of the memory was covered, or less was done than asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScrubGpus {
+    /// In which cluster.
+    pub cluster: String,
+    /// On which node.
+    pub node: String,
+    /// Which of its GPUs, by index.
+    pub gpus: BTreeSet<u16>,
+    /// How far.
+    pub level: ScrubLevel,
+}
+
+impl Action for ScrubGpus {
+    const NAME: &'static str = "ScrubGpus";
+    type Platform = Platform;
+    type Output = Scrubbed;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
+        if self.level == ScrubLevel::None {
+            // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
+            return Ok(Scrubbed::default());
+        }
+        let stamp = Stamp::of(self, call);
+        let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
+        let enough = match self.level {
+            ScrubLevel::None | ScrubLevel::Driver => true,
+            ScrubLevel::Verified | ScrubLevel::Recreate | ScrubLevel::Reset => {
+                done.total_bytes > 0 && done.covered_bytes / 95 >= done.total_bytes / 100
+            }
+        };
+        if enough && done.level >= self.level {
+            return Ok(done);
+        }
+        let why = format!(
+            "{}: {} of {} bytes were covered, level {}",
+            self.node,
+            done.covered_bytes,
+            done.total_bytes,
+            <&str>::from(done.level)
+        );
+        Err(ActionError::permanent(codes::SCRUB_FAILED, why))
+    }
+}

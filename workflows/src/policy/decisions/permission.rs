@@ -1,0 +1,175 @@
+//! Who may run what.
+
+use super::{Ruling, Scales};
+use crate::{
+    policy::{Multitenancy, PlatformPolicy, Ratio, onboarding_decision::Judgement},
+    tenancy::{GpuModel, Isolation, RegionId, WorkloadClass, WorkspaceClass},
+};
+use serde::{Deserialize, Serialize};
+
+/// A workload that asks for GPUs, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Who {
+    /// How far the tenant is kept apart.
+    pub isolation: Isolation,
+    /// Whether the tenant's work may be preempted.
+    pub allow_preemption: bool,
+    /// Whether the tenant's workspaces may share one GPU.
+    pub allow_gpu_sharing: bool,
+    /// Who shares what the tenant has.
+    #[serde(default)]
+    pub multitenancy: Option<Multitenancy>,
+    /// The workspace's class.
+    pub class: WorkspaceClass,
+    /// The kind of work.
+    pub workload: WorkloadClass,
+    /// Whether this workload may be preempted.
+    #[serde(default = "yes")]
+    pub preemptible: bool,
+    /// On which model.
+    pub model: GpuModel,
+    /// How many GPUs or slices; a fraction of a whole GPU is refused with what to ask for instead.
+    pub count: Ratio,
+    /// How it shares them.
+    #[serde(default)]
+    pub sharing: Sharing,
+    /// Whether it runs on GPUs that another workspace lends.
+    #[serde(default)]
+    pub borrows: bool,
+    /// The class of the workspace that lends; `None` where nobody does.
+    #[serde(default)]
+    pub lender: Option<WorkspaceClass>,
+    /// In which region.
+    pub region: RegionId,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How a workload shares GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Whole GPUs, shared with nobody (S-52).
+    #[default]
+    Full,
+    /// Slices of this profile, kept apart by hardware.
+    Mig(String),
+    /// Turns on one GPU, kept apart by nothing (S-51).
+    TimeSliced {
+        /// Whether another workspace takes turns on it too.
+        others: bool,
+    },
+}
+
+/// Whether it may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Refused {
+        /// What could be asked for instead, where there is something.
+        instead: Option<String>,
+    },
+}
+
+/// Decides who may run what. A workload that may borrow here still needs somebody who lends.
+#[must_use]
+pub fn who(facts: &Who, policy: &PlatformPolicy) -> Ruling<Permission> {
+    let mut scales = Scales::new(policy);
+    let instead = amount(facts, &mut scales);
+    sharing(facts, &mut scales);
+    customers(facts, &mut scales);
+    if facts.borrows {
+        borrowing(facts, &mut scales);
+    }
+    let answer = if scales.failed() { Permission::Refused { instead } } else { Permission::Allowed };
+    scales.done(answer)
+}
+
+/// S-49, S-50: GPUs are whole, and slices are of profiles that the model has.
+fn amount(facts: &Who, scales: &mut Scales<'_>) -> Option<String> {
+    let key = format!("gpu_models.{}.mig", facts.model);
+    let catalogue = &scales.policy.gpu_models;
+    let whole = facts.count.thousandths.is_multiple_of(1_000) && facts.count.thousandths > 0;
+    let (known, mut instead) = (catalogue.get(&facts.model), None);
+    match &facts.sharing {
+        Sharing::Mig(profile) => {
+            let has = known.is_some_and(|model| model.profile(profile).is_some());
+            let all = known.iter().flat_map(|model| &model.mig).map(|profile| profile.name.as_str());
+            let all: Vec<&str> = all.collect();
+            let detail = if all.is_empty() {
+                format!("{} cannot be sliced in hardware", facts.model)
+            } else {
+                format!("profile {profile} of {}; it has {}", facts.model, all.join(", "))
+            };
+            scales.check("gpu_models.mig_profile", &key, has && whole, detail);
+        }
+        Sharing::Full | Sharing::TimeSliced { .. } => {
+            if !whole {
+                let part = f64::from(facts.count.thousandths) / 1_000.0;
+                instead = Some(catalogue.advice(&facts.model, part).unwrap_or_else(|| {
+                    format!("{} cannot be sliced: ask for turns on a whole GPU, time_sliced", facts.model)
+                }));
+            }
+            let detail = format!("{} GPUs of {}; GPUs are asked for whole", facts.count, facts.model);
+            scales.check("gpu_models.whole", &key, whole, detail);
+        }
+    }
+    instead
+}
+
+/// S-45, S-51, S-52: one GPU is shared between workspaces only where the tenant allows it.
+fn sharing(facts: &Who, scales: &mut Scales<'_>) {
+    let consent = facts.allow_gpu_sharing && facts.isolation == Isolation::SharedSlices;
+    let (holds, detail) = match &facts.sharing {
+        Sharing::Full => (true, "whole GPUs are shared with nobody"),
+        Sharing::Mig(_) => (consent, "slices of one GPU go to several workspaces: both must allow it"),
+        Sharing::TimeSliced { others: false } => {
+            (true, "turns within one workspace; nothing keeps them apart, and nothing needs to")
+        }
+        Sharing::TimeSliced { others: true } => {
+            (consent, "turns isolate neither memory nor faults: both workspaces must allow it")
+        }
+    };
+    let verdict = if holds { Judgement::Passed } else { Judgement::Failed };
+    scales.note("sharing.consent", "lending.customer_sharing", verdict, detail);
+}
+
+/// S-46, S-107: customers share nothing, and get memory that corrects errors.
+fn customers(facts: &Who, scales: &mut Scales<'_>) {
+    if facts.multitenancy != Some(Multitenancy::Customer) {
+        return;
+    }
+    let shares = facts.sharing != Sharing::Full || facts.borrows;
+    let allowed = scales.policy.lending.customer_sharing || !shares;
+    let detail = "customers of a tenant do not share GPUs, nor borrow from each other";
+    scales.check("multitenancy.sharing", "lending.customer_sharing", allowed, detail);
+    let ecc = scales.policy.gpu_models.get(&facts.model).is_some_and(|model| model.ecc);
+    let key = format!("gpu_models.{}.ecc", facts.model);
+    scales.check("gpu_models.ecc", &key, ecc, format!("memory of {} must correct errors", facts.model));
+}
+
+/// S-14, S-59, S-62: who may run on what another workspace lends.
+fn borrowing(facts: &Who, scales: &mut Scales<'_>) {
+    let lending = &scales.policy.lending;
+    let (class, workload) = (<&str>::from(facts.class), <&str>::from(facts.workload));
+    let by_class = lending.classes.contains(&facts.class);
+    let by_workload = lending.workloads.contains(&facts.workload);
+    let apart = facts.lender.and_then(|lender| {
+        lending.anti_colocate.iter().position(|pair| pair.forbids(&facts.region, lender, facts.class))
+    });
+    let recallable = facts.preemptible && facts.allow_preemption;
+    let detail = "what may not be preempted could not be called back, so it never borrows";
+    scales.check("lending.preemptible", "lending", recallable, detail);
+    scales.check("lending.class", "lending.classes", by_class, format!("the workspace is {class}"));
+    scales.check("lending.workload", "lending.workloads", by_workload, format!("the work is {workload}"));
+    let key = apart.map_or("lending.anti_colocate".to_owned(), |n| format!("lending.anti_colocate[{n}]"));
+    let lender = facts.lender.map_or("nobody", Into::into);
+    let detail = format!("{class} on what {lender} lends in {}", facts.region);
+    scales.check("lending.anti_colocate", &key, apart.is_none(), detail);
+}

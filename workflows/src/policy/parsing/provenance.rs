@@ -1,0 +1,110 @@
+//! Where each value of a policy was written: in the document itself, or in the built-in one that fills its gaps.
+
+use super::{
+    document::{Item, Value},
+    finding::Spot,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// The lines of one document by the path of each key, as `approvals.onboarding.within` or `pins[0].label`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lines {
+    name: String,
+    version: u32,
+    lines: BTreeMap<String, Spot>,
+}
+
+/// Where every value of a policy stands. Follows from the text, and is no part of the policy's digest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    own: Arc<Lines>,
+    under: Option<Arc<Lines>>,
+}
+
+/// A place in a policy document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The document's name: `platform`.
+    pub document: String,
+    /// Its version.
+    pub version: u32,
+    /// The line, from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{} line {}", self.document, self.version, self.line)
+    }
+}
+
+impl Lines {
+    fn of(name: &str, version: u32, root: &Item) -> Self {
+        let mut lines = BTreeMap::new();
+        gather(root, &mut lines);
+        Self { name: name.into(), version, lines }
+    }
+
+    fn origin(&self, path: &str) -> Option<Origin> {
+        let line = self.lines.get(path)?.line;
+        Some(Origin { document: self.name.clone(), version: self.version, line })
+    }
+}
+
+impl Provenance {
+    /// The places of a document `name`@`version`, and of the one that fills its gaps.
+    pub(in crate::policy) fn of(name: &str, version: u32, root: &Item, under: Option<&Self>) -> Self {
+        let own = Arc::new(Lines::of(name, version, root));
+        Self { own, under: under.map(|under| under.own.clone()) }
+    }
+
+    /// Where the value at `path` stands, or the nearest group around it; `None` for what no document says.
+    #[must_use]
+    pub fn origin(&self, path: &str) -> Option<Origin> {
+        let mut path = path;
+        loop {
+            let found = self.own.origin(path);
+            let found = found.or_else(|| self.under.as_ref().and_then(|under| under.origin(path)));
+            if found.is_some() {
+                return found;
+            }
+            path = path.get(..path.rfind(['.', '['])?)?;
+        }
+    }
+
+    /// The line of `path` in the document itself; `None` where it stands in the one below it, or nowhere.
+    #[must_use]
+    pub fn line(&self, path: &str) -> Option<u64> {
+        self.own.lines.get(path).map(|spot| spot.line)
+    }
+
+    /// The place of `path` in the document itself, or of the nearest group around it.
+    pub(in crate::policy) fn spot(&self, path: &str) -> Option<Spot> {
+        let mut path = path;
+        loop {
+            if let Some(spot) = self.own.lines.get(path) {
+                return Some(*spot);
+            }
+            path = path.get(..path.rfind(['.', '['])?)?;
+        }
+    }
+}
+
+fn gather(item: &Item, lines: &mut BTreeMap<String, Spot>) {
+    match &item.value {
+        Value::Map(fields) => {
+            for (_, at, inner) in fields {
+                lines.extend(at.map(|spot| (inner.path.clone(), spot)));
+                gather(inner, lines);
+            }
+        }
+        Value::List(items) => {
+            for inner in items {
+                lines.extend(inner.at.map(|spot| (inner.path.clone(), spot)));
+                gather(inner, lines);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Whole(_) | Value::Fraction(_) | Value::Text(_) => {}
+    }
+}

@@ -1,0 +1,330 @@
+//! Takes values out of a document, noting everything that is wrong on the way.
+
+use crate::policy::{
+    Ratio, duration,
+    parsing::{
+        document::{Item, Value, joined},
+        finding::{Finding, Invalid, Spot},
+    },
+};
+use crate::tenancy::{Cents, Gpus, Name, Naming};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    str::FromStr,
+    time::Duration,
+};
+use strum::VariantArray;
+
+/// Notes what is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    findings: RefCell<Vec<Finding>>,
+}
+
+/// Fields in order, each name with its own place.
+type Entries = [(String, Option<Spot>, Item)];
+
+/// The fields of one group, and below them those of another document that fill its gaps.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    reader: &'a Reader,
+    item: &'a Item,
+    fields: &'a Entries,
+    under: &'a Entries,
+}
+
+impl Reader {
+    /// What was read, or all that was wrong, by place.
+    pub(crate) fn done<T>(self, read: Option<T>) -> Result<T, Invalid> {
+        let mut findings = self.findings.into_inner();
+        findings.sort_by(|a, b| (a.at, &a.field).cmp(&(b.at, &b.field)));
+        match read {
+            Some(read) if findings.is_empty() => Ok(read),
+            _ => Err(Invalid { findings }),
+        }
+    }
+
+    pub(crate) fn note(&self, item: &Item, problem: String, remedy: impl Into<String>) {
+        self.findings.borrow_mut().push(Finding::new(item.at, &item.path, problem, remedy.into()));
+    }
+
+    /// Notes what was found otherwise.
+    pub(in crate::policy) fn note_all(&self, findings: Vec<Finding>) {
+        self.findings.borrow_mut().extend(findings);
+    }
+
+    /// The fields of `item`; notes those not `known`.
+    pub(crate) fn fields<'a>(&'a self, item: &'a Item, known: &[&str]) -> Option<Fields<'a>> {
+        let Value::Map(fields) = &item.value else {
+            self.note(
+                item,
+                format!("{} stands where fields are expected", item.value.kind()),
+                fields_remedy(known),
+            );
+            return None;
+        };
+        for (name, at, inner) in fields {
+            if !known.contains(&name.as_str()) {
+                let problem = format!("there is no field `{name}` here");
+                let finding = Finding::new(*at, &inner.path, problem, fields_remedy(known));
+                self.findings.borrow_mut().push(finding);
+            }
+        }
+        Some(Fields { reader: self, item, fields, under: &[] })
+    }
+
+    /// The field of `root` itself, never of what lies below; notes its absence.
+    pub(crate) fn own<'a>(&self, root: &'a Item, name: &str) -> Option<&'a Item> {
+        let Value::Map(fields) = &root.value else { return None };
+        let found = found(fields, name);
+        if found.is_none() {
+            self.missing(root, name);
+        }
+        found
+    }
+
+    fn missing(&self, group: &Item, name: &str) {
+        let path = joined(&group.path, name);
+        let remedy = format!("add `{name}: …`");
+        let finding = Finding::new(group.at, &path, "the field is missing".into(), remedy);
+        self.findings.borrow_mut().push(finding);
+    }
+
+    /// Fields whose names are free, such as GPU models.
+    pub(crate) fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
+        if let Value::Map(fields) = &item.value {
+            return fields;
+        }
+        self.note(
+            item,
+            format!("{} stands where fields are expected", item.value.kind()),
+            "write `name: value` lines",
+        );
+        &[]
+    }
+
+    pub(crate) fn list<'a>(&self, item: &'a Item) -> &'a [Item] {
+        if let Value::List(items) = &item.value {
+            return items;
+        }
+        self.note(
+            item,
+            format!("{} stands where a list is expected", item.value.kind()),
+            "write `[a, b]`, or `[]`",
+        );
+        &[]
+    }
+
+    pub(crate) fn text<'a>(&self, item: &'a Item) -> Option<&'a str> {
+        if let Value::Text(text) = &item.value {
+            return Some(text);
+        }
+        self.note(
+            item,
+            format!("{} stands where text is expected", item.value.kind()),
+            "put it in quotes if it is meant as text",
+        );
+        None
+    }
+
+    pub(crate) fn bool(&self, item: &Item) -> Option<bool> {
+        if let Value::Bool(value) = item.value {
+            return Some(value);
+        }
+        self.note(
+            item,
+            format!("{} is neither true nor false", item.value.kind()),
+            "write `true` or `false`",
+        );
+        None
+    }
+
+    pub(crate) fn whole<T: TryFrom<i128> + Into<i128> + Copy>(
+        &self,
+        item: &Item,
+        range: RangeInclusive<T>,
+    ) -> Option<T> {
+        let (low, high): (i128, i128) = ((*range.start()).into(), (*range.end()).into());
+        match item.value {
+            Value::Whole(value) if (low..=high).contains(&value) => T::try_from(value).ok(),
+            _ => {
+                let remedy = format!("write a whole number from {low} to {high}");
+                self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn gpus(&self, item: &Item) -> Option<Gpus> {
+        self.whole(item, 0..=100_000_u32).map(Gpus)
+    }
+
+    pub(crate) fn cents(&self, item: &Item) -> Option<Cents> {
+        self.whole(item, 0..=1_u64 << 50).map(Cents)
+    }
+
+    /// A share of a whole, from 0 to 1.
+    pub(crate) fn share(&self, item: &Item) -> Option<Ratio> {
+        self.ratio(item, 1)
+    }
+
+    /// A number from 0 to `most`, with up to three decimals.
+    pub(crate) fn ratio(&self, item: &Item, most: u32) -> Option<Ratio> {
+        let thousandths = match item.value {
+            Value::Whole(value) => u32::try_from(value).ok().and_then(|value| value.checked_mul(1_000)),
+            Value::Fraction(value) => Ratio::exactly(value).map(|ratio| ratio.thousandths),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+        };
+        let read = thousandths.filter(|read| *read <= most.saturating_mul(1_000));
+        if read.is_none() {
+            let remedy = format!("write a number from 0 to {most}, with up to three decimals");
+            self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+        }
+        read.map(Ratio::thousandths)
+    }
+
+    /// A span of whole days.
+    pub(crate) fn days(&self, item: &Item) -> Option<Duration> {
+        let span = self.duration(item)?;
+        if span.as_secs().is_multiple_of(86_400) {
+            return Some(span);
+        }
+        self.note(item, format!("{} is no number of whole days", duration::show(span)), "write it as `30d`");
+        None
+    }
+
+    pub(crate) fn texts(&self, item: &Item) -> Option<Vec<String>> {
+        let read: Vec<_> = self.list(item).iter().map(|item| self.text(item).map(str::to_owned)).collect();
+        read.into_iter().collect()
+    }
+
+    pub(crate) fn set<T>(&self, item: &Item) -> Option<BTreeSet<T>>
+    where
+        T: FromStr + VariantArray + Copy + Ord,
+        &'static str: From<T>,
+    {
+        let read: Vec<_> = self.list(item).iter().map(|item| self.one_of(item)).collect();
+        read.into_iter().collect()
+    }
+
+    /// The fields of `item`, each named by one of ours; notes the others.
+    pub(crate) fn keyed<'a, K>(&self, item: &'a Item) -> Vec<(K, &'a Item)>
+    where
+        K: FromStr + VariantArray + Copy,
+        &'static str: From<K>,
+    {
+        let mut all = Vec::new();
+        for (name, at, inner) in self.entries(item) {
+            if let Ok(key) = K::from_str(name) {
+                all.push((key, inner));
+                continue;
+            }
+            let known: Vec<&'static str> = K::VARIANTS.iter().map(|variant| (*variant).into()).collect();
+            let problem = format!("there is no field `{name}` here");
+            let finding = Finding::new(*at, &inner.path, problem, fields_remedy(&known));
+            self.findings.borrow_mut().push(finding);
+        }
+        all
+    }
+
+    /// The fields of `item`, each with a free name, such as GPU models.
+    pub(crate) fn by_name<K: Naming, T>(
+        &self,
+        item: &Item,
+        read: impl Fn(&Item) -> Option<T>,
+    ) -> BTreeMap<Name<K>, T> {
+        let mut all = BTreeMap::new();
+        for (name, _, inner) in self.entries(item) {
+            match name.parse() {
+                Ok(key) => all.extend(read(inner).map(|value| (key, value))),
+                Err(error) => self.note(inner, format!("{error}"), "mend the name"),
+            }
+        }
+        all
+    }
+
+    pub(crate) fn one_of<T>(&self, item: &Item) -> Option<T>
+    where
+        T: FromStr + VariantArray + Copy,
+        &'static str: From<T>,
+    {
+        let text = if let Value::Text(text) = &item.value { text.as_str() } else { "" };
+        if let Ok(value) = T::from_str(text) {
+            return Some(value);
+        }
+        let all: Vec<&'static str> = T::VARIANTS.iter().map(|variant| (*variant).into()).collect();
+        self.note(
+            item,
+            format!("{} is not a value of this field", item.value.kind()),
+            format!("use one of {}", all.join(", ")),
+        );
+        None
+    }
+
+    pub(crate) fn name<K: Naming>(&self, item: &Item) -> Option<Name<K>> {
+        let text = self.text(item)?;
+        match text.parse() {
+            Ok(name) => Some(name),
+            Err(_) => {
+                self.note(item, format!("{text:?} cannot name a {}", K::WORD), Name::<K>::rule());
+                None
+            }
+        }
+    }
+
+    pub(crate) fn duration(&self, item: &Item) -> Option<Duration> {
+        let text = if let Value::Text(text) = &item.value { text.as_str() } else { "" };
+        let span = duration::parse(text);
+        if span.is_none() {
+            let remedy = "write a number and a unit: `30s`, `15m`, `12h` or `5d`";
+            self.note(item, format!("{} is not a span of time", item.value.kind()), remedy);
+        }
+        span
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// These fields, with those of `under` where they are absent.
+    pub(crate) fn over(self, under: &'a Item) -> Self {
+        let Value::Map(under) = &under.value else { return self };
+        Self { under, ..self }
+    }
+
+    pub(crate) fn reader(&self) -> &'a Reader {
+        self.reader
+    }
+
+    /// The field, here or below, unless it is absent or empty.
+    pub(crate) fn may(&self, name: &str) -> Option<&'a Item> {
+        found(self.fields, name).or_else(|| found(self.under, name))
+    }
+
+    /// The group `name`, its gaps filled from the same group below. Notes what is not `known`, or a missing group.
+    pub(crate) fn layer(&self, name: &str, known: &[&str]) -> Option<Fields<'a>> {
+        match (found(self.fields, name), found(self.under, name)) {
+            (Some(own), Some(under)) => Some(self.reader.fields(own, known)?.over(under)),
+            (Some(only), None) | (None, Some(only)) => self.reader.fields(only, known),
+            (None, None) => self.reader.fields(self.must(name)?, known),
+        }
+    }
+
+    /// The field; notes its absence at the group it belongs to.
+    pub(crate) fn must(&self, name: &str) -> Option<&'a Item> {
+        let found = self.may(name);
+        if found.is_none() {
+            self.reader.missing(self.item, name);
+        }
+        found
+    }
+}
+
+fn found<'a>(fields: &'a Entries, name: &str) -> Option<&'a Item> {
+    let (_, _, item) = fields.iter().find(|(known, _, _)| known == name)?;
+    (item.value != Value::Null).then_some(item)
+}
+
+fn fields_remedy(known: &[&str]) -> String {
+    format!("the fields are {}", known.join(", "))
+}

@@ -1,0 +1,289 @@
+//! Reads the platform policy's document.
+
+use crate::policy::{
+    contradictions::contradictions,
+    examples,
+    parsing::{
+        document::{Item, Value},
+        provenance::Provenance,
+        reader::{Fields, Reader},
+    },
+    platform_policy::{Approvals, Demands, PlatformPolicy, PolicyRef, sha256},
+    sections::{
+        admission::Admission,
+        approvals::{GATE, Gates, seats},
+        capacity::Capacity,
+        gpu_models::GpuModels,
+        guards::Guards,
+        lending::Lending,
+        offboarding::Offboarding,
+        procedures::procedure,
+        reclaim::Reclaim,
+        retention,
+        sanitisation::Sanitisation,
+        scheduling::Scheduling,
+        sweeps::Sweeps,
+    },
+    tenant_request::residency,
+};
+use crate::tenancy::{Cents, Compliance, GpuModel, Gpus, RegionId, Tier};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use strum::VariantArray as _;
+
+const TOP: [&str; 25] = [
+    "policy",
+    "version",
+    "self_service",
+    "approvals",
+    "waits",
+    "limits",
+    "prices",
+    "quotas",
+    "nodes",
+    "images",
+    "capacity",
+    "compliance",
+    "lending",
+    "pins",
+    "retention",
+    "reclaim",
+    "admission",
+    "sanitisation",
+    "offboarding",
+    "guards",
+    "gpu_models",
+    "priorities",
+    "sweeps",
+    "scheduling",
+    "examples",
+];
+
+/// The document below another, which fills its gaps.
+pub(super) struct Under<'a> {
+    pub(super) root: &'a Item,
+    pub(super) provenance: &'a Provenance,
+}
+
+#[allow(clippy::too_many_lines, reason = "one line a section, in the order of the document")]
+pub(super) fn policy(
+    reader: &Reader,
+    root: &Item,
+    text: &str,
+    under: Option<&Under<'_>>,
+) -> Option<PlatformPolicy> {
+    let policy = read(reader, root, text, under);
+    let examples = examples::read(reader, root);
+    let policy = policy?;
+    reader.note_all(contradictions(&policy));
+    examples.map(|_| policy)
+}
+
+fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> Option<PlatformPolicy> {
+    let mut top = reader.fields(root, &TOP)?;
+    if let Some(under) = under {
+        top = top.over(under.root);
+    }
+    let name = reader.own(root, "policy").and_then(|item| named(reader, item));
+    let version = reader.own(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
+    let older = older(&top);
+    let approvals = top.layer("approvals", &APPROVALS);
+    let onboarding = approvals
+        .and_then(|all| all.layer("onboarding", &[&GATE[..], &["finance", "security"]].concat()))
+        .and_then(|fields| onboarding(&fields));
+    let gates = approvals.and_then(|fields| Gates::read(&fields));
+    let capacity = Capacity::fields(&top);
+    let stock = capacity.and_then(|fields| stock(&fields));
+    let capacity = capacity.and_then(|fields| Capacity::read(&fields));
+    let demands = top.must("compliance").and_then(|item| compliance(reader, item));
+    let pins = top.must("pins").and_then(|item| crate::policy::sections::pins::read(reader, item));
+    let retention = top.must("retention").and_then(|item| retention::read(reader, item));
+    let priorities = top.must("priorities").and_then(|item| priorities(reader, item));
+    let (lending, reclaim) = (Lending::read(&top), Reclaim::read(&top));
+    let (admission, scheduling) = (Admission::read(&top), Scheduling::read(&top));
+    let (sanitisation, offboarding) = (Sanitisation::read(&top), Offboarding::read(&top));
+    let (guards, sweeps) = (Guards::read(&top), Sweeps::read(&top));
+    let gpu_models = GpuModels::read(&top);
+
+    let (older, stock, name, version) = (older?, stock?, name?, version?);
+    let provenance = Provenance::of(&name, version, root, under.map(|under| under.provenance));
+    Some(PlatformPolicy {
+        reference: PolicyRef { name, version, digest: sha256(text.as_bytes()) },
+        self_service_tiers: older.tiers,
+        self_service_gpus: older.max_gpus,
+        onboarding: onboarding?,
+        waitlist: older.waitlist,
+        patience: older.patience,
+        max_replacements: older.max_replacements,
+        price: older.price,
+        prices: older.prices,
+        borrowing_limit: older.borrowing_limit,
+        lending_limit: older.lending_limit,
+        drivers: older.drivers,
+        registries: older.registries,
+        overcommit: stock.0,
+        buffer: stock.1,
+        buffers: stock.2,
+        compliance: demands?,
+        approvals: gates?,
+        lending: lending?,
+        pins: pins?,
+        retention: retention?,
+        reclaim: reclaim?,
+        admission: admission?,
+        capacity: capacity?,
+        sanitisation: sanitisation?,
+        offboarding: offboarding?,
+        guards: guards?,
+        gpu_models: gpu_models?,
+        priorities: priorities?,
+        scheduling: scheduling?,
+        sweeps: sweeps?,
+        provenance,
+    })
+}
+
+const APPROVALS: [&str; 9] = [
+    "onboarding",
+    "quota_increase",
+    "quota_decrease",
+    "reclaim",
+    "offboard",
+    "destroy",
+    "sla_change",
+    "incident",
+    "capacity",
+];
+
+/// The small groups.
+struct Older {
+    tiers: BTreeSet<Tier>,
+    max_gpus: Gpus,
+    waitlist: Duration,
+    patience: Duration,
+    max_replacements: u32,
+    price: Cents,
+    prices: BTreeMap<GpuModel, Cents>,
+    borrowing_limit: Option<Gpus>,
+    lending_limit: Option<Gpus>,
+    drivers: Vec<String>,
+    registries: Vec<String>,
+}
+
+fn older(top: &Fields<'_>) -> Option<Older> {
+    let reader = top.reader();
+    let service = top.layer("self_service", &["tiers", "max_gpus"]);
+    let tiers = service.and_then(|fields| reader.set(fields.must("tiers")?));
+    let max_gpus = service.and_then(|fields| reader.gpus(fields.must("max_gpus")?));
+    let waits = top.layer("waits", &["waitlist", "patience"]);
+    let span = |name| waits.and_then(|waits| reader.duration(waits.must(name)?));
+    let (waitlist, patience) = (span("waitlist"), span("patience"));
+    let max_replacements = top
+        .layer("limits", &["max_replacements"])
+        .and_then(|limits| reader.whole(limits.must("max_replacements")?, 0..=100_u32));
+    let prices = top.layer("prices", &["cents_per_gpu_hour", "by_model"]);
+    let price = prices.and_then(|prices| reader.cents(prices.must("cents_per_gpu_hour")?));
+    let by_model =
+        prices.and_then(|prices| Some(reader.by_name(prices.must("by_model")?, |item| reader.cents(item))));
+    let quotas = top.layer("quotas", &["borrowing_limit", "lending_limit"]);
+    let limit = |name| quotas.and_then(|quotas| limit(reader, quotas.must(name)?));
+    let (borrowing_limit, lending_limit) = (limit("borrowing_limit"), limit("lending_limit"));
+    let drivers = top.layer("nodes", &["drivers"]).and_then(|nodes| reader.texts(nodes.must("drivers")?));
+    let registries =
+        top.layer("images", &["registries"]).and_then(|images| reader.texts(images.must("registries")?));
+    Some(Older {
+        tiers: tiers?,
+        max_gpus: max_gpus?,
+        waitlist: waitlist?,
+        patience: patience?,
+        max_replacements: max_replacements?,
+        price: price?,
+        prices: by_model?,
+        borrowing_limit: borrowing_limit?,
+        lending_limit: lending_limit?,
+        drivers: drivers?,
+        registries: registries?,
+    })
+}
+
+/// GPUs, or `unlimited`.
+fn limit(reader: &Reader, item: &Item) -> Option<Option<Gpus>> {
+    if item.value == Value::Text("unlimited".into()) {
+        return Some(None);
+    }
+    reader.gpus(item).map(Some)
+}
+
+fn stock(fields: &Fields<'_>) -> Option<(bool, Gpus, BTreeMap<RegionId, Gpus>)> {
+    let reader = fields.reader();
+    let overcommit = fields.must("overcommit").and_then(|item| reader.bool(item));
+    let buffer = fields.layer("buffer_gpus", &["each", "by_region"])?;
+    let each = buffer.must("each").and_then(|item| reader.gpus(item));
+    let by_region = reader.by_name(buffer.must("by_region")?, |item| reader.gpus(item));
+    Some((overcommit?, each?, by_region))
+}
+
+fn priorities(reader: &Reader, item: &Item) -> Option<BTreeMap<Tier, u32>> {
+    let mut all = BTreeMap::new();
+    for (tier, inner) in reader.keyed::<Tier>(item) {
+        all.insert(tier, reader.whole(inner, 0..=1_000_000_u32)?);
+    }
+    for tier in Tier::VARIANTS.iter().filter(|tier| !all.contains_key(tier)) {
+        let tier: &str = (*tier).into();
+        reader.note(item, format!("tier {tier} has no priority"), format!("add `{tier}: …`"));
+    }
+    Some(all)
+}
+
+fn named(reader: &Reader, item: &Item) -> Option<String> {
+    let name = reader.text(item)?;
+    if name == PlatformPolicy::NAME {
+        return Some(name.to_owned());
+    }
+    reader.note(item, format!("there is no policy named {name:?}"), "write `policy: platform`");
+    None
+}
+
+fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
+    let reader = fields.reader();
+    let within = fields.must("within").and_then(|item| reader.duration(item));
+    let seats_at = |fields: Fields<'_>| fields.must("seats").and_then(|item| seats(reader, item));
+    let always = seats_at(*fields);
+    let finance = fields.layer("finance", &["above_cents_per_month", "seats"]);
+    let security = fields.layer("security", &["seats"]);
+    let above = finance.and_then(|finance| reader.cents(finance.must("above_cents_per_month")?));
+    let finance_seats = finance.and_then(seats_at);
+    let security_seats = security.and_then(seats_at);
+    let procedure = procedure(fields);
+    Some(Approvals {
+        within: within?,
+        seats: always?,
+        finance_above: above?,
+        finance_seats: finance_seats?,
+        security_seats: security_seats?,
+        procedure: procedure?,
+    })
+}
+
+fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Demands>> {
+    let mut read = BTreeMap::new();
+    for (name, _, inner) in reader.entries(item) {
+        let Ok(tag) = name.parse::<Compliance>() else {
+            reader.note(
+                inner,
+                format!("{name:?} is no compliance tag"),
+                "use hipaa, gdpr, pci, soc2 or 21cfr11",
+            );
+            continue;
+        };
+        let Some(fields) = reader.fields(inner, &["residency", "isolation"]) else { continue };
+        let demands = Demands {
+            residency: fields.may("residency").and_then(|item| residency(reader, item)),
+            isolation: fields.may("isolation").and_then(|item| reader.set(item)),
+        };
+        read.insert(tag, demands);
+    }
+    Some(read)
+}

@@ -1,0 +1,88 @@
+//! When work is let in, waits or is warned about.
+
+use crate::policy::{
+    Ratio,
+    parsing::{
+        document::Item,
+        reader::{Fields, Reader},
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Rules of admission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// Observations older than this admit nothing (S-41). Default 2 min.
+    pub max_staleness: Duration,
+    /// Requests of one workspace that may wait at once; one more is rejected. Default 1,000.
+    pub line_limit: u32,
+    /// How waiting raises a request.
+    pub ageing: Ageing,
+    /// Thresholds of usage that are told, and never block (S-124); by `at`, lowest first.
+    pub soft: Vec<SoftThreshold>,
+}
+
+/// How waiting raises a request's priority in its line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ageing {
+    /// After each such span. Default 10 min.
+    pub every: Duration,
+    /// By so much. Default 1.
+    pub priority: u32,
+    /// But never by more than this. Default 50, so that ageing alone never passes a higher tier.
+    pub at_most: u32,
+}
+
+/// One soft threshold: told when usage rises to `at`, and told again only after it fell below `clear`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SoftThreshold {
+    /// The share of the nominal quota at which it is told.
+    pub at: Ratio,
+    /// The share below which it is armed again; less than `at`.
+    pub clear: Ratio,
+}
+
+impl Admission {
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let fields = top.layer("admission", &["max_staleness", "line_limit", "ageing", "soft"])?;
+        let reader = fields.reader();
+        let max_staleness = fields.must("max_staleness").and_then(|item| reader.duration(item));
+        let line_limit = fields.must("line_limit").and_then(|item| reader.whole(item, 1..=1_000_000_u32));
+        let ageing =
+            fields.layer("ageing", &["every", "priority", "at_most"]).and_then(|fields| ageing(&fields));
+        let soft = fields.must("soft").and_then(|item| thresholds(reader, item));
+        Some(Self { max_staleness: max_staleness?, line_limit: line_limit?, ageing: ageing?, soft: soft? })
+    }
+}
+
+fn ageing(fields: &Fields<'_>) -> Option<Ageing> {
+    let reader = fields.reader();
+    let every = fields.must("every").and_then(|item| reader.duration(item));
+    let priority = fields.must("priority").and_then(|item| reader.whole(item, 0..=1_000_u32));
+    let at_most = fields.must("at_most").and_then(|item| reader.whole(item, 0..=1_000_000_u32));
+    Some(Ageing { every: every?, priority: priority?, at_most: at_most? })
+}
+
+fn thresholds(reader: &Reader, item: &Item) -> Option<Vec<SoftThreshold>> {
+    let read: Vec<_> = reader.list(item).iter().map(|item| threshold(reader, item)).collect();
+    let mut all: Vec<SoftThreshold> = read.into_iter().collect::<Option<_>>()?;
+    all.sort();
+    Some(all)
+}
+
+fn threshold(reader: &Reader, item: &Item) -> Option<SoftThreshold> {
+    let fields = reader.fields(item, &["at", "clear"])?;
+    // Usage above the nominal quota is a loan, so a threshold may lie above 1.
+    let at = fields.must("at").and_then(|item| reader.ratio(item, 10));
+    let clear = fields.must("clear").and_then(|item| reader.ratio(item, 10));
+    let (at, clear) = (at?, clear?);
+    if clear >= at {
+        reader.note(
+            item,
+            format!("a threshold at {at} is armed again at {clear}, so it would be told without end"),
+            "let `clear` be less than `at`",
+        );
+    }
+    Some(SoftThreshold { at, clear })
+}

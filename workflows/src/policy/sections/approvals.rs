@@ -1,0 +1,180 @@
+//! Who is asked before something happens, and how long they have.
+
+use crate::policy::{
+    Ratio,
+    parsing::{
+        document::Item,
+        reader::{Fields, Reader},
+    },
+    sections::procedures::procedure,
+};
+use crate::tenancy::Gpus;
+use engine::{Procedure, Seat};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+use super::capacity::Rung;
+
+/// One question to people. Time never answers it: what is not agreed to within the span lapses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// How long they have.
+    pub within: Duration,
+    /// Who must agree: different people, never the requester. Never empty.
+    pub seats: Vec<Seat>,
+    /// What happens while they do not, and who may agree alone.
+    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+    pub procedure: Procedure,
+}
+
+impl Gate {
+    /// A question that just lapses.
+    pub(crate) fn plain(within: Duration, seats: Vec<Seat>) -> Self {
+        Self { within, seats, procedure: Procedure::default() }
+    }
+}
+
+/// Who decides on a larger quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaIncrease {
+    /// Who is asked, beyond the automatic limits.
+    pub gate: Gate,
+    /// Increases of up to so many GPUs need nobody.
+    pub auto_gpus: Gpus,
+    /// Neither do increases of up to this share of what the workspace has.
+    pub auto_share: Ratio,
+    /// Above this share of the free GPUs of region and model, `capacity_seats` are asked too.
+    pub capacity_share: Ratio,
+    /// Who is asked about capacity.
+    pub capacity_seats: Vec<Seat>,
+}
+
+/// Who is asked before what; onboarding has rules of its own, [`crate::policy::Approvals`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gates {
+    /// A larger quota.
+    pub quota_increase: QuotaIncrease,
+    /// A smaller quota than what is in use.
+    pub quota_decrease: Gate,
+    /// A reclaim that is wider than its guard; urgent.
+    pub reclaim: Gate,
+    /// The end of a tenant.
+    pub offboard: Gate,
+    /// Destruction of exactly one inventory of assets.
+    pub destroy: Gate,
+    /// Another tier or isolation for a tenant.
+    pub sla_change: Gate,
+    /// A remedy of an incident that disturbs tenants; urgent.
+    pub incident: Gate,
+    /// Rungs of the capacity ladder that ask people; the others ask nobody.
+    pub capacity: BTreeMap<Rung, Gate>,
+}
+
+/// What every question may say.
+pub(in crate::policy) const GATE: [&str; 6] =
+    ["within", "seats", "escalate", "extend", "remind", "break_glass"];
+
+impl Gates {
+    pub(in crate::policy) fn read(fields: &Fields<'_>) -> Option<Self> {
+        let gate = |name| fields.layer(name, &GATE).and_then(|fields| gate(&fields));
+        let quota_increase = fields
+            .layer("quota_increase", &[&GATE[..], &["auto", "capacity"]].concat())
+            .and_then(|fields| quota_increase(&fields));
+        let (quota_decrease, reclaim) = (gate("quota_decrease"), gate("reclaim"));
+        let (offboard, destroy) = (gate("offboard"), gate("destroy"));
+        let (sla_change, incident) = (gate("sla_change"), gate("incident"));
+        let capacity = fields.must("capacity").and_then(|item| rungs(fields.reader(), item));
+        Some(Self {
+            quota_increase: quota_increase?,
+            quota_decrease: quota_decrease?,
+            reclaim: reclaim?,
+            offboard: offboard?,
+            destroy: destroy?,
+            sla_change: sla_change?,
+            incident: incident?,
+            capacity: capacity?,
+        })
+    }
+}
+
+fn gate(fields: &Fields<'_>) -> Option<Gate> {
+    let reader = fields.reader();
+    let within = fields.must("within").and_then(|item| reader.duration(item));
+    let seats = fields.must("seats").and_then(|item| seats(reader, item));
+    let procedure = procedure(fields);
+    Some(Gate { within: within?, seats: seats?, procedure: procedure? })
+}
+
+fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncrease> {
+    let reader = fields.reader();
+    let gate = gate(fields);
+    let auto = fields.layer("auto", &["gpus", "share"]);
+    let auto_gpus = auto.as_ref().and_then(|auto| auto.must("gpus")).and_then(|item| reader.gpus(item));
+    let auto_share = auto.as_ref().and_then(|auto| auto.must("share")).and_then(|item| reader.share(item));
+    let capacity = fields.layer("capacity", &["above_share", "seats"]);
+    let above = capacity.as_ref().and_then(|all| all.must("above_share")).and_then(|item| reader.share(item));
+    let asked = capacity.as_ref().and_then(|all| all.must("seats")).and_then(|item| seats(reader, item));
+    Some(QuotaIncrease {
+        gate: gate?,
+        auto_gpus: auto_gpus?,
+        auto_share: auto_share?,
+        capacity_share: above?,
+        capacity_seats: asked?,
+    })
+}
+
+fn rungs(reader: &Reader, item: &Item) -> Option<BTreeMap<Rung, Gate>> {
+    let mut all = BTreeMap::new();
+    for (rung, inner) in reader.keyed::<Rung>(item) {
+        let read = reader.fields(inner, &GATE).and_then(|fields| gate(&fields));
+        all.insert(rung, read?);
+    }
+    Some(all)
+}
+
+/// Roles that people can have.
+pub(in crate::policy) const ROLES: [&str; 10] = [
+    "platform_ops",
+    "capacity_manager",
+    "finance",
+    "security",
+    "compliance",
+    "dpo",
+    "tenant_owner",
+    "auditor",
+    "breakglass",
+    "admin",
+];
+
+pub(in crate::policy) fn seats(reader: &Reader, item: &Item) -> Option<Vec<Seat>> {
+    let items = reader.list(item);
+    if items.is_empty() {
+        reader.note(
+            item,
+            "nobody is asked".into(),
+            "name at least one seat: `- {any_of: [admin], count: 1}`",
+        );
+    }
+    let read: Vec<_> = items.iter().map(|item| seat(reader, item)).collect();
+    read.into_iter().collect()
+}
+
+fn seat(reader: &Reader, item: &Item) -> Option<Seat> {
+    let fields = reader.fields(item, &["any_of", "count"])?;
+    let count = fields.must("count").and_then(|item| reader.whole(item, 1..=20_u32));
+    let roles = fields.must("any_of")?;
+    let any_of = reader.texts(roles)?;
+    named(reader, roles, &any_of)?;
+    Some(Seat { any_of, count: count? })
+}
+
+/// Whether these are roles, or groups of users.
+pub(in crate::policy) fn named(reader: &Reader, item: &Item, any_of: &[String]) -> Option<()> {
+    let group = |name: &str| name.strip_prefix("group:").is_some_and(|name| !name.is_empty());
+    if any_of.is_empty() || any_of.iter().any(|name| !ROLES.contains(&name.as_str()) && !group(name)) {
+        let remedy = format!("use {}, or `group:NAME`", ROLES.join(", "));
+        reader.note(item, "not all of these are roles or groups".into(), remedy);
+        return None;
+    }
+    Some(())
+}

@@ -1,0 +1,105 @@
+//! What is known of GPU models (S-50, S-107): memory, error correction, and how they can be sliced.
+
+use crate::policy::parsing::{
+    document::Item,
+    reader::{Fields, Reader},
+};
+use crate::tenancy::GpuModel;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The catalogue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuModels {
+    /// By name, as the inventory spells it.
+    pub models: BTreeMap<GpuModel, ModelFacts>,
+}
+
+/// What is known of one model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Memory of one GPU in MiB.
+    pub memory_mib: u64,
+    /// Whether its memory corrects errors. Models without are refused for tenants with customers of their own.
+    pub ecc: bool,
+    /// The slices it can be cut into in hardware; empty if it cannot.
+    pub mig: Vec<MigProfile>,
+}
+
+/// One size of slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigProfile {
+    /// NVIDIA's name, such as `1g.10gb`.
+    pub name: String,
+    /// Compute slices it takes, of 7 (4 on A30).
+    pub slices: u32,
+    /// Its memory in MiB.
+    pub memory_mib: u64,
+    /// How many fit on one GPU.
+    pub per_gpu: u32,
+}
+
+impl GpuModels {
+    /// What is known of `model`; `None` for one that policy does not name.
+    #[must_use]
+    pub fn get(&self, model: &GpuModel) -> Option<&ModelFacts> {
+        self.models.get(model)
+    }
+
+    /// How to have `part` of a GPU of `model`, for people; `None` for a model that is not known or cannot be sliced.
+    #[must_use]
+    pub fn advice(&self, model: &GpuModel, part: f64) -> Option<String> {
+        let thousandths = (part.fract() * 1_000.0).ceil();
+        // Between 0 and 1,000, whatever was written.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let profile = self.get(model)?.at_least(thousandths.clamp(0.0, 1_000.0) as u32)?;
+        Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
+    }
+
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let item = top.must("gpu_models")?;
+        let reader = top.reader();
+        Some(Self { models: reader.by_name(item, |item| facts(reader, item)) })
+    }
+}
+
+impl ModelFacts {
+    /// The profile `name`, if GPUs of the model have it.
+    #[must_use]
+    pub fn profile(&self, name: &str) -> Option<&MigProfile> {
+        self.mig.iter().find(|profile| profile.name == name)
+    }
+
+    /// The smallest profile that is at least `thousandths` of a GPU by compute slices.
+    #[must_use]
+    pub fn at_least(&self, thousandths: u32) -> Option<&MigProfile> {
+        let whole = self.mig.iter().map(|profile| profile.slices).max()?;
+        let enough = |profile: &&MigProfile| {
+            u64::from(profile.slices).saturating_mul(1_000)
+                >= u64::from(thousandths).saturating_mul(u64::from(whole))
+        };
+        self.mig.iter().filter(enough).min_by_key(|profile| (profile.slices, profile.memory_mib))
+    }
+}
+
+fn facts(reader: &Reader, item: &Item) -> Option<ModelFacts> {
+    let fields = reader.fields(item, &["memory_mib", "ecc", "mig"])?;
+    let memory_mib = fields.must("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
+    let ecc = fields.must("ecc").and_then(|item| reader.bool(item));
+    let mig = fields.may("mig").map_or_else(|| Some(Vec::new()), |item| profiles(reader, item));
+    Some(ModelFacts { memory_mib: memory_mib?, ecc: ecc?, mig: mig? })
+}
+
+fn profiles(reader: &Reader, item: &Item) -> Option<Vec<MigProfile>> {
+    let read: Vec<_> = reader.list(item).iter().map(|item| profile(reader, item)).collect();
+    read.into_iter().collect()
+}
+
+fn profile(reader: &Reader, item: &Item) -> Option<MigProfile> {
+    let fields = reader.fields(item, &["name", "slices", "memory_mib", "per_gpu"])?;
+    let name = fields.must("name").and_then(|item| reader.text(item)).map(str::to_owned);
+    let slices = fields.must("slices").and_then(|item| reader.whole(item, 1..=7_u32));
+    let memory_mib = fields.must("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
+    let per_gpu = fields.must("per_gpu").and_then(|item| reader.whole(item, 1..=7_u32));
+    Some(MigProfile { name: name?, slices: slices?, memory_mib: memory_mib?, per_gpu: per_gpu? })
+}

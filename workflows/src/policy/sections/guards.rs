@@ -1,0 +1,101 @@
+//! What is stopped because it is unsafe (S-90), whoever asks for it.
+
+use crate::policy::parsing::reader::Fields;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use strum::VariantArray as _;
+
+/// What each guard does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guards {
+    modes: BTreeMap<GuardName, GuardMode>,
+}
+
+/// What is guarded against.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum GuardName {
+    /// The end of a tenant whose work with a service level still runs.
+    EndOfTenantInUse,
+    /// Another slicing of a GPU that is in use.
+    MigChangeOnBusyGpu,
+    /// The release of a node that was not sanitised.
+    NodeReleaseUnsanitised,
+    /// Destruction under a hold.
+    DestroyUnderHold,
+    /// A reclaim that disturbs more than its guard allows.
+    ReclaimWiderThanGuard,
+}
+
+/// What a guard does when it finds something unsafe.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum GuardMode {
+    /// It stops it.
+    Block,
+    /// It lets people decide.
+    Approve,
+}
+
+impl GuardName {
+    /// Whether people may decide instead: never on what would break I-3, I-6 or I-13.
+    #[must_use]
+    pub fn may_be_approved(self) -> bool {
+        match self {
+            Self::EndOfTenantInUse | Self::ReclaimWiderThanGuard => true,
+            Self::MigChangeOnBusyGpu | Self::NodeReleaseUnsanitised | Self::DestroyUnderHold => false,
+        }
+    }
+}
+
+impl Guards {
+    /// What the guard does; `block` for one that policy does not name.
+    #[must_use]
+    pub fn mode(&self, guard: GuardName) -> GuardMode {
+        self.modes.get(&guard).copied().unwrap_or(GuardMode::Block)
+    }
+
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let known: Vec<&str> = GuardName::VARIANTS.iter().map(|guard| (*guard).into()).collect();
+        let fields = top.layer("guards", &known)?;
+        let reader = fields.reader();
+        let mut modes = BTreeMap::new();
+        for guard in GuardName::VARIANTS {
+            let item = fields.must((*guard).into())?;
+            let mode = reader.one_of::<GuardMode>(item)?;
+            if mode == GuardMode::Approve && !guard.may_be_approved() {
+                let problem = "nobody may approve this: it would hand on data or destroy what is held";
+                reader.note(item, problem.into(), "write `block`");
+            }
+            modes.insert(*guard, mode);
+        }
+        Some(Self { modes })
+    }
+}

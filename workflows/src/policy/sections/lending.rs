@@ -1,0 +1,154 @@
+//! Who may borrow from whom, for how long, and what keeps GPUs from going back and forth.
+
+use crate::policy::{
+    Ratio,
+    parsing::{
+        document::Item,
+        reader::{Fields, Reader},
+    },
+};
+use crate::tenancy::{RegionId, WorkloadClass, WorkspaceClass};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Rules of lending between the workspaces of one tenant. Between tenants nothing is ever lent.
+///
+/// The limits of workspaces that name none are [`crate::policy::PlatformPolicy::borrowing_limit`] and `lending_limit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lending {
+    /// Classes of workspaces that may borrow.
+    pub classes: BTreeSet<WorkspaceClass>,
+    /// Kinds of work that may run on borrowed GPUs (S-59).
+    pub workloads: BTreeSet<WorkloadClass>,
+    /// How long a loan lasts at most while anyone waits. Default 24 h.
+    pub max_duration: Duration,
+    /// How long a borrower runs before it may be called back. Default 0 s, as KAI's `reclaimMinRuntime`.
+    pub min_runtime: Duration,
+    /// How long a victim may not borrow again. Default 10 min.
+    pub cool_down: Duration,
+    /// When a pair of borrower and lender is slowed down.
+    pub thrash: Thrash,
+    /// Classes that may not meet.
+    pub anti_colocate: Vec<AntiColocate>,
+    /// Whether tenants who sell to customers of their own ([`crate::policy::Multitenancy::Customer`]) may share GPUs and borrow at all.
+    pub customer_sharing: bool,
+}
+
+/// P-9: a pair that goes back and forth too often borrows less for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thrash {
+    /// So many reclaims of one lender from one borrower,
+    pub reclaims: u32,
+    /// within so long,
+    pub within: Duration,
+    /// cut the borrowing limit to this share
+    pub limit_share: Ratio,
+    /// for so long.
+    pub hold: Duration,
+}
+
+/// S-14: two classes of workspaces that may not use the same node in a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AntiColocate {
+    /// Where; `None` for every region.
+    pub region: Option<RegionId>,
+    /// One class.
+    pub class_a: WorkspaceClass,
+    /// The other; the order does not matter.
+    pub class_b: WorkspaceClass,
+    /// What they may not share.
+    pub scope: ColocationScope,
+}
+
+/// What two classes may not share.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ColocationScope {
+    /// A node at the same time; a loan of a node's GPUs from one class to the other too.
+    Node,
+    /// A whole cluster.
+    Cluster,
+}
+
+impl AntiColocate {
+    /// Whether the rule keeps `a` and `b` apart in `region`.
+    #[must_use]
+    pub fn forbids(&self, region: &RegionId, a: WorkspaceClass, b: WorkspaceClass) -> bool {
+        let here = self.region.as_ref().is_none_or(|only| only == region);
+        let pair = (self.class_a, self.class_b);
+        here && (pair == (a, b) || pair == (b, a))
+    }
+}
+
+const FIELDS: [&str; 8] = [
+    "classes",
+    "workloads",
+    "max_duration",
+    "min_runtime",
+    "cool_down",
+    "thrash",
+    "anti_colocate",
+    "customer_sharing",
+];
+
+impl Lending {
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let fields = top.layer("lending", &FIELDS)?;
+        let reader = fields.reader();
+        let span = |name| fields.must(name).and_then(|item| reader.duration(item));
+        let classes = fields.must("classes").and_then(|item| reader.set(item));
+        let workloads = fields.must("workloads").and_then(|item| reader.set(item));
+        let (max_duration, min_runtime) = (span("max_duration"), span("min_runtime"));
+        let cool_down = span("cool_down");
+        let thrash = fields
+            .layer("thrash", &["reclaims", "within", "limit_share", "hold"])
+            .and_then(|fields| thrash(&fields));
+        let anti_colocate = fields.must("anti_colocate").and_then(|item| pairs(reader, item));
+        let customer_sharing = fields.must("customer_sharing").and_then(|item| reader.bool(item));
+        Some(Self {
+            classes: classes?,
+            workloads: workloads?,
+            max_duration: max_duration?,
+            min_runtime: min_runtime?,
+            cool_down: cool_down?,
+            thrash: thrash?,
+            anti_colocate: anti_colocate?,
+            customer_sharing: customer_sharing?,
+        })
+    }
+}
+
+fn thrash(fields: &Fields<'_>) -> Option<Thrash> {
+    let reader = fields.reader();
+    let reclaims = fields.must("reclaims").and_then(|item| reader.whole(item, 1..=1_000_u32));
+    let within = fields.must("within").and_then(|item| reader.duration(item));
+    let limit_share = fields.must("limit_share").and_then(|item| reader.share(item));
+    let hold = fields.must("hold").and_then(|item| reader.duration(item));
+    Some(Thrash { reclaims: reclaims?, within: within?, limit_share: limit_share?, hold: hold? })
+}
+
+fn pairs(reader: &Reader, item: &Item) -> Option<Vec<AntiColocate>> {
+    let read: Vec<_> = reader.list(item).iter().map(|item| pair(reader, item)).collect();
+    read.into_iter().collect()
+}
+
+fn pair(reader: &Reader, item: &Item) -> Option<AntiColocate> {
+    let fields = reader.fields(item, &["region", "class_a", "class_b", "scope"])?;
+    let region = fields.may("region").map_or(Some(None), |item| reader.name(item).map(Some));
+    let class_a = fields.must("class_a").and_then(|item| reader.one_of(item));
+    let class_b = fields.must("class_b").and_then(|item| reader.one_of(item));
+    let scope = fields.may("scope").map_or(Some(ColocationScope::Node), |item| reader.one_of(item));
+    Some(AntiColocate { region: region?, class_a: class_a?, class_b: class_b?, scope: scope? })
+}

@@ -1,0 +1,40 @@
+//! How a tenant leaves.
+
+use crate::policy::parsing::reader::Fields;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Rules of offboarding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offboarding {
+    /// How long a tenant may fetch its data after the freeze. Default 30 days.
+    pub export_window: Duration,
+    /// By how much the window grows when destruction is refused. Default 10 days.
+    pub extension: Duration,
+    /// How long running work has to end. Default 1 h.
+    pub drain: Duration,
+    /// Whether what lies outside a hold may be destroyed while the hold stands. Default no.
+    pub partial_ok: bool,
+    /// How long certificate and audit are kept. Default 6 years of 365 days.
+    pub certificate_kept: Duration,
+}
+
+const FIELDS: [&str; 5] = ["export_window", "extension", "drain", "partial_ok", "certificate_kept"];
+
+impl Offboarding {
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let fields = top.layer("offboarding", &FIELDS)?;
+        let reader = fields.reader();
+        let span = |name| fields.must(name).and_then(|item| reader.duration(item));
+        let (export_window, extension, drain) = (span("export_window"), span("extension"), span("drain"));
+        let partial_ok = fields.must("partial_ok").and_then(|item| reader.bool(item));
+        let certificate_kept = span("certificate_kept");
+        Some(Self {
+            export_window: export_window?,
+            extension: extension?,
+            drain: drain?,
+            partial_ok: partial_ok?,
+            certificate_kept: certificate_kept?,
+        })
+    }
+}

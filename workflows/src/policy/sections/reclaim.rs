@@ -1,0 +1,253 @@
+//! How lent GPUs come back: how fast, from whom, and how clean.
+
+use crate::policy::{Ratio, duration::show, parsing::reader::Fields};
+use crate::tenancy::{Compliance, Gpus};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Rules of reclaim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reclaim {
+    /// From a lender's demand to GPUs it can use. Default 900 s; never below [`Self::least`].
+    pub deadline: Duration,
+    /// How long a victim has to save its work and end by itself. Default 120 s.
+    pub grace: Duration,
+    /// How victims are chosen.
+    pub algorithm: Algorithm,
+    /// What a plan may disturb before people are asked.
+    pub guard: Guard,
+    /// How memory is cleaned before GPUs change hands.
+    pub scrub: Scrub,
+    /// When GPUs count as free.
+    pub confirm: Confirm,
+    /// How long each step may take, beside `grace`.
+    pub limits: StepLimits,
+    /// How often a plan is made again because the world changed under it. Default 3.
+    pub replans: u32,
+    /// Whether a victim that turned out not to be needed is let go. Default true; off only to compare.
+    #[serde(default = "yes")]
+    pub fill_back: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How victims are chosen.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Algorithm {
+    /// Kueue's classical preemption.
+    Classical,
+    /// Kueue's fair sharing.
+    Fair,
+}
+
+/// P-4: a plan beyond any of these asks people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// Victims' GPUs for each GPU asked for. Default 2.
+    pub ratio: Ratio,
+    /// Victims' GPUs as a share of the tenant's. Default a quarter.
+    pub share: Ratio,
+    /// GPUs of any one victim. Default 8.
+    pub victim_gpus: Gpus,
+    /// Age of any one victim that cannot save its work. Default 24 h.
+    pub victim_age: Duration,
+}
+
+/// The least that is done to GPU memory before GPUs change hands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrub {
+    /// Within one workspace.
+    pub same_workspace: ScrubMethod,
+    /// From one workspace to another.
+    pub cross_workspace: ScrubMethod,
+    /// When either side has one of the `sensitive_tags`.
+    pub sensitive: ScrubMethod,
+    /// Tags that make work sensitive.
+    pub sensitive_tags: BTreeSet<Compliance>,
+}
+
+/// What is done to GPU memory, weakest first.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ScrubMethod {
+    /// Nothing.
+    None,
+    /// The driver clears freed memory; only the driver's setting is observed, not the memory.
+    DriverScrub,
+    /// Memory is filled with a pattern and read back.
+    FillVerify,
+    /// Slices are destroyed and made again.
+    MigRecreate,
+    /// The GPU is reset.
+    GpuReset,
+}
+
+/// So many equal readings, so far apart, say that a GPU is free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirm {
+    /// Readings. Default 3.
+    pub reads: u32,
+    /// Time between two. Default 5 s.
+    pub apart: Duration,
+}
+
+/// The longest that each step of a reclaim may take, beside the victims' grace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLimits {
+    /// Choosing victims. Default 5 s.
+    pub plan: Duration,
+    /// Marking GPUs as in transit. Default 30 s.
+    pub fence: Duration,
+    /// Telling victims. Default 10 s.
+    pub notify: Duration,
+    /// Asking the scheduler to evict. Default 60 s.
+    pub evict: Duration,
+    /// Waiting until victims are gone. Default 180 s.
+    pub gone: Duration,
+    /// Reading that GPUs are free. Default 120 s.
+    pub confirm: Duration,
+    /// Cleaning memory. Default 300 s.
+    pub scrub: Duration,
+    /// Admitting the lender's work. Default 60 s.
+    pub grant: Duration,
+}
+
+impl StepLimits {
+    /// All of them together.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        let Self { plan, fence, notify, evict, gone, confirm, scrub, grant } = self;
+        [plan, fence, notify, evict, gone, confirm, scrub, grant].into_iter().sum()
+    }
+}
+
+impl Reclaim {
+    /// The shortest deadline that can be kept: the grace and every step's limit.
+    #[must_use]
+    pub fn least(&self) -> Duration {
+        self.grace.saturating_add(self.limits.sum())
+    }
+}
+
+const FIELDS: [&str; 9] =
+    ["deadline", "grace", "algorithm", "guard", "scrub", "confirm", "limits", "replans", "fill_back"];
+const GUARD: [&str; 4] = ["ratio", "share", "victim_gpus", "victim_age"];
+const SCRUB: [&str; 4] = ["same_workspace", "cross_workspace", "sensitive", "sensitive_tags"];
+const LIMITS: [&str; 8] = ["plan", "fence", "notify", "evict", "gone", "confirm", "scrub", "grant"];
+
+impl Reclaim {
+    pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
+        let fields = top.layer("reclaim", &FIELDS)?;
+        let reader = fields.reader();
+        let deadline = fields.must("deadline").and_then(|item| reader.duration(item));
+        let grace = fields.must("grace").and_then(|item| reader.duration(item));
+        let algorithm = fields.must("algorithm").and_then(|item| reader.one_of(item));
+        let guard = fields.layer("guard", &GUARD).and_then(|fields| guard(&fields));
+        let scrub = fields.layer("scrub", &SCRUB).and_then(|fields| scrub(&fields));
+        let confirm = fields.layer("confirm", &["reads", "apart"]).and_then(|fields| confirm(&fields));
+        let limits = fields.layer("limits", &LIMITS).and_then(|fields| limits(&fields));
+        let replans = fields.must("replans").and_then(|item| reader.whole(item, 0..=100_u32));
+        let fill_back = fields.may("fill_back").map_or(Some(true), |item| reader.bool(item));
+        let read = Self {
+            deadline: deadline?,
+            grace: grace?,
+            algorithm: algorithm?,
+            guard: guard?,
+            scrub: scrub?,
+            confirm: confirm?,
+            limits: limits?,
+            replans: replans?,
+            fill_back: fill_back?,
+        };
+        read.refuse_early(&fields);
+        Some(read)
+    }
+
+    /// A deadline that its own steps may miss is a promise that nobody can keep.
+    fn refuse_early(&self, fields: &Fields<'_>) {
+        let least = self.least();
+        if let Some(item) = fields.may("deadline").filter(|_| self.deadline < least) {
+            let problem = format!(
+                "a deadline of {} is shorter than the grace and the steps' limits together, {}",
+                show(self.deadline),
+                show(least)
+            );
+            let remedy = format!("write at least `{}`, or lower `grace` or `limits`", show(least));
+            fields.reader().note(item, problem, remedy);
+        }
+    }
+}
+
+fn guard(fields: &Fields<'_>) -> Option<Guard> {
+    let reader = fields.reader();
+    let ratio = fields.must("ratio").and_then(|item| reader.ratio(item, 100));
+    let share = fields.must("share").and_then(|item| reader.share(item));
+    let victim_gpus = fields.must("victim_gpus").and_then(|item| reader.gpus(item));
+    let victim_age = fields.must("victim_age").and_then(|item| reader.duration(item));
+    Some(Guard { ratio: ratio?, share: share?, victim_gpus: victim_gpus?, victim_age: victim_age? })
+}
+
+fn scrub(fields: &Fields<'_>) -> Option<Scrub> {
+    let reader = fields.reader();
+    let method = |name| fields.must(name).and_then(|item| reader.one_of(item));
+    let (same, cross, sensitive) = (method("same_workspace"), method("cross_workspace"), method("sensitive"));
+    let tags = fields.must("sensitive_tags").and_then(|item| reader.set(item));
+    Some(Scrub {
+        same_workspace: same?,
+        cross_workspace: cross?,
+        sensitive: sensitive?,
+        sensitive_tags: tags?,
+    })
+}
+
+fn confirm(fields: &Fields<'_>) -> Option<Confirm> {
+    let reader = fields.reader();
+    let reads = fields.must("reads").and_then(|item| reader.whole(item, 1..=100_u32));
+    let apart = fields.must("apart").and_then(|item| reader.duration(item));
+    Some(Confirm { reads: reads?, apart: apart? })
+}
+
+fn limits(fields: &Fields<'_>) -> Option<StepLimits> {
+    let span = |name| fields.must(name).and_then(|item| fields.reader().duration(item));
+    let (plan, fence, notify, evict) = (span("plan"), span("fence"), span("notify"), span("evict"));
+    let (gone, confirm, scrub, grant) = (span("gone"), span("confirm"), span("scrub"), span("grant"));
+    Some(StepLimits {
+        plan: plan?,
+        fence: fence?,
+        notify: notify?,
+        evict: evict?,
+        gone: gone?,
+        confirm: confirm?,
+        scrub: scrub?,
+        grant: grant?,
+    })
+}

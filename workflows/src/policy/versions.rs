@@ -1,0 +1,197 @@
+//! Which policy is in force, and how another comes into force.
+
+use crate::policy::{
+    change_summary::meaning,
+    parsing::{
+        document,
+        finding::{Finding, Invalid},
+    },
+    platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PolicyRef, PublishedPolicy, policy_key},
+    tenant_request::{Request, TenantPolicy},
+};
+use engine::{ActionError, Undecided, View};
+
+/// The policy in force.
+///
+/// # Errors
+/// What the view lacks; a permanent `policy.invalid` when the stored text cannot be read.
+pub fn in_force(view: &mut View) -> Result<PlatformPolicy, Undecided> {
+    match view.get::<PolicyInForce>(PlatformPolicy::NAME)? {
+        Some(head) => version(view, &head.reference),
+        None => Ok(PlatformPolicy::built_in().map_err(|e| ActionError::permanent("policy.invalid", e))?),
+    }
+}
+
+/// A version by name, so that a decision can be decided again.
+///
+/// # Errors
+/// As [`in_force`]; a permanent `policy.unknown` when there is no such version or it has another digest.
+pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy, Undecided> {
+    let invalid = |e: Invalid| ActionError::permanent("policy.invalid", e);
+    let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
+    let policy = match published {
+        Some(published) => Some(PlatformPolicy::published(&published).map_err(invalid)?),
+        None => PlatformPolicy::built_in_version(reference.version).map_err(invalid)?,
+    };
+    if let Some(policy) = policy.filter(|policy| policy.reference == *reference) {
+        return Ok(policy);
+    }
+    let problem =
+        format!("there is no policy {}@{} with {}", reference.name, reference.version, reference.digest);
+    Err(ActionError::permanent("policy.unknown", problem).into())
+}
+
+/// What came of publishing a policy.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Published {
+    /// Which one.
+    pub reference: PolicyRef,
+    /// Which one was in force before.
+    pub before: PolicyRef,
+    /// What changes, key by key.
+    pub changes: Vec<Difference>,
+    /// How many examples of its own it passed.
+    pub examples: usize,
+}
+
+/// Puts the policy `text` into force. A version that was published stays as it is for ever; the same text again
+/// changes nothing but which one is in force. Decisions that were made keep the version that they were made under.
+///
+/// # Errors
+/// What the view lacks; permanent `policy.invalid`, `policy.version_exists` for another text under a number used, or
+/// `policy.examples_fail` when it does not decide as its own examples say.
+pub fn publish(view: &mut View, text: &str, author: &str) -> Result<Published, Undecided> {
+    let policy = PlatformPolicy::from_yaml(text).map_err(wrong)?;
+    let examples = passed(text)?;
+    let reference = policy.reference;
+    let before = in_force(view)?.reference;
+    let built_in = PlatformPolicy::built_in_version(reference.version).map_err(wrong)?;
+    let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
+    let earlier = published.as_ref().map(|p| p.reference.clone());
+    let earlier = earlier.or(built_in.map(|built_in| built_in.reference));
+    if let Some(earlier) = earlier.as_ref().filter(|earlier| **earlier != reference) {
+        let problem = format!(
+            "version {} of policy {} has another text ({}); give yours the next number",
+            earlier.version, earlier.name, earlier.digest
+        );
+        return Err(ActionError::permanent("policy.version_exists", problem).into());
+    }
+    let old = text_of(view, &before)?;
+    let at = view.now();
+    if published.is_none() {
+        let (author, text) = (author.to_owned(), text.to_owned());
+        let over = PlatformPolicy::LATEST;
+        view.put(&PublishedPolicy { reference: reference.clone(), author, at, text, over })?;
+    }
+    let head = view.get::<PolicyInForce>(&reference.name)?;
+    let number = head.map_or(0, |head| head.number);
+    if before != reference || number == 0 {
+        let number = number.saturating_add(1);
+        view.put(&PolicyInForce { reference: reference.clone(), number })?;
+        let (by, from) = (author.to_owned(), before.clone());
+        view.put(&PolicyChange { number, from, to: reference.clone(), by, at })?;
+    }
+    let changes = diff(&old, text).map_err(wrong)?;
+    Ok(Published { reference, before, changes, examples })
+}
+
+fn wrong(invalid: Invalid) -> Undecided {
+    ActionError::permanent("policy.invalid", invalid).into()
+}
+
+/// How many examples the document passes; an error when it fails one.
+fn passed(text: &str) -> Result<usize, Undecided> {
+    let outcomes = super::test(text).map_err(wrong)?;
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed).collect();
+    if failed.is_empty() {
+        return Ok(outcomes.len());
+    }
+    let said: Vec<String> = failed
+        .iter()
+        .map(|outcome| format!("{}: expected {}, got {}", outcome.name, outcome.expected, outcome.got))
+        .collect();
+    Err(ActionError::permanent("policy.examples_fail", said.join("\n")).into())
+}
+
+/// The document of a version.
+fn text_of(view: &mut View, reference: &PolicyRef) -> Result<String, Undecided> {
+    let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
+    let built_in = || PlatformPolicy::built_in_text(reference.version).unwrap_or_default().to_owned();
+    Ok(published.map_or_else(built_in, |published| published.text))
+}
+
+/// What is wrong with a document of any of the three kinds: a platform policy, a request, or a tenant's policy alone.
+#[must_use]
+pub fn check(text: &str) -> Vec<Finding> {
+    let top: Vec<String> = match document::from_yaml(text) {
+        Ok(root) => match root.value {
+            document::Value::Map(fields) => fields.into_iter().map(|(name, _, _)| name).collect(),
+            _ => Vec::new(),
+        },
+        Err(finding) => return vec![finding],
+    };
+    let has = |name: &str| top.iter().any(|field| field == name);
+    let read = if has("policy") {
+        PlatformPolicy::from_yaml(text).map(drop)
+    } else if has("tenant") && top.len() == 1 {
+        TenantPolicy::from_yaml(text).map(drop)
+    } else {
+        Request::from_yaml(text).map(drop)
+    };
+    read.err().map(|invalid| invalid.findings).unwrap_or_default()
+}
+
+/// One key that two documents say differently.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Difference {
+    /// The key, as `approvals.onboarding.within`.
+    pub key: String,
+    /// What the old one says; `None` if nothing.
+    pub old: Option<String>,
+    /// What the new one says; `None` if nothing.
+    pub new: Option<String>,
+    /// What that means: `wider: …`, `narrower: …`, and the like.
+    pub meaning: String,
+}
+
+/// What changes from the document `old` to `new`, key by key. Order and comments do not count, nor do examples, which
+/// decide nothing. A platform policy is compared with its gaps filled.
+///
+/// # Errors
+/// What is wrong with either.
+pub fn diff(old: &str, new: &str) -> Result<Vec<Difference>, Invalid> {
+    let (old, new) = (leaves(old)?, leaves(new)?);
+    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    keys.retain(|key| !key.starts_with("examples[") && *key != "version");
+    let differing = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
+    let difference = |key: &String| Difference {
+        key: key.clone(),
+        old: old.get(key).cloned(),
+        new: new.get(key).cloned(),
+        meaning: meaning(key, old.get(key).map(String::as_str), new.get(key).map(String::as_str)),
+    };
+    Ok(differing.map(difference).collect())
+}
+
+fn leaves(text: &str) -> Result<std::collections::BTreeMap<String, String>, Invalid> {
+    let mut all = std::collections::BTreeMap::new();
+    let root = document::from_yaml(text)?;
+    flatten(&PlatformPolicy::filled(root)?, &mut all);
+    Ok(all)
+}
+
+fn flatten(item: &document::Item, into: &mut std::collections::BTreeMap<String, String>) {
+    use crate::policy::parsing::document::Value;
+    let leaf = match &item.value {
+        Value::Map(fields) => return fields.iter().for_each(|(_, _, inner)| flatten(inner, into)),
+        Value::List(items) => return items.iter().for_each(|inner| flatten(inner, into)),
+        Value::Null => return,
+        Value::Bool(value) => value.to_string(),
+        Value::Whole(value) => value.to_string(),
+        Value::Fraction(value) => value.to_string(),
+        Value::Text(text) => text.clone(),
+    };
+    into.insert(item.path.clone(), leaf);
+}

@@ -1,0 +1,22 @@
+//! Changes of quotas: what is asked for, what policy makes of it, and what it is called on the platform.
+//!
+//! Shared by [`quota_increase`](crate::quota_change::increase) and [`quota_decrease`](crate::quota_change::decrease), which are the
+//! machines. Everything here is pure. Invariant of both: at any moment
+//! `ledger ≤ hard limit of the namespace ≤ queue ≤ record of the cohort ≤ ledger + what is earmarked`, so that whatever
+//! is cut short, the tighter limit is in force; only somebody else's hand on the platform can break it, and is seen.
+
+pub mod decrease;
+mod evaluate;
+pub mod increase;
+mod layer_steps;
+pub(crate) mod ledger;
+mod request;
+mod terms;
+
+pub(crate) use crate::quota_change::layer_steps::{Steps, Waits};
+pub(crate) use evaluate::shown;
+pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Stand, Standing, evaluate};
+pub(crate) use request::instant;
+pub use request::{Change, Direction, QuotaRequest, subject};
+pub use terms::{ChangeTerms, names};
+pub(crate) use terms::{example_terms, layers};

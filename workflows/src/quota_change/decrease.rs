@@ -1,0 +1,258 @@
+//! Quota decrease: from a request for less to a limit that is in force everywhere.
+//!
+//! The tightest layer first, which is the ledger: from there nothing is admitted that does not fit, and the difference is
+//! set aside, so that nobody else is given what the platform may still allow. While more is used than is left the workspace
+//! is over its limit and admits nothing, and the execution waits for the excess to end. Then the layers of the platform
+//! follow, child before parent. All of it can be taken back until the difference is given up at the very end. The page is
+//! `docs/workflows/quota_decrease.md`.
+
+mod examples;
+mod plan;
+mod preview;
+
+pub use preview::{Preview, preview};
+
+use crate::{
+    ledger::{
+        CheckUse, EvaluateChange, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease,
+        codes,
+    },
+    platform::{
+        Limits, Platform, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota, RestoreQueueQuota,
+        RestoreResourceQuota,
+    },
+    policy::{Reason, Verdict},
+    quota_change::{ChangeEvaluation, ChangeTerms, Direction, QuotaRequest, Steps},
+};
+use engine::{
+    Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end, when,
+};
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuotaDecrease {
+    /// What is asked for.
+    pub request: QuotaRequest,
+    /// What policy said. Filled by `Evaluating`, with the two that follow.
+    pub verdict: Option<Verdict>,
+    /// Rules that did not pass.
+    pub reasons: Vec<Reason>,
+    /// The terms that follow from it.
+    pub terms: Option<ChangeTerms>,
+    /// Since when the workspace is over its limit and the end of that is waited for. Filled by `NotingExcess`.
+    pub over_limit_since: Option<Timestamp>,
+    /// How much more it uses than it is to be left with, when it was last looked at.
+    pub excess: u64,
+    /// Whether the end of the excess has been waited for longer than policy allows without asking people.
+    pub overdue: bool,
+    /// What the layers said before. Filled by `ReadingLimits`.
+    pub limits: Limits,
+}
+
+/// Where a decrease stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/quota_decrease.md"
+)]
+pub enum State {
+    Evaluating,
+    Deciding,
+    AwaitingApproval,
+    Lowering,
+    CheckingUse,
+    NotingExcess,
+    DrainingExcess,
+    CheckingUseAgain,
+    MeasuringExcess,
+    CheckingPatience,
+    AwaitingPatience,
+    ReadingLimits,
+    LoweringLimit,
+    LoweringQueue,
+    LoweringCohort,
+    Verifying,
+    Settling,
+    Effective,
+    Rejected,
+    Declined,
+    Lapsed,
+}
+
+/// The signal that wakes a decrease which waits for less use.
+pub const USE_FELL: &str = "quota.use_fell";
+
+impl Workflow for QuotaDecrease {
+    const NAME: &'static str = "quota_decrease";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Evaluating;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let (tenant, steps) = (self.request.tenant.clone(), self.steps());
+        match state {
+            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            Evaluating => {
+                act(EvaluateChange { request: self.request.clone(), direction: Direction::Decrease })
+                    .nothing_to_undo()
+                    .record(Self::evaluated)
+                    .then(Deciding)
+            }
+            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
+                .or_when(steps.waived(), "nothing in use is touched, or the end was agreed to", Lowering)
+                .waived_by(steps.rule())
+                .otherwise("people decide", AwaitingApproval),
+            AwaitingApproval => approval(steps.seats())
+                .within(steps.waits().approve)
+                .held_by(steps.procedure())
+                .granted(Lowering)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // The tightest layer first, our own books: what is used beyond it goes on, and nothing more is admitted.
+            Lowering => act(self.lowering()).undo(RestoreQuota { tenant }).then(CheckingUse),
+            CheckingUse => act(self.checking())
+                .nothing_to_undo()
+                .on_failure(codes::QUOTA_IN_USE, NotingExcess)
+                .then(ReadingLimits),
+            NotingExcess => {
+                act(self.measuring(None)).nothing_to_undo().record(Self::measured).then(DrainingExcess)
+            }
+            DrainingExcess => await_signal(USE_FELL)
+                .within(steps.waits().recheck)
+                .then(CheckingUseAgain)
+                .expired(CheckingUseAgain),
+            CheckingUseAgain => act(self.checking())
+                .nothing_to_undo()
+                .on_failure(codes::QUOTA_IN_USE, MeasuringExcess)
+                .then(ReadingLimits),
+            MeasuringExcess => act(self.measuring(self.over_limit_since))
+                .nothing_to_undo()
+                .record(Self::measured)
+                .then(CheckingPatience),
+            CheckingPatience => {
+                when(self.overdue, "used for too long", AwaitingPatience).otherwise("wait on", DrainingExcess)
+            }
+            AwaitingPatience => approval(steps.patience_seats())
+                .within(steps.waits().patience)
+                .held_by(steps.procedure())
+                .granted(NotingExcess)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // The layers of the platform, child before parent, each put back as it was read if the next one fails.
+            ReadingLimits => act(ReadLimits { of: steps.names() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, limits: Limits| me.limits = limits)
+                .then(LoweringLimit),
+            LoweringLimit => match steps.association() {
+                Some(change) => {
+                    act(change.clone()).undo(RestoreAssociationLimit { change }).then(LoweringQueue)
+                }
+                None => act_each(steps.hard())
+                    .undo_each(|change| RestoreResourceQuota { change: change.clone() })
+                    .then(LoweringQueue),
+            },
+            LoweringQueue => act_each(steps.queue())
+                .undo_each(|change| RestoreQueueQuota { change: change.clone() })
+                .then(LoweringCohort),
+            LoweringCohort => act_each(steps.cohort())
+                .undo_each(|change| RestoreCohortQuota { change: change.clone() })
+                .then(Verifying),
+            // Read back, and set again what has drifted, three times at most.
+            Verifying => act(steps.keeping())
+                .nothing_to_undo()
+                .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })
+                .then(Settling),
+            // From here others may be given what was taken, so there is no way back but an increase.
+            Settling => act(SettleDecrease { tenant }).forward_only().then(Effective),
+
+            Effective => end(Outcome::Completed),
+            Rejected => end(Outcome::Rejected),
+            Declined => end(Outcome::Refused),
+            Lapsed => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = self.request.subject();
+        Subject { tenant: self.request.tenant.to_string(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        plan::of(self)
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl QuotaDecrease {
+    /// A decrease that begins.
+    #[must_use]
+    pub fn new(request: QuotaRequest) -> Self {
+        Self {
+            request,
+            verdict: None,
+            reasons: Vec::new(),
+            terms: None,
+            over_limit_since: None,
+            excess: 0,
+            overdue: false,
+            limits: Limits::default(),
+        }
+    }
+
+    fn evaluated(&mut self, evaluation: ChangeEvaluation) {
+        let ChangeEvaluation { verdict, reasons, terms } = evaluation;
+        self.verdict = Some(verdict);
+        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
+        self.terms = terms;
+    }
+
+    fn measured(&mut self, found: ExcessMeasured) {
+        self.excess = found.excess;
+        self.over_limit_since = Some(found.since);
+        self.overdue = found.overdue;
+    }
+
+    fn steps(&self) -> Steps<'_> {
+        Steps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
+    }
+
+    fn lowering(&self) -> LowerQuota {
+        let (before, after) = self.steps().allowances();
+        LowerQuota {
+            tenant: self.request.tenant.clone(),
+            workspace: self.request.workspace.clone(),
+            resource: self.request.resource.clone(),
+            before,
+            after,
+            ended: self.request.ended,
+        }
+    }
+
+    fn checking(&self) -> CheckUse {
+        CheckUse {
+            tenant: self.request.tenant.clone(),
+            workspace: self.request.workspace.clone(),
+            resource: self.request.resource.clone(),
+        }
+    }
+
+    fn measuring(&self, since: Option<Timestamp>) -> MeasureExcess {
+        MeasureExcess {
+            tenant: self.request.tenant.clone(),
+            workspace: self.request.workspace.clone(),
+            resource: self.request.resource.clone(),
+            since,
+            limit: self.steps().waits().wait,
+        }
+    }
+}

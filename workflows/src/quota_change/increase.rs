@@ -1,0 +1,269 @@
+//! Quota increase: from a request for more to a limit that is in force everywhere.
+//!
+//! Capacity is set aside first, then the layers of the platform are raised from the parent to the child, the namespace's
+//! hard limit last: from there the tenant can consume, and there is no way back. The ledger, by which admission goes, is
+//! the innermost layer and follows at the end. A failure before leaves platform and ledger as they were. A temporary
+//! increase writes its end into the quota, and a sweep starts the decrease then: an execution that waited for it would
+//! hold the workspace's guard for months. The page is `docs/workflows/quota_increase.md`.
+
+mod examples;
+mod plan;
+mod preview;
+mod resources;
+mod results;
+
+pub use preview::{Preview, preview};
+
+use crate::{
+    ledger::{
+        Claim, ClaimedNode, EvaluateChange, Joined, LeaveWaitlist, QuarantineHeld, ReleaseCapacity, codes,
+    },
+    onboarding::CAPACITY_FREED,
+    placement::Placement,
+    platform::{GpuLayout, Limits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode},
+    policy::{Reason, Verdict},
+    quota_change::{ChangeTerms, Direction, QuotaRequest},
+    tenancy::NodeId,
+};
+use engine::{
+    MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end,
+    when,
+};
+use serde::{Deserialize, Serialize};
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuotaIncrease {
+    /// What is asked for.
+    pub request: QuotaRequest,
+    /// What policy said. Filled by `Evaluating`, with the three that follow.
+    pub verdict: Option<Verdict>,
+    /// Rules that did not pass.
+    pub reasons: Vec<Reason>,
+    /// The terms that follow from it.
+    pub terms: Option<ChangeTerms>,
+    /// The nodes that would be claimed, when it is previewed.
+    pub proposal: Option<Placement>,
+    /// Whether capacity has been waited for longer than policy allows without asking people.
+    pub overdue: bool,
+    /// The nodes set aside, if any were lacking. Filled by `Holding`, and by `Replacing`.
+    pub claim: Option<Claim>,
+    /// Nodes of the claim that have not been made ready yet.
+    pub fresh: Vec<ClaimedNode>,
+    /// How the GPUs of each fresh node were cut up before.
+    pub layouts: Vec<String>,
+    /// Nodes found unfit by the last `Qualifying`.
+    pub unfit: Vec<NodeId>,
+    /// How many nodes were found unfit so far.
+    pub quarantined: u32,
+    /// What the layers said before. Filled by `ReadingLimits`.
+    pub limits: Limits,
+}
+
+/// Where an increase stands. Persisted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[allow(
+    missing_docs,
+    reason = "what each state does is said in `step`, and for people in docs/workflows/quota_increase.md"
+)]
+pub enum State {
+    Evaluating,
+    Deciding,
+    AwaitingApproval,
+    Holding,
+    JoiningWaitlist,
+    WaitingForCapacity,
+    HoldingFreed,
+    KeepingPlace,
+    CheckingPatience,
+    AwaitingPatience,
+    ExtendingWait,
+    PreparingNodes,
+    TakingNodes,
+    ReadingLayouts,
+    ShapingGpus,
+    Qualifying,
+    Judging,
+    Quarantining,
+    CountingUnfit,
+    Replacing,
+    ReadingLimits,
+    RaisingCohort,
+    RaisingQueue,
+    RaisingLimit,
+    Verifying,
+    Granting,
+    Effective,
+    Rejected,
+    Declined,
+    Lapsed,
+    OutOfNodes,
+}
+
+impl Workflow for QuotaIncrease {
+    const NAME: &'static str = "quota_increase";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::Evaluating;
+    type State = State;
+    type Platform = Platform;
+
+    #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
+    fn step(&self, state: State) -> Step<Self> {
+        use State::*;
+        let (tenant, steps) = (self.request.tenant.clone(), self.steps());
+        match state {
+            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            Evaluating => {
+                act(EvaluateChange { request: self.request.clone(), direction: Direction::Increase })
+                    .nothing_to_undo()
+                    .record(Self::evaluated)
+                    .then(Deciding)
+            }
+            Deciding => when(self.rejected(), "policy refuses", Rejected)
+                .or_when(steps.waived(), "within the automatic limit", Holding)
+                .waived_by(steps.rule())
+                .otherwise("people decide", AwaitingApproval),
+            AwaitingApproval => approval(steps.seats())
+                .within(steps.waits().approve)
+                .held_by(steps.procedure())
+                .granted(Holding)
+                .refused(Declined)
+                .expired(Lapsed),
+
+            // What it needs, set aside on our own books, as they stand after the approval.
+            Holding => act(self.holding())
+                .undo(ReleaseCapacity { tenant })
+                .record(Self::held)
+                .on_failure(codes::SHORT, JoiningWaitlist)
+                .then(PreparingNodes),
+            JoiningWaitlist => act_each(self.joining())
+                .undo_each(|joining| LeaveWaitlist {
+                    ask: joining.ask.clone(),
+                    constraints: joining.constraints.clone(),
+                })
+                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .then(WaitingForCapacity),
+            WaitingForCapacity => await_signal(CAPACITY_FREED)
+                .within(steps.waits().recheck)
+                .then(HoldingFreed)
+                .expired(HoldingFreed),
+            // What `Holding` and `JoiningWaitlist` put on the trail covers these, however often they are entered.
+            HoldingFreed => act(self.holding())
+                .nothing_to_undo()
+                .record(Self::held)
+                .on_failure(codes::SHORT, KeepingPlace)
+                .then(PreparingNodes),
+            KeepingPlace => act_each(self.joining())
+                .nothing_to_undo()
+                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .then(CheckingPatience),
+            CheckingPatience => when(self.overdue, "waited too long", AwaitingPatience)
+                .otherwise("wait on", WaitingForCapacity),
+            AwaitingPatience => approval(steps.patience_seats())
+                .within(steps.waits().patience)
+                .held_by(steps.procedure())
+                .granted(ExtendingWait)
+                .refused(Declined)
+                .expired(Lapsed),
+            ExtendingWait => act_each(self.extension()).nothing_to_undo().then(WaitingForCapacity),
+
+            // The nodes that were lacking, if any: labelled, tainted, cut and tried like those of an onboarding.
+            PreparingNodes => act_each(self.preparations()).nothing_to_undo().then(TakingNodes),
+            TakingNodes => act_each(self.takings())
+                .undo_each(|taking| ReturnNode {
+                    cluster: taking.cluster.clone(),
+                    node: taking.node.clone(),
+                    tenant: taking.tenant.clone(),
+                    owner_epoch: taking.owner_epoch,
+                })
+                .then(ReadingLayouts),
+            ReadingLayouts => act_each(self.layout_readings())
+                .nothing_to_undo()
+                .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
+                .then(ShapingGpus),
+            ShapingGpus => act_each(self.layout_settings())
+                .undo_each(|setting| self.layout_before(setting))
+                .then(Qualifying),
+            Qualifying => act_each(self.qualifications())
+                .nothing_to_undo()
+                .record(Self::qualified)
+                .attempt_within(20 * MINUTE)
+                .within(45 * MINUTE)
+                .then(Judging),
+            Judging => {
+                when(self.unfit.is_empty(), "all fit", ReadingLimits).otherwise("some unfit", Quarantining)
+            }
+            Quarantining => act(QuarantineHeld { tenant, unfit: self.unfit.clone() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, (): ()| me.quarantined())
+                .then(CountingUnfit),
+            CountingUnfit => {
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+            }
+            Replacing => act(self.holding()).nothing_to_undo().record(Self::held).then(PreparingNodes),
+
+            // The layers, parent before child, each put back as it was read if the next one fails.
+            ReadingLimits => act(ReadLimits { of: steps.names() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, limits: Limits| me.limits = limits)
+                .then(RaisingCohort),
+            RaisingCohort => act_each(steps.cohort())
+                .undo_each(|change| RestoreCohortQuota { change: change.clone() })
+                .then(RaisingQueue),
+            RaisingQueue => act_each(steps.queue())
+                .undo_each(|change| RestoreQueueQuota { change: change.clone() })
+                .then(RaisingLimit),
+            // The gate: from here the tenant can consume. Undoing what comes after is a decrease.
+            RaisingLimit => match steps.association() {
+                Some(change) => act(change).forward_only().then(Verifying),
+                None => act_each(steps.hard()).forward_only().then(Verifying),
+            },
+            // Read back, and set again what has drifted, three times at most.
+            Verifying => act(steps.keeping())
+                .forward_only()
+                .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })
+                .then(Granting),
+            Granting => act(self.grant()).forward_only().then(Effective),
+
+            Effective => end(Outcome::Completed),
+            Rejected => end(Outcome::Rejected),
+            Declined => end(Outcome::Refused),
+            Lapsed => end(Outcome::Expired),
+            OutOfNodes => end(Outcome::RolledBack),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        let name = self.request.subject();
+        Subject { tenant: self.request.tenant.to_string(), guard: Some(name.clone()), name }
+    }
+
+    fn plan(&self) -> Plan {
+        plan::of(self)
+    }
+
+    fn examples() -> Vec<Self> {
+        examples::all()
+    }
+}
+
+impl QuotaIncrease {
+    /// An increase that begins.
+    #[must_use]
+    pub fn new(request: QuotaRequest) -> Self {
+        Self {
+            request,
+            verdict: None,
+            reasons: Vec::new(),
+            terms: None,
+            proposal: None,
+            overdue: false,
+            claim: None,
+            fresh: Vec::new(),
+            layouts: Vec::new(),
+            unfit: Vec::new(),
+            quarantined: 0,
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What an increase changes, from the one set of data that plan and steps share.
+
+use super::QuotaIncrease;
+use crate::{
+    ledger::{ClaimedNode, ExtendWait, GrantQuota, HoldCapacity, JoinWaitlist, PrepareHeld},
+    placement::{Ask, Constraints},
+    platform::{
+        Level, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, TakeNode,
+        actions::machines::qualify::QualifyNode,
+    },
+    quota_change::Steps,
+    tenancy::{Gpus, Isolation, Layout, Residency},
+};
+use std::collections::BTreeMap;
+
+impl QuotaIncrease {
+    pub(super) fn steps(&self) -> Steps<'_> {
+        Steps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
+    }
+
+    /// What is waited for; nothing for what is not counted by nodes.
+    pub(super) fn ask(&self) -> Option<Ask> {
+        let model = self.request.resource.gpu().map(|kind| kind.model.clone())?;
+        let gpus = self.terms.as_ref().map_or(Gpus(1), |terms| terms.lacking.max(Gpus(1)));
+        Some(Ask { model, gpus })
+    }
+
+    pub(super) fn constraints(&self) -> Constraints {
+        let plain = || Constraints {
+            tenant: self.request.tenant.clone(),
+            residency: Residency::Any,
+            regions: None,
+            cluster: None,
+            isolation: Isolation::DedicatedNodes,
+            kind: None,
+            simulated: None,
+            buffer: Gpus::ZERO,
+            buffers: BTreeMap::new(),
+            drivers: Vec::new(),
+            pins: BTreeMap::new(),
+        };
+        self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
+    }
+
+    pub(super) fn holding(&self) -> HoldCapacity {
+        let (before, after) = self.steps().allowances();
+        HoldCapacity {
+            tenant: self.request.tenant.clone(),
+            workspace: self.request.workspace.clone(),
+            resource: self.request.resource.clone(),
+            before,
+            after,
+            ends: self.terms.as_ref().and_then(|terms| terms.ends),
+            constraints: self.constraints(),
+            exception: self.request.exception,
+            overcommit: self.terms.as_ref().is_some_and(|terms| terms.overcommit),
+        }
+    }
+
+    pub(super) fn joining(&self) -> Vec<JoinWaitlist> {
+        let joining = |ask| JoinWaitlist {
+            tenant: self.request.tenant.clone(),
+            ask,
+            constraints: self.constraints(),
+            limit: self.steps().waits().wait,
+        };
+        self.ask().map(joining).into_iter().collect()
+    }
+
+    pub(super) fn extension(&self) -> Vec<ExtendWait> {
+        let extension =
+            |ask| ExtendWait { ask, constraints: self.constraints(), by: self.steps().waits().wait };
+        self.ask().map(extension).into_iter().collect()
+    }
+
+    pub(super) fn grant(&self) -> GrantQuota {
+        let (before, after) = self.steps().allowances();
+        GrantQuota {
+            tenant: self.request.tenant.clone(),
+            workspace: self.request.workspace.clone(),
+            resource: self.request.resource.clone(),
+            before,
+            after,
+            ends: self.terms.as_ref().and_then(|terms| terms.ends),
+        }
+    }
+
+    fn tenant(&self) -> String {
+        self.request.tenant.to_string()
+    }
+
+    fn cluster(&self) -> String {
+        self.terms.as_ref().map(|terms| terms.cluster.to_string()).unwrap_or_default()
+    }
+
+    fn fresh_nodes(&self) -> impl Iterator<Item = String> {
+        self.fresh.iter().map(|node| node.node.to_string())
+    }
+
+    pub(super) fn preparations(&self) -> Vec<PrepareHeld> {
+        let one = self.fresh.first().map(|_| PrepareHeld { tenant: self.request.tenant.clone() });
+        one.into_iter().collect()
+    }
+
+    pub(super) fn takings(&self) -> Vec<TakeNode> {
+        let taking = |node: &ClaimedNode| TakeNode {
+            cluster: self.cluster(),
+            node: node.node.to_string(),
+            tenant: self.tenant(),
+            owner_epoch: node.epoch.0,
+        };
+        self.fresh.iter().map(taking).collect()
+    }
+
+    pub(super) fn layout_readings(&self) -> Vec<ReadGpuLayout> {
+        self.fresh_nodes().map(|node| ReadGpuLayout { cluster: self.cluster(), node }).collect()
+    }
+
+    /// As the tenant's other nodes, by the name that nodes know.
+    fn profile(&self) -> String {
+        let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
+        let model = self.request.resource.gpu().map(|kind| &kind.model);
+        model.map(|model| layout.profile(model)).unwrap_or_default().into()
+    }
+
+    pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
+        let profile = self.profile();
+        let setting = |node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.clone() };
+        self.fresh_nodes().map(setting).collect()
+    }
+
+    /// The layout that was read before; a node that was not read has been left as it was.
+    pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
+        let place = self.fresh_nodes().position(|node| node == setting.node);
+        let previous = place.and_then(|place| self.layouts.get(place)).cloned();
+        RestoreGpuLayout {
+            cluster: setting.cluster.clone(),
+            node: setting.node.clone(),
+            previous: previous.unwrap_or_else(|| setting.profile.clone()),
+        }
+    }
+
+    pub(super) fn qualifications(&self) -> Vec<QualifyNode> {
+        let one = |node| QualifyNode { cluster: self.cluster(), node, level: Level::Medium };
+        self.fresh_nodes().map(one).collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! What an increase keeps of its actions' results, and the conditions that its data answers.
+
+use super::QuotaIncrease;
+use crate::{
+    ledger::{Claim, ClaimedNode},
+    platform::actions::machines::qualify::Qualified,
+    policy::Reason,
+    quota_change::ChangeEvaluation,
+};
+
+impl QuotaIncrease {
+    pub(super) fn evaluated(&mut self, evaluation: ChangeEvaluation) {
+        let ChangeEvaluation { verdict, reasons, terms } = evaluation;
+        self.verdict = Some(verdict);
+        self.reasons = reasons.into_iter().filter(Reason::counts).collect();
+        self.terms = terms;
+    }
+
+    /// Keeps what is set aside; nodes that were not in it before are still to be made ready.
+    pub(super) fn held(&mut self, claim: Option<Claim>) {
+        let known =
+            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
+        let nodes = claim.iter().flat_map(|claim| &claim.nodes);
+        self.fresh = nodes.filter(|node| !known(node)).cloned().collect();
+        self.layouts.clear();
+        self.claim = claim;
+    }
+
+    pub(super) fn qualified(&mut self, found: Qualified) {
+        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
+        self.unfit.extend(unfit.map(|node| node.node.clone()));
+    }
+
+    pub(super) fn quarantined(&mut self) {
+        let unfit = u32::try_from(self.unfit.len()).unwrap_or(u32::MAX);
+        self.quarantined = self.quarantined.saturating_add(unfit);
+        self.unfit.clear();
+    }
+
+    pub(super) fn rejected(&self) -> bool {
+        self.terms.is_none()
+    }
+
+    /// Whether policy lets as many nodes be replaced as have proved unfit.
+    pub(super) fn replaceable(&self) -> bool {
+        self.quarantined <= self.terms.as_ref().map_or(0, |terms| terms.max_replacements)
+    }
+}

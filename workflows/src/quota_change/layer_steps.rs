@@ -1,0 +1,116 @@
+//! What the two quota workflows do alike, from the one set of data that their plans and steps share.
+
+use super::{ChangeTerms, QuotaRequest, names};
+use crate::{
+    platform::{
+        ChangeAssociationLimit, ChangeCohortQuota, ChangeQueueQuota, ChangeResourceQuota, KeepLimits,
+        LimitNames, Limits,
+    },
+    tenancy::Allowance,
+};
+use engine::{DAY, HOUR, Procedure, Rule, Seat};
+use std::time::Duration;
+
+/// How long people and capacity, or less use, are waited for.
+pub(crate) struct Waits {
+    pub(crate) approve: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) patience: Duration,
+    /// How long a signal is waited for before one looks without it, so that none can be missed for good.
+    pub(crate) recheck: Duration,
+}
+
+/// The data of a change. Before there are terms, what it does is nothing.
+pub(crate) struct Steps<'a> {
+    pub(crate) request: &'a QuotaRequest,
+    pub(crate) terms: Option<&'a ChangeTerms>,
+    /// What the layers said before.
+    pub(crate) read: &'a Limits,
+}
+
+impl Steps<'_> {
+    /// The rule that stands for people.
+    pub(crate) fn rule(&self) -> Rule {
+        let none = || Rule { name: String::new(), version: String::new() };
+        self.terms.map_or_else(none, |terms| Rule {
+            name: format!("{}/{}", terms.policy.name, terms.waived.as_deref().unwrap_or_default()),
+            version: format!("{} {}", terms.policy.version, terms.policy.digest),
+        })
+    }
+
+    pub(crate) fn waived(&self) -> bool {
+        self.terms.is_some_and(|terms| terms.waived.is_some())
+    }
+
+    pub(crate) fn seats(&self) -> Vec<Seat> {
+        self.terms.map_or_else(nobody, |terms| terms.seats.clone())
+    }
+
+    pub(crate) fn patience_seats(&self) -> Vec<Seat> {
+        self.terms.map_or_else(nobody, |terms| terms.patience_seats.clone())
+    }
+
+    pub(crate) fn procedure(&self) -> Procedure {
+        self.terms.map(|terms| terms.procedure.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn waits(&self) -> Waits {
+        let none = || Waits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
+        self.terms.map_or_else(none, |terms| Waits {
+            approve: terms.approve_within,
+            wait: terms.wait,
+            patience: terms.patience,
+            recheck: HOUR.min(terms.wait),
+        })
+    }
+
+    /// What was in force, and what will be.
+    pub(crate) fn allowances(&self) -> (Allowance, Allowance) {
+        self.terms.map_or_else(Default::default, |terms| (terms.before, terms.after))
+    }
+
+    pub(crate) fn names(&self) -> LimitNames {
+        let request = self.request;
+        self.terms.map_or_else(LimitNames::default, |terms| {
+            names(&terms.cluster, terms.kind, &request.tenant, &request.workspace, &request.resource)
+        })
+    }
+
+    /// What the layers are to say.
+    pub(crate) fn wanted(&self) -> Limits {
+        let limits = |terms: &ChangeTerms| terms.limits(&self.request.resource, &terms.after);
+        self.terms.map(limits).unwrap_or_default()
+    }
+
+    pub(crate) fn cohort(&self) -> Vec<ChangeCohortQuota> {
+        let (of, from, to) = (self.names(), self.read.cohort, self.wanted().cohort);
+        let change = of.cohort.is_some().then_some(ChangeCohortQuota { of, from, to });
+        change.into_iter().collect()
+    }
+
+    pub(crate) fn queue(&self) -> Vec<ChangeQueueQuota> {
+        let (of, from, to) = (self.names(), self.read.queue.clone(), self.wanted().queue);
+        let change = of.queue.is_some().then_some(ChangeQueueQuota { of, from, to });
+        change.into_iter().collect()
+    }
+
+    pub(crate) fn hard(&self) -> Vec<ChangeResourceQuota> {
+        let (of, from, to) = (self.names(), self.read.hard, self.wanted().hard);
+        let change = of.hard.is_some().then_some(ChangeResourceQuota { of, from, to });
+        change.into_iter().collect()
+    }
+
+    /// On Slurm, where the association is the only layer.
+    pub(crate) fn association(&self) -> Option<ChangeAssociationLimit> {
+        let (of, from, to) = (self.names(), self.read.association, self.wanted().association);
+        of.association.is_some().then_some(ChangeAssociationLimit { of, from, to })
+    }
+
+    pub(crate) fn keeping(&self) -> KeepLimits {
+        KeepLimits { of: self.names(), limits: self.wanted() }
+    }
+}
+
+fn nobody() -> Vec<Seat> {
+    vec![Seat::of("platform_ops", 1)]
+}

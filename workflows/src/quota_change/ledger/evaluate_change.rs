@@ -1,0 +1,182 @@
+//! Changes of one quota: looking at the request, and what every change rests on.
+
+use crate::ledger::{candidates, codes, quotas};
+use crate::{
+    policy::{self, Reason},
+    quota_change::{
+        ChangeEvaluation, ChangeFacts, Direction, QuotaDecision, QuotaRequest, Standing, evaluate,
+    },
+    scheduling::admission,
+    tenancy::{
+        Allowance, Cluster, Cohort, Earmark, Earmarks, Entitlement, Quota, Resource, Tenant, TenantId,
+        TenantState, Workspace, WorkspaceName, workspace_key,
+    },
+};
+use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EvaluateChange {
+    /// What is asked for.
+    pub request: QuotaRequest,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl LedgerAction for EvaluateChange {
+    const NAME: &'static str = "EvaluateChange";
+    type Output = ChangeEvaluation;
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<ChangeEvaluation, Undecided> {
+        let policy = policy::in_force(view)?;
+        let facts = change_facts(view, &self.request, self.direction)?;
+        let mut evaluation = evaluate(&facts, &policy);
+        view.put(&QuotaDecision {
+            execution: call.execution,
+            policy: policy.reference.clone(),
+            facts_digest: facts.digest(),
+            facts,
+            verdict: evaluation.verdict,
+            reasons: evaluation.reasons.clone(),
+        })?;
+        // The decision keeps every reason; the history repeats those alone that decided.
+        evaluation.reasons.retain(Reason::counts);
+        Ok(evaluation)
+    }
+}
+
+/// Everything that a decision on `request` looks at.
+///
+/// # Errors
+/// What the view lacks.
+pub fn change_facts(
+    view: &mut View,
+    request: &QuotaRequest,
+    direction: Direction,
+) -> Result<ChangeFacts, Undecided> {
+    let at = view.now();
+    let mut facts = ChangeFacts {
+        request: QuotaRequest { lines: request.lines.clone(), ..request.clone() },
+        direction,
+        at,
+        tenant: view.get::<Tenant>(request.tenant.as_str())?,
+        cluster: None,
+        bought: None,
+        standing: None,
+        ends: None,
+        stand: crate::quota_change::Stand::default(),
+        candidates: Vec::new(),
+    };
+    let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
+    if let Some(cluster) = &tenant.cluster {
+        let cluster = view.need::<Cluster>(cluster.as_str())?;
+        facts.cluster = Some((cluster.kind, cluster.simulated()));
+    }
+    let key = workspace_key(&request.tenant, &request.workspace);
+    if let Some(quota) = view.get::<Quota>(&key)? {
+        let cohort = view.get::<Cohort>(request.tenant.as_str())?;
+        let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&request.workspace));
+        let balance = account.and_then(|account| account.balances.get(&request.resource)).copied();
+        let promises = account.iter().flat_map(|account| account.promises.values());
+        let promises = promises.filter(|promise| promise.resource == request.resource);
+        facts.standing = Some(Standing {
+            allowance: quota.allowances.get(&request.resource).copied(),
+            used: balance.unwrap_or_default().taken(),
+            reserved: promises.map(|promise| promise.count).sum(),
+        });
+        facts.ends = quota.ends;
+    }
+    let Some(kind) = request.resource.gpu() else { return Ok(facts) };
+    let bought = view.get::<Entitlement>(request.tenant.as_str())?;
+    facts.bought = bought.filter(|bought| bought.gpu_model == kind.model).map(|bought| bought.gpus);
+    facts.stand = quotas::stand(view, &tenant.id, &tenant.workspaces, &request.resource)?;
+    facts.candidates = candidates(view, &kind.model)?;
+    Ok(facts)
+}
+
+pub(crate) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undecided> {
+    let found = view.need::<Tenant>(tenant.as_str())?;
+    if found.state == TenantState::Active {
+        return Ok(found);
+    }
+    let problem = format!("tenant {tenant} is {}", <&str>::from(found.state));
+    Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, problem).into())
+}
+
+/// The workspace's quota, if the resource still is as it was when the change was decided.
+pub(crate) fn standing(
+    view: &mut View,
+    tenant: &TenantId,
+    workspace: &WorkspaceName,
+    resource: &Resource,
+    before: &Allowance,
+) -> Result<Quota, Undecided> {
+    let quota = view.need::<Quota>(&workspace_key(tenant, workspace))?;
+    if quota.allowances.get(resource) == Some(before) {
+        return Ok(quota);
+    }
+    let problem =
+        format!("the quota of workspace {workspace} for {resource} was changed by {}", quota.set_by);
+    Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into())
+}
+
+/// Writes one line of a quota, and the same in the account.
+pub(crate) fn write_line(
+    view: &mut View,
+    mut quota: Quota,
+    resource: &Resource,
+    line: Allowance,
+    call: &Call,
+) -> Result<(), Undecided> {
+    quota.allowances.insert(resource.clone(), line);
+    quota.version = quota.version.saturating_add(1);
+    quota.set_by = call.execution;
+    let class = view.need::<Workspace>(&workspace_key(&quota.tenant, &quota.workspace))?.class;
+    view.put(&quota)?;
+    let allowed = BTreeMap::from([(quota.workspace.clone(), (class, quota.allowances.clone()))]);
+    // Demands that this leaves unmet are found by the reclaim sweep, as all are that nobody answered.
+    admission::set_allowances(view, &quota.tenant, &allowed)?;
+    Ok(())
+}
+
+/// Refuses a change of what another open change is about. The guard of the executions does so already; what a change puts
+/// back is right only because nobody else has changed it meanwhile, so the books do not rely on that.
+pub(crate) fn alone(
+    marks: &Earmarks,
+    workspace: &WorkspaceName,
+    resource: &Resource,
+    call: &Call,
+) -> Result<(), Undecided> {
+    let same = |mark: &Earmark| mark.workspace == *workspace && mark.resource == *resource;
+    let other = marks.open.iter().find(|(by, mark)| **by != call.execution && same(mark));
+    let Some((by, _)) = other else { return Ok(()) };
+    let problem = format!("execution {by} is changing {resource} of workspace {workspace}");
+    Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into())
+}
+
+pub(crate) fn marks(view: &mut View, tenant: &TenantId) -> Result<Earmarks, Undecided> {
+    Ok(view.get::<Earmarks>(tenant.as_str())?.unwrap_or_else(|| Earmarks::none(tenant.clone())))
+}
+
+pub(crate) fn keep(view: &mut View, marks: &Earmarks) -> Result<(), Undecided> {
+    if marks.open.is_empty() { view.delete::<Earmarks>(marks.tenant.as_str()) } else { view.put(marks) }
+}
+
+pub(crate) fn ours(
+    view: &mut View,
+    tenant: &TenantId,
+    call: &Call,
+) -> Result<(Earmarks, Earmark), Undecided> {
+    let marks = marks(view, tenant)?;
+    match marks.open.get(&call.execution).cloned() {
+        Some(mark) => Ok((marks, mark)),
+        None => Err(unmarked(tenant)),
+    }
+}
+
+pub(crate) fn unmarked(tenant: &TenantId) -> Undecided {
+    let problem = format!("nothing of tenant {tenant} is set aside for this execution");
+    ActionError::permanent(codes::EARMARK_MISSING, problem).into()
+}

@@ -1,0 +1,195 @@
+//! Owners who come back together: whom one reclaim frees for besides its demand, so that they are not served one after the other,
+//! each with its own grace. At most one reclaim of a kind executes in a tenant (I-15), so the one that does serves them all.
+
+use crate::{
+    reclaim::{planner_input, planning::Question},
+    scheduling::planner::{self, Answer, Considered, Demand, Plan, Settings, Snapshot, Verdict},
+};
+use crate::{
+    scheduling::admission::Rules,
+    tenancy::{
+        Account, Admitting, Cohort, InLine, Line, Resource, Served, Workload, WorkspaceName, workspace_key,
+    },
+};
+use engine::{ActionError, Undecided, View};
+use store::Timestamp;
+
+/// The most GPUs or slices that one reclaim frees for others of one line.
+const MOST_OF_A_LINE: u64 = 32;
+/// The most other workspaces that one reclaim frees for.
+const MOST_WORKSPACES: usize = 16;
+/// The most of their workloads: so many can be admitted in one commit.
+const MOST_OTHERS: usize = crate::scheduling::admission::MOST_WOKEN;
+/// The most victims of a reclaim that frees for other workspaces: as many are evicted at the same time, so that one grace is enough.
+const MOST_VICTIMS: usize = super::AT_ONCE;
+
+/// What the others of the demand's line ask for, inside what the workspace owns: at most [`MOST_OF_A_LINE`], and none that asks
+/// for several GPUs on one node or for more than this kind.
+pub(super) fn of_its_line(
+    view: &mut View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    demand: &Workload,
+) -> Result<u64, Undecided> {
+    let (resource, workspace) = (question.resource, &demand.workspace);
+    let Some(account) = cohort.accounts.get(workspace).filter(|_| demand.together <= 1) else { return Ok(0) };
+    let wanted = demand.requests.get(resource).copied().unwrap_or(0);
+    let balance = account.balance(resource);
+    // What is in transit is the demand's already, when it is planned for again.
+    let used = balance.taken().saturating_sub(balance.in_transit);
+    let room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted));
+    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
+    let waiting = line.iter().flat_map(|line| &line.waiting).filter(|waits| waits.workload != demand.name);
+    Ok(those_within(room, resource, waiting).iter().map(|(_, amount)| amount).sum())
+}
+
+/// Those who together ask for no more than there is room.
+fn those_within<'a>(
+    room: u64,
+    resource: &Resource,
+    waiting: impl Iterator<Item = &'a InLine>,
+) -> Vec<(&'a InLine, u64)> {
+    let mut room = room.min(MOST_OF_A_LINE);
+    let mut within = Vec::new();
+    for waits in waiting {
+        let amount = waits.requests.get(resource).copied().unwrap_or(0);
+        if waits.together <= 1 && waits.requests.len() == 1 && amount > 0 && amount <= room {
+            within.push((waits, amount));
+            room -= amount;
+        }
+    }
+    within
+}
+
+/// What a demand was planned in.
+pub(super) struct Party<'a> {
+    /// The books before anybody gives way.
+    pub(super) snapshot: Snapshot,
+    /// How plans are made.
+    pub(super) settings: &'a Settings,
+    /// What was planned for.
+    pub(super) asked: &'a Demand,
+}
+
+/// Adds to a plan who has to give way to owners of other workspaces, one after the other as if each came after those before it, as
+/// long as no approval is needed for that. Not once anybody was fenced: what was begun is not widened.
+pub(super) fn of_other_lines(
+    view: &mut View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    party: Party<'_>,
+    plan: &mut Plan,
+) -> Result<Vec<Served>, Undecided> {
+    let Some(kind) = planner_input::kind(question.resource) else { return Ok(Vec::new()) };
+    if cohort.reclaims.contains_key(question.resource) {
+        return Ok(Vec::new());
+    }
+    let rules = Rules::in_force(view)?;
+    let owners = owners(view, question, cohort, &rules, &party.asked.workspace);
+    if owners.is_empty() {
+        return Ok(Vec::new());
+    }
+    view.want::<Line>(owners.iter().map(|(name, _)| workspace_key(question.tenant, name)))?;
+    let Party { mut snapshot, settings, asked } = party;
+    give_way(&mut snapshot, plan, asked)?;
+    let mut served = Vec::new();
+    for (workspace, room) in owners {
+        let line = view.get::<Line>(&workspace_key(question.tenant, &workspace))?;
+        let mut within = those_within(room, question.resource, line.iter().flat_map(|line| &line.waiting));
+        within.truncate(MOST_OTHERS.saturating_sub(served.len()));
+        // All of a line, or else the first of it.
+        for some in [within.len(), 1] {
+            let Some((some, (first, _))) = within.get(..some).zip(within.first()) else { continue };
+            let wanted = some.iter().map(|(_, amount)| amount).sum();
+            let demand = Demand {
+                priority: i64::from(first.priority),
+                queued_at: i64::try_from(first.since.0).unwrap_or(i64::MAX),
+                now: asked.now,
+                ..Demand::new(&first.workload, workspace.as_str(), [(kind.clone(), wanted)].into())
+            };
+            let Some(wider) = wider(&snapshot, settings, plan, &demand) else { continue };
+            give_way(&mut snapshot, &wider, &demand)?;
+            join(plan, wider);
+            served.extend(some.iter().map(|(waits, wanted)| Served {
+                workspace: workspace.clone(),
+                workload: waits.workload.clone(),
+                wanted: *wanted,
+                aside: 0,
+            }));
+            break;
+        }
+    }
+    Ok(served)
+}
+
+/// Workspaces of which somebody waits for what is theirs and lent, and how much more of it they own than they use; who has waited
+/// longest comes first. Where one waits that has others of its line wait, it is served alone, as its own demand.
+fn owners(
+    view: &View,
+    question: &Question<'_>,
+    cohort: &Cohort,
+    rules: &Rules,
+    except: &str,
+) -> Vec<(WorkspaceName, u64)> {
+    let now = view.now();
+    let owner = |(name, account): (&WorkspaceName, &Account)| -> Option<(Timestamp, WorkspaceName, u64)> {
+        let since = account.oldest.filter(|since| !rules.raised(now.since(*since)).1)?;
+        let balance = account.balance(question.resource);
+        let room = balance.allowance.nominal.saturating_sub(balance.taken());
+        let least = account.least.get(question.resource).copied().filter(|least| *least > 0)?;
+        let lent = cohort.available(name, question.resource) < least;
+        let owns = name.as_str() != except && account.admitting == Admitting::Open && least <= room;
+        (account.waiting > 0 && owns && lent).then(|| (since, name.clone(), room))
+    };
+    let mut owners: Vec<_> = cohort.accounts.iter().filter_map(owner).collect();
+    owners.sort();
+    owners.truncate(MOST_WORKSPACES);
+    owners.into_iter().map(|(_, name, room)| (name, room)).collect()
+}
+
+/// The plan for one more, if nobody needs to approve what it makes of the whole.
+fn wider(snapshot: &Snapshot, settings: &Settings, plan: &Plan, demand: &Demand) -> Option<Plan> {
+    let wider = match planner::plan(snapshot, demand, settings).ok()? {
+        // What has to be freed for those before it is more than they ask for, and enough.
+        Answer::Fits { .. } => Plan {
+            victims: Vec::new(),
+            borrowing: false,
+            breaches: Vec::new(),
+            placement: Vec::new(),
+            explanation: planner::Explanation::default(),
+        },
+        Answer::Reclaim(plan) => plan,
+        Answer::Wait { .. } => return None,
+    };
+    let all: Vec<_> = plan.victims.iter().chain(&wider.victims).cloned().collect();
+    let together = settings.guard.as_ref();
+    let together = together.map(|guard| planner::together(snapshot, &demand.workspace, guard, &all));
+    let free = wider.breaches.is_empty() && together.is_none_or(|breaches| breaches.is_empty());
+    (free && all.len() <= MOST_VICTIMS).then_some(wider)
+}
+
+/// The books as they are once a plan was carried out: its victims gone, its demand at work.
+fn give_way(snapshot: &mut Snapshot, plan: &Plan, demand: &Demand) -> Result<(), Undecided> {
+    for victim in &plan.victims {
+        snapshot.remove(&victim.workload);
+    }
+    let id = format!("once served: {}", demand.id);
+    let served = planner::Workload {
+        preemptible: false,
+        ..planner::Workload::new(&id, &demand.workspace, demand.requests.clone())
+    };
+    let differ =
+        |error: planner::Unknown| ActionError::permanent(planner_input::BOOKS, error.to_string()).into();
+    snapshot.admit(served).map_err(differ)
+}
+
+fn join(plan: &mut Plan, wider: Plan) {
+    let explained = &mut plan.explanation.candidates;
+    explained.retain(|candidate| !wider.victims.iter().any(|victim| victim.workload == candidate.workload));
+    explained.extend(wider.victims.iter().map(|victim| Considered {
+        workload: victim.workload.clone(),
+        workspace: victim.workspace.clone(),
+        verdict: Verdict::Taken { reason: victim.reason },
+    }));
+    plan.victims.extend(wider.victims);
+}

@@ -1,0 +1,400 @@
+//! The books as the planner sees them: a tenant is the root cohort, its workspaces are the leaves.
+//!
+//! Only workspaces that use more than their nominal can lose anything to others (I-12), and the demand's own if policy
+//! lets it; of the rest the sum is enough. So a plan reads the lists of borrowers, not of everybody.
+
+use crate::scheduling::planner::{
+    self, Amounts, BorrowWithinCohort, Demand, Guard, Kind, Node, Part, Piece, Preempt, Preemption, Quota,
+    Settings, Sharing, Snapshot, Unknown,
+};
+use crate::{
+    policy::{self, PlatformPolicy, ReclaimWithin, WithinQueue},
+    tenancy::{
+        Account, Checkpoint, Cohort, Holding, NodeUse, Occupancy, OpenLoans, Reclaiming, Resource, Roster,
+        Running, TenantId, User, Workload, WorkspaceName,
+    },
+};
+use engine::{ActionError, Undecided, View};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::Timestamp;
+
+/// The code of books that contradict themselves.
+pub(super) const BOOKS: &str = "ledger.books_differ";
+
+fn differ(error: &Unknown) -> Undecided {
+    ActionError::permanent(BOOKS, error.to_string()).into()
+}
+
+/// The planner's name for a resource.
+pub(super) fn kind(resource: &Resource) -> Option<Kind> {
+    match resource {
+        Resource::Gpu(kind) => Some(match &kind.profile {
+            None => Kind::gpu(kind.model.as_str()),
+            Some(profile) => Kind::slice(kind.model.as_str(), profile.as_str()),
+        }),
+        Resource::CpuMilli => Some(Kind::cpu()),
+        Resource::MemoryMib => Some(Kind::memory()),
+        // Neither is lent, so neither can be called back.
+        Resource::StorageGib | Resource::Pods => None,
+    }
+}
+
+fn amounts(resources: &crate::tenancy::Amounts) -> Amounts {
+    resources.iter().filter_map(|(resource, amount)| Some((kind(resource)?, *amount))).collect()
+}
+
+/// Everybody who runs in a workspace.
+pub(super) fn running(
+    view: &mut View,
+    tenant: &TenantId,
+    workspace: &WorkspaceName,
+) -> Result<Vec<(String, Running)>, Undecided> {
+    view.want::<Roster>(Roster::keys(tenant, workspace))?;
+    let mut all = Vec::new();
+    for key in Roster::keys(tenant, workspace) {
+        all.extend(view.get::<Roster>(&key)?.into_iter().flat_map(|roster| roster.running));
+    }
+    Ok(all)
+}
+
+/// The tenant's account, and who might give way to `demand`.
+pub(super) fn snapshot(
+    view: &mut View,
+    cohort: &Cohort,
+    demand: &Workload,
+    policy: &PlatformPolicy,
+) -> Result<Snapshot, Undecided> {
+    let root = cohort.tenant.as_str();
+    let mut snapshot = Snapshot::new();
+    let min_runtime = millis(policy.lending.min_runtime);
+    let sharing = Sharing { min_runtime: (min_runtime > 0).then_some(min_runtime), ..Sharing::default() };
+    snapshot.add_cohort(root, None, Sharing::default()).map_err(|e| differ(&e))?;
+    for (resource, stock) in &cohort.stock {
+        if let Some(kind) = kind(resource) {
+            snapshot.set_owned(kind, stock.pieces);
+        }
+    }
+    let own = preemption(policy);
+    let chosen_from = |name: &WorkspaceName, account: &Account| {
+        let within = *name == demand.workspace && own.within_workspace != Preempt::Never;
+        within || demand.requests.keys().any(|resource| account.balance(resource).beyond() > 0)
+    };
+    let listed: Vec<&WorkspaceName> = cohort
+        .accounts
+        .iter()
+        .filter(|(name, account)| chosen_from(name, account))
+        .map(|(name, _)| name)
+        .collect();
+    view.want::<Roster>(listed.iter().flat_map(|name| Roster::keys(&cohort.tenant, name)))?;
+    for (name, account) in &cohort.accounts {
+        snapshot.add_workspace(name.as_str(), Some(root), own, sharing).map_err(|e| differ(&e))?;
+        for (resource, balance) in &account.balances {
+            let Some(kind) = kind(resource) else { continue };
+            let allowed = balance.allowance;
+            let quota = Quota {
+                nominal: allowed.nominal,
+                borrowing_limit: allowed.borrowing_limit,
+                lending_limit: allowed.lending_limit,
+            };
+            snapshot.set_quota(name.as_str(), &kind, quota).map_err(|e| differ(&e))?;
+        }
+        if listed.contains(&name) {
+            list(view, &mut snapshot, cohort, name, demand)?;
+        }
+        remainder(&mut snapshot, cohort, demand, (name, account))?;
+    }
+    out_of_service(&mut snapshot, cohort, demand)?;
+    if demand.together > 0 {
+        nodes(view, &mut snapshot, cohort, demand)?;
+    }
+    Ok(snapshot)
+}
+
+/// Adds everybody who runs in a workspace.
+fn list(
+    view: &mut View,
+    snapshot: &mut Snapshot,
+    cohort: &Cohort,
+    name: &WorkspaceName,
+    demand: &Workload,
+) -> Result<(), Undecided> {
+    let running = running(view, &cohort.tenant, name)?;
+    let freed_for: BTreeMap<&str, &str> = cohort
+        .reclaims
+        .values()
+        .filter_map(|reclaim| Some((reclaim.workload.as_deref()?, &reclaim.victims)))
+        .flat_map(|(workload, victims)| victims.iter().map(move |victim| (victim.as_str(), workload)))
+        .collect();
+    let protected = protected(view, cohort, demand)?;
+    let parts = if demand.together > 0 { parts(view, cohort, &running)? } else { BTreeMap::new() };
+    for (id, one) in running {
+        let workload = planner::Workload {
+            priority: i64::from(one.priority),
+            queued_at: instant(one.submitted_at),
+            reserved_at: instant(one.admitted_at),
+            evicted: one.reclaimed,
+            freeing_for: freed_for.get(id.as_str()).map(|demand| (*demand).to_owned()),
+            preemptible: one.preemptible,
+            checkpoints: one.checkpoint != Checkpoint::None,
+            protected_until: protected.get(&id).copied(),
+            parts: parts.get(&id).cloned().unwrap_or_default(),
+            ..planner::Workload::new(&id, name.as_str(), amounts(&one.requests))
+        };
+        snapshot.admit(workload).map_err(|e| differ(&e))?;
+    }
+    Ok(())
+}
+
+/// The reclaim of a kind that serves a demand, when it is planned for again: what is set aside is the demand's own then.
+fn begun<'a>(cohort: &'a Cohort, resource: &Resource, demand: &Workload) -> Option<&'a Reclaiming> {
+    cohort.reclaims.get(resource).filter(|reclaim| reclaim.workload.as_ref() == Some(&demand.name))
+}
+
+/// What a workspace uses beside those listed, as one that never gives way: the sum is all that quota needs to know. What is set aside for
+/// the demand is not used: it is asked for.
+fn remainder(
+    snapshot: &mut Snapshot,
+    cohort: &Cohort,
+    demand: &Workload,
+    (name, account): (&WorkspaceName, &Account),
+) -> Result<(), Undecided> {
+    let rest = |(resource, balance): (&Resource, &crate::tenancy::Balance)| {
+        let kind = kind(resource)?;
+        let ours = *name == demand.workspace && begun(cohort, resource, demand).is_some();
+        let taken = if ours { balance.used } else { balance.taken() };
+        let rest = taken.saturating_sub(snapshot.usage(name.as_str(), &kind));
+        (rest > 0).then_some((kind, rest))
+    };
+    let usage: Amounts = account.balances.iter().filter_map(rest).collect();
+    if usage.is_empty() {
+        return Ok(());
+    }
+    let id = format!("the rest of {name}");
+    let rest = planner::Workload { preemptible: false, ..planner::Workload::new(&id, name.as_str(), usage) };
+    snapshot.admit(rest).map_err(|e| differ(&e))
+}
+
+/// What quotas promise and no GPU is there for, as GPUs are barred or their nodes rest: nobody can use it, and whoever borrows gives way for
+/// it first.
+fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -> Result<(), Undecided> {
+    const NOBODY: &str = "what is out of service";
+    let mut usage = Amounts::new();
+    for resource in demand.requests.keys().filter(|resource| resource.gpu().is_some()) {
+        let stock = cohort.stock.get(resource).filter(|stock| stock.resting > 0);
+        let (Some(kind), Some(stock)) = (kind(resource), stock) else { continue };
+        let unused = cohort
+            .balances(resource)
+            .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.taken()));
+        let short = unused.sum::<i128>() - i128::from(stock.free);
+        if short > 0 {
+            usage.insert(kind, u64::try_from(short).unwrap_or(u64::MAX).min(stock.resting));
+        }
+    }
+    if usage.is_empty() {
+        return Ok(());
+    }
+    let root = cohort.tenant.as_str();
+    let never = Preemption::default();
+    snapshot.add_workspace(NOBODY, Some(root), never, Sharing::default()).map_err(|e| differ(&e))?;
+    let rest = planner::Workload { preemptible: false, ..planner::Workload::new(NOBODY, NOBODY, usage) };
+    snapshot.admit(rest).map_err(|e| differ(&e))
+}
+
+/// Until when loans are safe, by the workload that runs on them.
+fn protected(
+    view: &mut View,
+    cohort: &Cohort,
+    demand: &Workload,
+) -> Result<BTreeMap<String, i64>, Undecided> {
+    let mut until = BTreeMap::<String, i64>::new();
+    for resource in demand.requests.keys() {
+        let open = view.get::<OpenLoans>(&OpenLoans::key(&cohort.tenant, resource))?;
+        for loan in open.into_iter().flat_map(|loans| loans.open) {
+            let protected = instant(loan.protected_until);
+            let latest = until.entry(loan.workload).or_insert(protected);
+            *latest = (*latest).max(protected);
+        }
+    }
+    Ok(until)
+}
+
+/// Where everybody listed runs.
+fn parts(
+    view: &mut View,
+    cohort: &Cohort,
+    running: &[(String, Running)],
+) -> Result<BTreeMap<String, Vec<Part>>, Undecided> {
+    let key = |id: &String| Workload::key(&cohort.tenant, id);
+    view.want::<Workload>(running.iter().map(|(id, _)| key(id)))?;
+    let mut all = BTreeMap::new();
+    for (id, one) in running {
+        let Some(workload) = view.get::<Workload>(&key(id))? else { continue };
+        let Some(kind) = one.requests.keys().find_map(|resource| kind(resource).filter(Kind::is_device))
+        else {
+            continue;
+        };
+        let mut parts = Vec::new();
+        for placed in &workload.placed {
+            for (gpu, count) in &placed.gpus {
+                parts.push(Part {
+                    node: placed.node.to_string(),
+                    gpu: (!kind.is_gpu()).then_some(u32::from(*gpu)),
+                    amounts: [(kind.clone(), u64::from(*count))].into(),
+                });
+            }
+        }
+        all.insert(id.clone(), parts);
+    }
+    Ok(all)
+}
+
+/// The room on the tenant's nodes, with what is set aside there for the demand.
+fn nodes(
+    view: &mut View,
+    snapshot: &mut Snapshot,
+    cohort: &Cohort,
+    demand: &Workload,
+) -> Result<(), Undecided> {
+    let Some(occupancy) = view.get::<Occupancy>(cohort.tenant.as_str())? else { return Ok(()) };
+    let sliced = |rooms: &BTreeMap<crate::tenancy::GpuKind, crate::tenancy::Room>| {
+        rooms.keys().any(|kind| kind.profile.is_some())
+    };
+    let cut: Vec<String> =
+        occupancy.nodes.iter().filter(|(_, rooms)| sliced(rooms)).map(|(node, _)| node.to_string()).collect();
+    let begun: BTreeSet<String> = demand
+        .requests
+        .keys()
+        .filter_map(|resource| begun(cohort, resource, demand))
+        .flat_map(|reclaim| reclaim.nodes.iter().map(ToString::to_string))
+        .collect();
+    view.want::<NodeUse>(cut.iter().chain(&begun).cloned())?;
+    let others = |user: &&User| !(user.in_transit && user.workload == demand.name);
+    for (node, rooms) in &occupancy.nodes {
+        let uses = match cut.contains(&node.to_string()) || begun.contains(node.as_str()) {
+            true => view.get::<NodeUse>(node.as_str())?,
+            false => None,
+        };
+        let aside = uses.iter().flat_map(|uses| &uses.gpus).filter(|gpu| gpu.profile.is_none());
+        let aside = aside.flat_map(|gpu| &gpu.users).filter(|user| !others(user)).count();
+        let aside = u64::try_from(aside).unwrap_or(0);
+        let whole = rooms.iter().filter(|(kind, _)| kind.profile.is_none());
+        let free = whole
+            .filter_map(|(gpu, room)| Some((kind(&Resource::Gpu(gpu.clone()))?, room.free + aside)))
+            .collect();
+        let mut slices = BTreeMap::new();
+        if let Some(uses) = uses {
+            let model = rooms.keys().next().map(|kind| kind.model.clone());
+            for (number, gpu) in (0_u32..).zip(&uses.gpus) {
+                let (Some(profile), Some(model), None) = (&gpu.profile, &model, &gpu.barred) else {
+                    continue;
+                };
+                let taken: u64 = gpu.users.iter().filter(others).map(|user| u64::from(user.slices)).sum();
+                let left = u64::from(gpu.slices).saturating_sub(taken);
+                slices.insert(number, Amounts::from([(Kind::slice(model.as_str(), profile.as_str()), left)]));
+            }
+        }
+        snapshot.set_node(node.as_str(), Node { free, slices, held_by: None });
+    }
+    Ok(())
+}
+
+/// The demand as the planner is asked about it.
+pub(super) fn demand(view: &View, workload: &Workload, stuck: &BTreeSet<String>) -> Demand {
+    let requests = amounts(&workload.requests);
+    let device =
+        requests.iter().find(|(kind, _)| kind.is_device()).map(|(kind, count)| (kind.clone(), *count));
+    let mut pieces = Vec::new();
+    if let (Some((kind, count)), true) = (device, workload.together > 0) {
+        let mut left = count;
+        while left > 0 {
+            let piece = left.min(workload.together);
+            pieces.push(Piece { needs: [(kind.clone(), piece)].into(), on_one_gpu: !kind.is_gpu() });
+            left -= piece;
+        }
+    }
+    Demand {
+        priority: i64::from(workload.priority),
+        queued_at: instant(workload.submitted_at),
+        now: instant(view.now()),
+        pieces,
+        stuck: stuck.clone(),
+        ..Demand::new(&workload.name, workload.workspace.as_str(), requests)
+    }
+}
+
+/// How policy wants plans to be made.
+pub(super) fn settings(
+    view: &mut View,
+    cohort: &Cohort,
+    policy: &PlatformPolicy,
+    hard: bool,
+) -> Result<Settings, Undecided> {
+    let guard = &policy.reclaim.guard;
+    let region = view.get::<Holding>(cohort.tenant.as_str())?.map(|held| held.region);
+    let mut forbidden = BTreeSet::new();
+    for (one, account) in &cohort.accounts {
+        for (other, theirs) in &cohort.accounts {
+            let apart = |region| {
+                policy
+                    .lending
+                    .anti_colocate
+                    .iter()
+                    .any(|rule| rule.forbids(region, account.class, theirs.class))
+            };
+            if region.as_ref().is_some_and(apart) {
+                forbidden.insert((one.to_string(), other.to_string()));
+            }
+        }
+    }
+    let percent = |ratio: policy::Ratio| u64::from(ratio.thousandths / 10);
+    Ok(Settings {
+        algorithm: match policy.reclaim.algorithm {
+            policy::Algorithm::Classical => planner::Algorithm::Classical,
+            policy::Algorithm::Fair => planner::Algorithm::fair(),
+        },
+        guard: Some(Guard {
+            ratio_percent: percent(guard.ratio),
+            share_percent: percent(guard.share),
+            max_victim_gpus: u64::from(guard.victim_gpus.0),
+            max_run_without_checkpoint: millis(guard.victim_age),
+            hard,
+        }),
+        forbidden,
+        fill_back: policy.reclaim.fill_back,
+        ..Settings::default()
+    })
+}
+
+fn preemption(policy: &PlatformPolicy) -> Preemption {
+    let rules = &policy.scheduling;
+    Preemption {
+        within_workspace: match rules.within_cluster_queue {
+            WithinQueue::Never => Preempt::Never,
+            WithinQueue::LowerPriority => Preempt::LowerPriority,
+            WithinQueue::LowerOrNewerEqualPriority => Preempt::LowerOrNewerEqualPriority,
+        },
+        reclaim_within_cohort: match rules.reclaim_within_cohort {
+            ReclaimWithin::Never => Preempt::Never,
+            ReclaimWithin::LowerPriority => Preempt::LowerPriority,
+            ReclaimWithin::Any => Preempt::Any,
+        },
+        borrow_within_cohort: match rules.borrow_within_cohort.policy {
+            ReclaimWithin::LowerPriority => BorrowWithinCohort::LowerPriority {
+                max_priority_threshold: rules.borrow_within_cohort.max_priority.map(i64::from),
+            },
+            ReclaimWithin::Never | ReclaimWithin::Any => BorrowWithinCohort::Never,
+        },
+    }
+}
+
+/// A moment as the planner counts it.
+fn instant(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX)
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,114 @@
+//! Counting what is used, from timestamps: exact, in the commits that change it, closed month by month.
+
+use crate::tenancy::{Balance, Cohort, Resource, Spent, Usage, WorkspaceName};
+use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// The month of `at` in UTC as `2026-01`, and when the next one begins; `None` past the calendar's end.
+fn month(at: Timestamp) -> Option<(String, Timestamp)> {
+    let day = DateTime::<Utc>::from_timestamp_millis(i64::try_from(at.0).ok()?)?.date_naive();
+    let first = NaiveDate::from_ymd_opt(day.year(), day.month(), 1)?;
+    let next = first.checked_add_months(Months::new(1))?.and_hms_opt(0, 0, 0)?.and_utc();
+    let next = u64::try_from(next.timestamp_millis()).ok()?;
+    Some((first.format("%Y-%m").to_string(), Timestamp(next)))
+}
+
+/// What `balance` comes to in `millis`. Its own, borrowed, over and in transit sum up to what is taken.
+fn spent(balance: &Balance, millis: u64) -> Spent {
+    let within = balance.taken().saturating_sub(balance.beyond());
+    let own = within.saturating_sub(balance.in_transit);
+    let times = |pieces: u64| pieces.saturating_mul(millis);
+    Spent {
+        own: times(own),
+        borrowed: times(balance.borrowed),
+        over: times(balance.over()),
+        in_transit: times(within.saturating_sub(own)),
+        lent: times(balance.lent),
+    }
+}
+
+impl Spent {
+    /// This and `more`.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            own: self.own.saturating_add(more.own),
+            borrowed: self.borrowed.saturating_add(more.borrowed),
+            over: self.over.saturating_add(more.over),
+            in_transit: self.in_transit.saturating_add(more.in_transit),
+            lent: self.lent.saturating_add(more.lent),
+        }
+    }
+
+    /// What was taken of the tenant's GPUs: all but what was lent, which its borrowers took.
+    #[must_use]
+    pub fn taken(self) -> u64 {
+        [self.own, self.borrowed, self.over, self.in_transit].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// Counts up to `to`; a clock that goes back counts nothing.
+fn count_to(cohort: &mut Cohort, to: Timestamp) {
+    let Some(millis) = to.0.checked_sub(cohort.counted.0).filter(|millis| *millis > 0) else { return };
+    for account in cohort.accounts.values_mut() {
+        for (resource, balance) in &mut account.balances {
+            if resource.gpu().is_some() {
+                balance.spent = balance.spent.plus(spent(balance, millis));
+            }
+        }
+    }
+    for stock in cohort.stock.values_mut() {
+        stock.pieces_spent = stock.pieces_spent.saturating_add(stock.pieces.saturating_mul(millis));
+        stock.free_spent = stock.free_spent.saturating_add(stock.free.saturating_mul(millis));
+        stock.resting_spent = stock.resting_spent.saturating_add(stock.resting.saturating_mul(millis));
+    }
+    cohort.counted = to;
+}
+
+/// Whether a month has ended that the account is still in.
+pub(in crate::scheduling::admission) fn month_ended(cohort: &Cohort, now: Timestamp) -> bool {
+    month(cohort.since).is_some_and(|(_, end)| end <= now)
+}
+
+/// Counts up to `now`, closing every month that ended; answers the closed months of workspaces that used something.
+pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<Usage> {
+    let mut closed = Vec::new();
+    while let Some((month, end)) = month(cohort.since).filter(|(_, end)| *end <= now) {
+        count_to(cohort, end);
+        closed.extend(usages(cohort, &month));
+        for balance in cohort.accounts.values_mut().flat_map(|account| account.balances.values_mut()) {
+            balance.spent = Spent::default();
+        }
+        cohort.since = end;
+    }
+    count_to(cohort, now);
+    closed
+}
+
+/// What each workspace used since the account counts, as documents of `month`.
+fn usages(cohort: &Cohort, month: &str) -> Vec<Usage> {
+    let of = |(workspace, spent): (&WorkspaceName, BTreeMap<Resource, Spent>)| Usage {
+        tenant: cohort.tenant.clone(),
+        workspace: workspace.clone(),
+        month: month.to_owned(),
+        from: cohort.since,
+        to: cohort.counted,
+        spent,
+    };
+    let spent = cohort.accounts.iter().map(|(workspace, account)| {
+        let some = account.balances.iter().filter(|(_, balance)| balance.spent != Spent::default());
+        (workspace, some.map(|(resource, balance)| (resource.clone(), balance.spent)).collect())
+    });
+    spent.filter(|(_, spent): &(_, BTreeMap<_, _>)| !spent.is_empty()).map(of).collect()
+}
+
+/// What each workspace has used in the month that runs, up to `now`.
+#[must_use]
+pub fn usage_so_far(cohort: &Cohort, now: Timestamp) -> Vec<Usage> {
+    let mut cohort = cohort.clone();
+    let mut closed = count(&mut cohort, now);
+    let label = month(cohort.since).map(|(month, _)| month).unwrap_or_default();
+    closed.extend(usages(&cohort, &label));
+    closed
+}

@@ -1,0 +1,383 @@
+//! The waiting line: who is admitted when something becomes free, in the very commit that frees it.
+//!
+//! Who stays within its own quota comes first, oldest first. Then those who borrow: the workspace that has borrowed least so
+//! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
+
+use crate::scheduling::admission::{
+    Demand, News,
+    aging::{Ahead, Place},
+    decide,
+    unit_of_work::Desk,
+};
+use crate::tenancy::{
+    Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
+    workspace_key,
+};
+use engine::{Undecided, View};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+use store::Timestamp;
+
+/// The most that are admitted in one commit; [`News::more`] says if more could be.
+pub const MOST_WOKEN: usize = 32;
+
+/// What a GPU on loan counts for beside what was borrowed so far, when it is decided who borrows next: so many
+/// milliseconds of it (10 min). Keeps one workspace from taking all that becomes free at once.
+const AHEAD: u128 = 10 * 60 * 1_000;
+
+/// Who comes first: own before borrowed; then what was borrowed, then priority by age, then the oldest.
+type Turn<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
+
+/// What a decision says of everybody who asks for the same in the same workspace.
+type Shape = (WorkspaceName, Amounts, u64, bool);
+
+/// Refusals that hold for a whole [`Shape`]; the others depend on more of a workload.
+const OF_A_SHAPE: [&str; 10] = [
+    "quota.used_up",
+    "quota.slowed",
+    "reservation.lent",
+    "borrow.too_many",
+    "borrow.none_idle",
+    "nodes.too_few",
+    "gpus.busy",
+    "gpus.fragmented",
+    "facts.stale",
+    "workspace.frozen",
+];
+
+/// Whom this wake need not try again.
+#[derive(Default)]
+struct Passed {
+    workloads: BTreeSet<String>,
+    shapes: BTreeSet<Shape>,
+    /// Behind whom all younger ones wait, by what they ask for: those of a workspace, or all who borrow.
+    behind: BTreeMap<(Option<WorkspaceName>, Resource), Place>,
+}
+
+impl Passed {
+    fn over(&self, workspace: &WorkspaceName, waits: &InLine, account: &Account) -> bool {
+        let place = (waits.since, waits.workload.as_str());
+        let behind = |resource: &Resource| {
+            let after = |whose: Option<WorkspaceName>| {
+                let first = self.behind.get(&(whose, resource.clone()));
+                first.is_some_and(|(since, name)| (*since, name.as_str()) < place)
+            };
+            after(Some(workspace.clone())) || borrows_of(account, waits, resource) && after(None)
+        };
+        self.workloads.contains(&waits.workload)
+            || !self.shapes.is_empty() && self.shapes.contains(&shape(workspace, waits))
+            || !self.behind.is_empty() && asked(waits).any(behind)
+    }
+
+    fn refused(&mut self, workspace: &WorkspaceName, waits: InLine, weighed: &[Weighed]) {
+        let mut against = weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+        if against.any(|finding| OF_A_SHAPE.contains(&finding.code.as_str())) {
+            self.shapes.insert(shape(workspace, &waits));
+        }
+        self.workloads.insert(waits.workload);
+    }
+
+    /// Who waits behind somebody is passed over with all who do as well, until somebody is admitted.
+    fn behind(&mut self, workspace: &WorkspaceName, resource: &Resource, ahead: Ahead) {
+        for (whose, place) in [(Some(workspace.clone()), ahead.of_line), (None, ahead.of_all)] {
+            let Some(place) = place else { continue };
+            let first = self.behind.entry((whose, resource.clone())).or_insert_with(|| place.clone());
+            *first = place.min(first.clone());
+        }
+    }
+
+    /// Others may have been refused because of one that was admitted since.
+    fn admitted(&mut self) {
+        self.shapes.clear();
+        self.behind.clear();
+    }
+}
+
+fn asked(waits: &InLine) -> impl Iterator<Item = &Resource> {
+    waits.requests.iter().filter(|(_, amount)| **amount > 0).map(|(resource, _)| resource)
+}
+
+fn shape(workspace: &WorkspaceName, waits: &InLine) -> Shape {
+    (workspace.clone(), waits.requests.clone(), waits.together, waits.preemptible)
+}
+
+/// A workspace of which somebody could be admitted by what is counted, with what it could use.
+type Hope = (WorkspaceName, BTreeMap<Resource, u64>);
+
+/// Admits everybody whose turn it is: after [`News::more`], by sweeps when a cool-down has ended, and after the platform was
+/// seen again.
+///
+/// # Errors
+/// What the view lacks.
+pub fn wake(view: &mut View, tenant: &TenantId) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Every demand that waits inside its own quota and that no reclaim answers, for sweeps. Changes nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    desk.demands(view)?;
+    Ok(desk.news.demands)
+}
+
+/// Everybody who waits inside its own quota past the deadline of that, for sweeps. Changes nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn late(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    let waiting = desk.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
+    let waiting: Vec<WorkspaceName> = waiting.map(|(name, _)| name.clone()).collect();
+    view.want::<Line>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
+    let mut late = Vec::new();
+    for workspace in &waiting {
+        desk.line(view, workspace)?;
+        let account = desk.account(workspace)?;
+        for waits in desk.kept_line(workspace).iter().filter(|waits| waits.demanded_at.is_some()) {
+            for (resource, wanted) in &waits.requests {
+                let balance = account.balance(resource);
+                // What is in transit is for those who wait.
+                let used = balance.taken().saturating_sub(balance.in_transit);
+                let demand = desk.demand(workspace, account, waits, resource, *wanted);
+                let inside = used.saturating_add(*wanted) <= balance.allowance.nominal;
+                if resource.gpu().is_some() && inside && demand.deadline < desk.now {
+                    late.push(demand);
+                }
+            }
+        }
+    }
+    Ok(late)
+}
+
+impl Desk {
+    /// Admits whose turn it is, and says what demands remain.
+    pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
+        self.top_up(view)?;
+        self.serve_others(view)?;
+        let mut passed = Passed::default();
+        let mut hopes = self.hopes(view)?;
+        let mut turns = self.in_turn(&hopes, &passed)?;
+        self.foresee_woken(view, &turns)?;
+        turns.reverse();
+        let mut woken = 0;
+        loop {
+            let Some((workspace, waits)) = turns.pop() else {
+                turns = self.in_turn(&hopes, &passed)?;
+                turns.reverse();
+                if turns.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            if passed.over(&workspace, &waits, self.account(&workspace)?) {
+                continue;
+            }
+            if woken == MOST_WOKEN {
+                self.news.more = true;
+                break;
+            }
+            if let Some((resource, ahead)) = self.is_behind(view, &workspace, &waits)? {
+                passed.behind(&workspace, &resource, ahead);
+                continue;
+            }
+            let workload = self.need_workload(view, &waits.workload)?;
+            let decided =
+                self.decide(view, &workload, decide::Turn::Now { cooling_until: waits.cooling_until })?;
+            if decided.admission.answer == Answer::Admit {
+                self.change_line(view, &workspace, |line| {
+                    line.waiting.retain(|other| other.workload != waits.workload);
+                })?;
+                let admission = self.admit(view, workload, decided)?;
+                self.news.admitted.push(admission);
+                woken += 1;
+                passed.admitted();
+                turns.clear();
+                hopes = self.hopes(view)?;
+            } else {
+                passed.refused(&workspace, waits, &decided.admission.weighed);
+            }
+        }
+        self.demands(view)
+    }
+
+    /// The workspaces of which somebody could be admitted by what is counted, their lines read.
+    fn hopes(&mut self, view: &mut View) -> Result<Vec<Hope>, Undecided> {
+        let mut hopes: Vec<Hope> = Vec::new();
+        for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
+            let there = self.there(name, account.least.keys());
+            if enough(&there, &account.least) {
+                hopes.push((name.clone(), there));
+            }
+        }
+        view.want::<Line>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        for (workspace, there) in &mut hopes {
+            self.line(view, workspace)?;
+            let waiting = self.kept_line(workspace).iter();
+            let asked: BTreeSet<_> = waiting.flat_map(|waits| waits.requests.keys()).collect();
+            let more = self.there(workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked)));
+            there.extend(more);
+        }
+        Ok(hopes)
+    }
+
+    /// Those that could be admitted by what is counted and have not been passed over, in their turn.
+    fn in_turn(&self, hopes: &[Hope], passed: &Passed) -> Result<Vec<(WorkspaceName, InLine)>, Undecided> {
+        // What a reclaim serves has GPUs set aside already, and is admitted to these alone: never to as many again.
+        let served: BTreeSet<String> = self
+            .cohort
+            .reclaims
+            .values()
+            .flat_map(|reclaim| reclaim.served().map(|served| served.workload))
+            .collect();
+        let mut candidates = Vec::new();
+        for (workspace, there) in hopes {
+            let account = self.account(workspace)?;
+            for waits in self.kept_line(workspace).iter().filter(|waits| enough(there, &waits.requests)) {
+                let borrows = borrows(account, waits);
+                let barred = borrows && (self.cools(waits) || !self.may_borrow(account, waits));
+                if !barred && !served.contains(&waits.workload) && !passed.over(workspace, waits, account) {
+                    candidates.push((self.turn(account, waits, borrows), workspace, waits));
+                }
+            }
+        }
+        candidates.sort_by_key(|(turn, _, _)| *turn);
+        candidates.truncate(MOST_WOKEN);
+        Ok(candidates.into_iter().map(|(_, workspace, waits)| (workspace.clone(), waits.clone())).collect())
+    }
+
+    /// What a workspace could use of each resource, and of GPUs no more than is free.
+    fn there<'a>(
+        &self,
+        workspace: &WorkspaceName,
+        resources: impl Iterator<Item = &'a Resource>,
+    ) -> BTreeMap<Resource, u64> {
+        let there = |resource: &Resource| {
+            let available = self.cohort.available(workspace, resource);
+            let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+            if resource.gpu().is_some() { available.min(free) } else { available }
+        };
+        resources.map(|resource| (resource.clone(), there(resource))).collect()
+    }
+
+    fn turn<'a>(&self, account: &Account, waits: &'a InLine, borrows: bool) -> Turn<'a> {
+        let gpus = account.balances.iter().filter(|(resource, _)| resource.gpu().is_some());
+        let had = |(_, balance): (&Resource, &Balance)| {
+            self.cohort.borrowed(balance) + u128::from(balance.borrowed) * AHEAD
+        };
+        let had = if borrows { gpus.map(had).sum() } else { 0 };
+        let raised = self.rules.raised(self.now.since(waits.entered_at)).0;
+        let priority = i64::from(waits.priority) + i64::from(raised);
+        (borrows, had, Reverse(priority), waits.since, waits.workload.as_str())
+    }
+
+    /// The first of each line inside its own quota whose kind is not being reclaimed, where somebody else uses more than
+    /// its own: each is a demand.
+    pub(super) fn demands(&mut self, view: &mut View) -> Result<(), Undecided> {
+        let inside = |account: &Account, requests: &BTreeMap<Resource, u64>| {
+            requests.iter().all(|(resource, amount)| {
+                let balance = account.balance(resource);
+                balance.taken().saturating_add(*amount) <= balance.allowance.nominal
+            })
+        };
+        let mut beyond: BTreeMap<Resource, BTreeSet<WorkspaceName>> = BTreeMap::new();
+        for (name, account) in &self.cohort.accounts {
+            let over = account.balances.iter().filter(|(resource, balance)| {
+                resource.gpu().is_some()
+                    && balance.beyond() > 0
+                    && !self.cohort.reclaims.contains_key(*resource)
+            });
+            for (resource, _) in over {
+                beyond.entry(resource.clone()).or_default().insert(name.clone());
+            }
+        }
+        let callable = |name: &WorkspaceName, resource: &Resource| {
+            beyond.get(resource).is_some_and(|others| others.iter().any(|other| other != name))
+        };
+        let demanding = |(name, account): (&WorkspaceName, &Account)| {
+            let callable = account.least.keys().any(|resource| callable(name, resource));
+            let open = account.admitting == crate::tenancy::Admitting::Open;
+            (account.waiting > 0 && open && callable && inside(account, &account.least)).then(|| name.clone())
+        };
+        let demanding: Vec<_> = self.cohort.accounts.iter().filter_map(demanding).collect();
+        let mut found: BTreeMap<Resource, Demand> = BTreeMap::new();
+        for workspace in demanding {
+            self.line(view, &workspace)?;
+            let account = self.account(&workspace)?;
+            let mut first = BTreeSet::new();
+            for waits in self.kept_line(&workspace).iter().filter(|waits| inside(account, &waits.requests)) {
+                for (resource, wanted) in waits.requests.iter().filter(|(_, amount)| **amount > 0) {
+                    if !callable(&workspace, resource) {
+                        continue;
+                    }
+                    first.insert(waits.workload.clone());
+                    let demand = self.demand(&workspace, account, waits, resource, *wanted);
+                    let order = |demand: &Demand| (demand.deadline, demand.since, demand.workload.clone());
+                    if found.get(resource).is_none_or(|other| order(&demand) < order(other)) {
+                        found.insert(resource.clone(), demand);
+                    }
+                }
+            }
+            let now = self.now;
+            if self
+                .kept_line(&workspace)
+                .iter()
+                .any(|waits| first.contains(&waits.workload) && waits.demanded_at.is_none())
+            {
+                self.change_line(view, &workspace, |line| {
+                    for waits in line.waiting.iter_mut().filter(|waits| first.contains(&waits.workload)) {
+                        waits.demanded_at = waits.demanded_at.or(Some(now));
+                    }
+                })?;
+            }
+        }
+        self.news.demands = found.into_values().collect();
+        Ok(())
+    }
+
+    fn demand(
+        &self,
+        workspace: &WorkspaceName,
+        account: &Account,
+        waits: &InLine,
+        resource: &Resource,
+        wanted: u64,
+    ) -> Demand {
+        let promises = || account.holding(resource, self.now);
+        let deadline = promises().map(|promise| promise.reclaim_deadline).min();
+        let deadline = deadline.unwrap_or(self.rules.reclaim_deadline);
+        let grace = promises().map(|promise| promise.grace).min().unwrap_or(self.rules.grace);
+        Demand {
+            tenant: self.tenant.id.clone(),
+            workspace: workspace.clone(),
+            workload: waits.workload.clone(),
+            resource: resource.clone(),
+            wanted,
+            since: waits.demanded_at.unwrap_or(self.now),
+            deadline: waits.demanded_at.unwrap_or(self.now).after(deadline),
+            grace,
+        }
+    }
+}
+
+/// Whether there is enough of each.
+fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> bool {
+    asked.iter().all(|(resource, amount)| there.get(resource).is_some_and(|there| amount <= there))
+}
+
+/// Whether one who waits would use more than its workspace's own.
+fn borrows(account: &Account, waits: &InLine) -> bool {
+    waits.requests.keys().any(|resource| borrows_of(account, waits, resource))
+}
+
+/// The same of one resource.
+fn borrows_of(account: &Account, waits: &InLine, resource: &Resource) -> bool {
+    let (balance, amount) = (account.balance(resource), waits.requests.get(resource).copied().unwrap_or(0));
+    balance.taken().saturating_add(amount) > balance.allowance.nominal
+}

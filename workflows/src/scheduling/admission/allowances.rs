@@ -1,0 +1,187 @@
+//! What workspaces may use: their accounts opened, changed, frozen and closed, loans settled in the same commit.
+
+use crate::scheduling::admission::{News, apply_loans::Cause, codes, unit_of_work::Desk};
+use crate::tenancy::{
+    Account, Admitting, Allowance, Cohort, Promise, Resource, TenantId, WorkspaceClass, WorkspaceName,
+};
+use engine::{ActionError, Undecided, View};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ExecutionId;
+
+/// What a workspace may use, by resource; as in [`Quota::allowances`](crate::tenancy::Quota::allowances).
+pub type Allowances = BTreeMap<Resource, Allowance>;
+
+impl Cohort {
+    /// The account with these allowances of a workspace, in place of all that it had; what is used stays. A kind of GPU
+    /// that is not named may not be used, anything else has no limit. Loans have to be settled after it, as
+    /// [`set_allowances`] does.
+    #[must_use]
+    pub fn with_allowances(
+        mut self,
+        workspace: &WorkspaceName,
+        class: WorkspaceClass,
+        allowances: &Allowances,
+    ) -> Self {
+        let account = self.accounts.entry(workspace.clone()).or_insert_with(|| Account::new(class));
+        account.class = class;
+        for (resource, balance) in &mut account.balances {
+            balance.allowance = match (allowances.get(resource), resource.gpu()) {
+                (Some(allowance), _) => *allowance,
+                (None, Some(_)) => Allowance::default(),
+                (None, None) => Allowance::UNLIMITED,
+            };
+        }
+        for (resource, allowance) in allowances {
+            account.balances.entry(resource.clone()).or_default().allowance = *allowance;
+        }
+        self
+    }
+}
+
+/// Gives workspaces what they may use: their accounts, opened if they have none, and what follows: loans that lenders need
+/// back are moved to other lenders, and who waits for what became free is admitted. Called in the decision that writes the
+/// [`Quota`](crate::tenancy::Quota)s; needs the tenant to be registered. What a lowered quota leaves uncovered shows as
+/// [`Balance::over`](crate::tenancy::Balance::over).
+///
+/// # Errors
+/// What the view lacks; a permanent `cohort.full`.
+pub fn set_allowances(
+    view: &mut View,
+    tenant: &TenantId,
+    allowances: &BTreeMap<WorkspaceName, (WorkspaceClass, Allowances)>,
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    for (workspace, (class, allowances)) in allowances {
+        desk.cohort.change(|cohort| cohort.with_allowances(workspace, *class, allowances));
+    }
+    desk.limit_cohort()?;
+    desk.settle_all(view)?;
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Takes from workspaces all that they may use; accounts that neither use anything nor have anybody waiting are closed.
+///
+/// # Errors
+/// What the view lacks.
+pub fn clear_allowances(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    for workspace in workspaces {
+        let Some(class) = desk.cohort.accounts.get(workspace).map(|account| account.class) else { continue };
+        desk.cohort.change(|cohort| cohort.with_allowances(workspace, class, &Allowances::new()));
+    }
+    desk.settle_all(view)?;
+    desk.wake(view)?;
+    for workspace in workspaces {
+        desk.close(workspace);
+    }
+    desk.save(view)
+}
+
+/// Notes a workspace's reservations, in place of those it had; called in the decision that writes the
+/// [`Reservation`](crate::tenancy::Reservation)s.
+///
+/// # Errors
+/// What the view lacks; a permanent `workspace.unknown`.
+pub fn set_promises(
+    view: &mut View,
+    tenant: &TenantId,
+    workspace: &WorkspaceName,
+    promises: BTreeMap<String, Promise>,
+) -> Result<(), Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    desk.account_mut(workspace)?.promises = promises;
+    desk.save(view)?;
+    Ok(())
+}
+
+/// Lets workspaces admit nothing new until [`thaw`] by the same execution; one that another froze stays that one's.
+///
+/// # Errors
+/// What the view lacks; a permanent `workspace.unknown`.
+pub fn freeze(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+    by: ExecutionId,
+) -> Result<(), Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    for workspace in workspaces {
+        let account = desk.account_mut(workspace)?;
+        if account.admitting == Admitting::Open {
+            account.admitting = Admitting::Frozen { by };
+        }
+    }
+    desk.save(view)?;
+    Ok(())
+}
+
+/// Freezes every account of a tenant for `by`, also those that others froze: the tenant leaves, and nobody else opens them
+/// again. Tolerates a tenant without an account.
+///
+/// # Errors
+/// What the view lacks.
+pub fn freeze_all(view: &mut View, tenant: &TenantId, by: ExecutionId) -> Result<(), Undecided> {
+    if view.get::<Cohort>(tenant.as_str())?.is_none() {
+        return Ok(());
+    }
+    let mut desk = Desk::open(view, tenant, [])?;
+    for account in desk.cohort.accounts.values_mut() {
+        account.admitting = Admitting::Frozen { by };
+    }
+    desk.save(view)?;
+    Ok(())
+}
+
+/// Lets workspaces that `by` froze admit again, and admits who waits. Tolerates that it froze none.
+///
+/// # Errors
+/// What the view lacks.
+pub fn thaw(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+    by: ExecutionId,
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    for workspace in workspaces {
+        if let Some(account) = desk.cohort.accounts.get_mut(workspace)
+            && account.admitting == (Admitting::Frozen { by })
+        {
+            account.admitting = Admitting::Open;
+        }
+    }
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+impl Desk {
+    /// Refuses an account that could outgrow its document.
+    fn limit_cohort(&self) -> Result<(), Undecided> {
+        let encode = |e| ActionError::permanent("ledger.encode", e);
+        let length = serde_json::to_vec::<Cohort>(&self.cohort).map_err(encode)?.len();
+        if length > Cohort::LONGEST {
+            let (most, count) = (Cohort::LONGEST, self.cohort.accounts.len());
+            let problem = format!(
+                "the account of {count} workspaces would have {length} bytes, and {most} is the most"
+            );
+            return Err(ActionError::permanent(codes::COHORT_FULL, problem).into());
+        }
+        Ok(())
+    }
+
+    /// Settles the loans of every kind.
+    pub(super) fn settle_all(&mut self, view: &mut View) -> Result<(), Undecided> {
+        self.keep_to_own(view)?;
+        let balances = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
+        let kinds: BTreeSet<_> = balances.filter(|resource| resource.gpu().is_some()).cloned().collect();
+        for kind in kinds {
+            self.settle(view, &kind, Cause::Allowance)?;
+        }
+        Ok(())
+    }
+}

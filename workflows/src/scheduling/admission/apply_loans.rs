@@ -1,0 +1,314 @@
+//! Loans opened, shrunk and returned as the settlement says, each row once.
+
+use crate::scheduling::{
+    admission::{
+        gpu_allocation::on_loan,
+        unit_of_work::{Desk, LoanEdit, differ},
+    },
+    loans::{
+        arithmetic::spare,
+        match_loans::{Opening, Settlement, settle},
+    },
+};
+use crate::tenancy::{
+    Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
+};
+use engine::{Undecided, View};
+use std::collections::BTreeMap;
+
+/// Why loans are settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cause<'a> {
+    /// This workload was admitted.
+    Admitted(&'a Workload),
+    /// This workload ended.
+    Ended(&'a str),
+    /// This workload was lost with its node, and its loans are written off.
+    Lost(&'a str),
+    /// What may be used was changed.
+    Allowance,
+}
+
+/// What of a borrower's workloads could stand on a loan and does not yet, by name, newest first.
+type Bearers = Vec<(String, String, u64)>;
+
+impl Desk {
+    /// Whether policy keeps a lender from lending to a borrower.
+    fn forbids(&self) -> impl Fn(&WorkspaceName, &WorkspaceName) -> bool + use<> {
+        let region = self.occupancy.as_ref().map(|occupancy| occupancy.region.clone());
+        let class = |name: &WorkspaceName| self.cohort.accounts.get(name).map(|account| account.class);
+        let classes: BTreeMap<_, _> =
+            self.cohort.accounts.keys().filter_map(|name| Some((name.clone(), class(name)?))).collect();
+        let rules = (!self.rules.apart.is_empty()).then(|| self.rules.clone());
+        move |lender, borrower| {
+            let (Some(rules), Some(a), Some(b)) = (&rules, classes.get(lender), classes.get(borrower)) else {
+                return false;
+            };
+            rules.keeps_apart(region.as_ref(), *a, *b)
+        }
+    }
+
+    /// What others who may lend to `workspace` leave idle, and whether all who could ever lend are kept apart from it.
+    pub(super) fn lendable(&self, workspace: &WorkspaceName, resource: &Resource) -> (u64, bool) {
+        let forbid = self.forbids();
+        let others = || self.cohort.balances(resource).filter(|(name, _)| *name != workspace);
+        let may = |(name, _): &(&WorkspaceName, Balance)| !forbid(name, workspace);
+        let idle = others().filter(may).map(|(_, balance)| spare(&balance).saturating_sub(balance.lent));
+        let mut lenders = others()
+            .filter(|(_, balance)| crate::scheduling::loans::arithmetic::lends(&balance.allowance) > 0)
+            .peekable();
+        let kept_apart = lenders.peek().is_some() && !lenders.any(|lender| may(&lender));
+        (idle.fold(0, u64::saturating_add), kept_apart)
+    }
+
+    /// The most that `workspace` could ever use with such an allowance, if nobody else used anything. Policy that keeps classes
+    /// apart can make it less than Kueue's arithmetic says.
+    pub(super) fn potential(
+        &self,
+        workspace: &WorkspaceName,
+        allowance: &Allowance,
+        resource: &Resource,
+    ) -> u64 {
+        let potential = self.cohort.potential(allowance, resource);
+        if self.rules.apart.is_empty() {
+            return potential;
+        }
+        let forbid = self.forbids();
+        let lenders = self.cohort.balances(resource);
+        let lenders = lenders.filter(|(name, _)| *name != workspace && !forbid(name, workspace));
+        let lent =
+            lenders.map(|(_, balance)| crate::scheduling::loans::arithmetic::lends(&balance.allowance));
+        potential.min(lent.fold(allowance.nominal, u64::saturating_add))
+    }
+
+    /// Whether anything of `resource` is lent, or should be.
+    fn lends(&self, resource: &Resource) -> bool {
+        let involved = |balance: &Balance| balance.borrowed > 0 || balance.beyond() > 0 || balance.lent > 0;
+        self.cohort.balances(resource).any(|(_, balance)| involved(&balance))
+    }
+
+    /// What of the tenant's loans would have no lender if `workspace` took `more`, less what has none now. Policy that keeps
+    /// classes apart can make it differ from what Kueue's arithmetic says.
+    pub(super) fn uncovered_with(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+        more: u64,
+    ) -> Result<u64, Undecided> {
+        if self.rules.apart.is_empty() {
+            return Ok(0);
+        }
+        let forbid = self.forbids();
+        let open = self.loans(view, resource)?.open.clone();
+        let over =
+            |settlement: &Settlement| settlement.uncovered.values().copied().fold(0, u64::saturating_add);
+        let before = over(&settle(&self.cohort, resource, &open, None, &forbid));
+        self.use_more(workspace, resource, more)?;
+        let after = over(&settle(&self.cohort, resource, &open, None, &forbid));
+        self.use_less(workspace, resource, more)?;
+        Ok(after.saturating_sub(before))
+    }
+
+    /// Adds to what a workspace uses.
+    pub(super) fn use_more(
+        &mut self,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+        more: u64,
+    ) -> Result<(), Undecided> {
+        let account = self.account_mut(workspace)?;
+        let mut balance = account.balance(resource);
+        balance.used = balance.used.saturating_add(more);
+        account.balances.insert(resource.clone(), balance);
+        Ok(())
+    }
+
+    /// Takes from what a workspace uses.
+    pub(super) fn use_less(
+        &mut self,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+        less: u64,
+    ) -> Result<(), Undecided> {
+        let account = self.account_mut(workspace)?;
+        let mut balance = account.balance(resource);
+        let problem = || differ(format!("{workspace} uses less than {less} of {resource}"));
+        balance.used = balance.used.checked_sub(less).ok_or_else(problem)?;
+        account.balances.insert(resource.clone(), balance);
+        Ok(())
+    }
+
+    /// Settles the loans of a kind with what is used.
+    pub(super) fn settle(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        cause: Cause<'_>,
+    ) -> Result<(), Undecided> {
+        if resource.gpu().is_none() || !self.lends(resource) {
+            return Ok(());
+        }
+        let forbid = self.forbids();
+        let mut loans = self.loans(view, resource)?.clone();
+        let ended = match cause {
+            Cause::Ended(workload) | Cause::Lost(workload) => Some(workload),
+            Cause::Admitted(_) | Cause::Allowance => None,
+        };
+        let settlement = settle(&self.cohort, resource, &loans.open, ended, &forbid);
+        if settlement.shrunk.is_empty() && settlement.opened.is_empty() {
+            self.repeat(&loans);
+            return Ok(());
+        }
+        for loan in &mut loans.open {
+            if let Some(left) = settlement.shrunk.get(&loan.number) {
+                let edit = self.edits.entry(loan.number).or_default();
+                let lost = matches!(cause, Cause::Lost(workload) if workload == loan.workload);
+                let end = if lost { LoanState::WrittenOff } else { LoanState::Returned };
+                let state = (*left == 0).then_some(end);
+                edit.amount = Some(*left).filter(|left| *left > 0).or(edit.amount);
+                edit.state = state.or(edit.state);
+                loan.amount = *left;
+            }
+        }
+        loans.open.retain(|loan| loan.amount > 0);
+        for opening in &settlement.opened {
+            self.open_loans(view, &mut loans, opening, cause)?;
+        }
+        self.repeat(&loans);
+        self.keep_loans(loans);
+        Ok(())
+    }
+
+    /// Repeats the sums of the open loans in the balances.
+    fn repeat(&mut self, loans: &OpenLoans) {
+        for (name, account) in &mut self.cohort.accounts {
+            let Some(balance) = account.balances.get_mut(&loans.resource) else { continue };
+            let sum = |of: &dyn Fn(&OpenLoan) -> &WorkspaceName| {
+                loans.open.iter().filter(|loan| of(loan) == name).map(|loan| loan.amount).sum()
+            };
+            balance.borrowed = sum(&|loan| &loan.borrower);
+            balance.lent = sum(&|loan| &loan.lender);
+        }
+    }
+
+    /// Opens the loans of one lender to one borrower.
+    fn open_loans(
+        &mut self,
+        view: &mut View,
+        loans: &mut OpenLoans,
+        opening: &Opening,
+        cause: Cause<'_>,
+    ) -> Result<(), Undecided> {
+        if let Some(before) = &opening.instead_of {
+            let decision = self.need_workload(view, &before.workload)?.decision;
+            let terms = (before.protected_until, before.due);
+            self.open_loan(loans, opening, (&before.workload, &decision), opening.amount, terms);
+            return Ok(());
+        }
+        let terms = (self.now.after(self.rules.min_runtime), self.now.after(self.rules.max_duration));
+        let mut rest = opening.amount;
+        for (workload, decision, most) in self.bearers(view, loans, opening, cause)? {
+            let part = rest.min(most);
+            if part > 0 {
+                self.open_loan(loans, opening, (&workload, &decision), part, terms);
+            }
+            rest -= part;
+        }
+        if rest > 0 {
+            return Err(differ(format!("{} borrows {rest} for no workload", opening.borrower)));
+        }
+        Ok(())
+    }
+
+    fn open_loan(
+        &mut self,
+        loans: &mut OpenLoans,
+        opening: &Opening,
+        (workload, decision): (&str, &str),
+        amount: u64,
+        (protected_until, due): (store::Timestamp, store::Timestamp),
+    ) {
+        self.cohort.loans = self.cohort.loans.saturating_add(1);
+        let (number, now) = (self.cohort.loans, self.now);
+        let (lender, borrower) = (opening.lender.clone(), opening.borrower.clone());
+        let loan = Loan {
+            number,
+            tenant: self.tenant.id.clone(),
+            lender: lender.clone(),
+            borrower: borrower.clone(),
+            resource: loans.resource.clone(),
+            amount,
+            workload: workload.to_owned(),
+            decision: decision.to_owned(),
+            granted_at: now,
+            protected_until,
+            due,
+            state: LoanState::Active,
+            ended_at: None,
+        };
+        self.edits.insert(number, LoanEdit { opened: Some(loan), ..LoanEdit::default() });
+        let workload = workload.to_owned();
+        loans.open.push(OpenLoan { number, lender, borrower, workload, amount, protected_until, due });
+    }
+
+    /// The workloads of a borrower that a loan could be for: the one just admitted, else all that run, newest first.
+    fn bearers(
+        &mut self,
+        view: &mut View,
+        loans: &OpenLoans,
+        opening: &Opening,
+        cause: Cause<'_>,
+    ) -> Result<Bearers, Undecided> {
+        let borrower = &opening.borrower;
+        let on_loan = on_loan(&loans.open, borrower);
+        let could = |name: &str, uses: Option<&u64>| {
+            uses.copied().unwrap_or(0).saturating_sub(on_loan.get(name).copied().unwrap_or(0))
+        };
+        let account = self.account(borrower)?.clone();
+        if let Cause::Admitted(workload) = cause
+            && workload.workspace == *borrower
+            && self.borrows(&account, workload.preemptible, workload.class)
+        {
+            let could = could(&workload.name, workload.requests.get(&loans.resource));
+            if could >= opening.amount {
+                return Ok(vec![(workload.name.clone(), workload.decision.clone(), could)]);
+            }
+        }
+        view.want::<Roster>(Roster::keys(&self.tenant.id, borrower))?;
+        let mut newest = Vec::new();
+        for part in 0..Roster::PARTS {
+            for (name, running) in self.roster(view, borrower, part)?.running.clone() {
+                let could = could(&name, running.requests.get(&loans.resource));
+                // What may not borrow bears a loan only where nothing else is left (I-11, S-59).
+                let last = !self.borrows(&account, running.preemptible, running.class);
+                newest.push(((last, std::cmp::Reverse(running.admitted_at)), name, could));
+            }
+        }
+        newest.retain(|(_, _, could)| *could > 0);
+        newest.sort();
+        let mut bearers = Bearers::new();
+        for (_, name, could) in newest {
+            let decision = self.need_workload(view, &name)?.decision;
+            bearers.push((name, decision, could));
+        }
+        Ok(bearers)
+    }
+
+    /// Says where a workload's loans stand.
+    pub(super) fn mark_loans(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        workload: &str,
+        state: LoanState,
+    ) -> Result<(), Undecided> {
+        let open = &self.loans(view, resource)?.open;
+        let numbers: Vec<u64> =
+            open.iter().filter(|loan| loan.workload == workload).map(|loan| loan.number).collect();
+        for number in numbers {
+            self.edits.entry(number).or_default().state = Some(state);
+        }
+        Ok(())
+    }
+}

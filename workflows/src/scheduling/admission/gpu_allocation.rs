@@ -1,0 +1,187 @@
+//! GPUs given and taken: nodes, the room on them, and what there is of each kind, changed together.
+
+use crate::tenancy::{
+    GpuKind, NodeId, NodeUse, OpenLoan, Placed, Resource, Room, Stock, User, Workload, WorkspaceName,
+};
+use crate::{
+    placement::best_fit,
+    scheduling::admission::unit_of_work::{Desk, differ},
+};
+use engine::{Undecided, View};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Which GPUs, by node and kind.
+pub(super) type Choice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
+
+/// The kinds of GPU that are asked for, and how much of each.
+pub(super) fn kinds(workload: &Workload) -> impl Iterator<Item = (&GpuKind, u64)> {
+    let gpus = workload.requests.iter().filter_map(|(resource, amount)| Some((resource.gpu()?, *amount)));
+    gpus.filter(|(_, amount)| *amount > 0)
+}
+
+impl Desk {
+    /// What of `kind` each node has for a workspace, leaving out nodes where a class runs that is kept apart from it. Nodes
+    /// are read one by one only where that matters.
+    pub(super) fn rooms(
+        &mut self,
+        view: &mut View,
+        kind: &GpuKind,
+        workspace: &WorkspaceName,
+    ) -> Result<BTreeMap<NodeId, u64>, Undecided> {
+        let Some(occupancy) = &self.occupancy else { return Ok(BTreeMap::new()) };
+        let mut rooms = best_fit::rooms(occupancy, kind);
+        let class = self.account(workspace)?.class;
+        let region = Some(&occupancy.region);
+        let apart = |other: &WorkspaceName| {
+            let other = self.cohort.accounts.get(other);
+            other.is_some_and(|other| self.rules.keeps_apart(region, class, other.class))
+        };
+        let foes: Vec<_> = self.cohort.accounts.keys().filter(|other| apart(other)).cloned().collect();
+        let sharing = self.tenant.allow_gpu_sharing;
+        let sliced = kind.profile.is_some() && !sharing;
+        if foes.is_empty() && !sliced {
+            return Ok(rooms);
+        }
+        let busy = |kinds: &BTreeMap<GpuKind, Room>| kinds.values().any(|room| room.free < room.capacity);
+        let look: Vec<NodeId> =
+            rooms.keys().filter(|node| occupancy.nodes.get(*node).is_some_and(busy)).cloned().collect();
+        view.want::<NodeUse>(look.iter().map(ToString::to_string))?;
+        for id in look {
+            let Some(node) = self.node(view, &id)? else { continue };
+            let users = node.gpus.iter().flat_map(|gpu| &gpu.users);
+            let shunned = users.clone().any(|user| foes.contains(&user.workspace));
+            let free = node.free_for(kind, workspace, sharing);
+            let room = rooms.entry(id).or_default();
+            *room = if shunned { 0 } else { (*room).min(if sliced { free } else { u64::MAX }) };
+        }
+        Ok(rooms)
+    }
+
+    /// Where a workload could run, if it could.
+    pub(super) fn choose(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+    ) -> Result<Option<Choice>, Undecided> {
+        let mut choice = Choice::new();
+        for (kind, amount) in kinds(workload) {
+            let rooms = self.rooms(view, kind, &workload.workspace)?;
+            let Some(chosen) = best_fit::choose(best_fit::each(&rooms), amount, workload.together) else {
+                return Ok(None);
+            };
+            choice.insert(kind.clone(), chosen);
+        }
+        Ok(Some(choice))
+    }
+
+    /// Gives the chosen GPUs to a workload, or sets them aside for it.
+    pub(super) fn give(
+        &mut self,
+        view: &mut View,
+        workload: &str,
+        workspace: &WorkspaceName,
+        choice: &Choice,
+        in_transit: bool,
+    ) -> Result<(), Undecided> {
+        view.want::<NodeUse>(choice.values().flat_map(BTreeMap::keys).map(ToString::to_string))?;
+        let sharing = self.tenant.allow_gpu_sharing;
+        let (workload, workspace) = (workload.to_owned(), workspace.clone());
+        let user = User { workload, workspace, slices: 0, in_transit };
+        for (kind, nodes) in choice {
+            for (id, count) in nodes {
+                let given = self.change_node(view, id, |node| node.give(kind, *count, &user, sharing))?;
+                given.ok_or_else(|| {
+                    differ(format!("node {id} has not the {count} of {kind} it is listed with"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes a node, and with it the room on it and what there is of each kind.
+    pub(super) fn change_node<T>(
+        &mut self,
+        view: &mut View,
+        id: &NodeId,
+        change: impl FnOnce(&mut NodeUse) -> T,
+    ) -> Result<T, Undecided> {
+        let found = self.node(view, id)?.cloned();
+        let mut node = found.ok_or_else(|| differ(format!("node {id} is listed and there is none")))?;
+        self.count_node(&node, false);
+        let answer = change(&mut node);
+        node.changed_at = self.now;
+        self.count_node(&node, true);
+        self.list(&node);
+        self.keep_node(id, Some(node));
+        Ok(answer)
+    }
+
+    /// Adds a node to what there is, or takes it off.
+    pub(super) fn count_node(&mut self, node: &NodeUse, add: bool) {
+        let rooms = node.rooms();
+        for (kind, pieces) in node.pieces() {
+            let room = rooms.get(&kind).copied().unwrap_or_default();
+            let used = node.gpus.iter().filter(|gpu| gpu.profile == kind.profile).flat_map(|gpu| &gpu.users);
+            let used: u64 = used.map(|user| u64::from(user.slices)).sum();
+            let resting = pieces.saturating_sub(used).saturating_sub(room.free);
+            let stock: &mut Stock = self.cohort.stock.entry(Resource::Gpu(kind)).or_default();
+            let by =
+                |sum: u64, part: u64| if add { sum.saturating_add(part) } else { sum.saturating_sub(part) };
+            stock.pieces = by(stock.pieces, pieces);
+            stock.free = by(stock.free, room.free);
+            stock.resting = by(stock.resting, resting);
+        }
+    }
+
+    /// Lists the room on a node, or that it takes no new work.
+    pub(super) fn list(&mut self, node: &NodeUse) {
+        let Some(occupancy) = self.occupancy.as_mut().map(Arc::make_mut) else { return };
+        self.occupancy_changed = true;
+        let mut rooms = node.rooms();
+        let before = occupancy.nodes.remove(&node.node).unwrap_or_default();
+        for (kind, room) in &mut rooms {
+            room.astray = before.get(kind).map_or(0, |room| room.astray).min(room.free);
+        }
+        if node.serving {
+            occupancy.nodes.insert(node.node.clone(), rooms);
+        }
+    }
+
+    /// Where a workload has GPUs, set aside or its own.
+    pub(super) fn placed(
+        &mut self,
+        view: &mut View,
+        workload: &str,
+        nodes: impl IntoIterator<Item = NodeId>,
+    ) -> Result<Vec<Placed>, Undecided> {
+        let mut placed = Vec::new();
+        for id in nodes {
+            placed.extend(self.node(view, &id)?.and_then(|node| node.placed(workload)));
+        }
+        Ok(placed)
+    }
+
+    /// Takes a workload's GPUs from it, all or those of one kind, on these nodes.
+    pub(super) fn take(
+        &mut self,
+        view: &mut View,
+        workload: &str,
+        kind: Option<&GpuKind>,
+        placed: &[Placed],
+    ) -> Result<(), Undecided> {
+        view.want::<NodeUse>(placed.iter().map(|part| part.node.to_string()))?;
+        for part in placed {
+            self.change_node(view, &part.node, |node| node.take(workload, kind))?;
+        }
+        Ok(())
+    }
+}
+
+/// What of each workload's GPUs stands on open loans.
+pub(super) fn on_loan(open: &[OpenLoan], borrower: &WorkspaceName) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for loan in open.iter().filter(|loan| loan.borrower == *borrower) {
+        *sums.entry(loan.workload.clone()).or_default() += loan.amount;
+    }
+    sums
+}

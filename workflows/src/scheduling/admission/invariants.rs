@@ -1,0 +1,338 @@
+//! Whether a tenant's books keep their promises: everything that can be seen from one state of them, counted again from the
+//! rows. Pure; called by tests after every event, by simulations, and by whoever doubts the books.
+
+use crate::scheduling::loans::arithmetic::{lends, spare};
+use crate::tenancy::{
+    Admission, Answer, Cohort, GpuKind, Line, Loan, NodeUse, Occupancy, OpenLoans, Resource, Roster,
+    TenantId, Workload, WorkloadState, WorkspaceName,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// All of a tenant's admission documents.
+#[derive(Clone, Debug)]
+pub struct Books {
+    /// The account.
+    pub cohort: Cohort,
+    /// The room on its nodes.
+    pub occupancy: Option<Occupancy>,
+    /// Its nodes.
+    pub nodes: Vec<NodeUse>,
+    /// Its workloads, ended ones or not.
+    pub workloads: Vec<Workload>,
+    /// Its loans, ended ones or not.
+    pub loans: Vec<Loan>,
+    /// Its lists of open loans.
+    pub open: Vec<OpenLoans>,
+    /// Its lines.
+    pub lines: Vec<Line>,
+    /// Its lists of who runs.
+    pub rosters: Vec<Roster>,
+    /// Decisions, at least those that stand.
+    pub decisions: Vec<Admission>,
+}
+
+/// A promise that is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one, by its number in the specification.
+    pub promise: &'static str,
+    /// What was found.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.promise, self.what)
+    }
+}
+
+/// Every promise that these books break; none in books that admission alone has written.
+#[must_use]
+pub fn violations(books: &Books) -> Vec<Violation> {
+    let mut auditor = Auditor { books, found: Vec::new() };
+    auditor.gpus();
+    auditor.workloads();
+    auditor.rooms();
+    auditor.usage();
+    auditor.loans();
+    auditor.lists();
+    auditor.reclaims();
+    auditor.found
+}
+
+struct Auditor<'a> {
+    books: &'a Books,
+    found: Vec<Violation>,
+}
+
+/// What a workload has, by kind.
+fn pieces(nodes: &[NodeUse], workload: &str) -> BTreeMap<GpuKind, u64> {
+    let mut sums = BTreeMap::new();
+    for node in nodes {
+        for gpu in &node.gpus {
+            for user in gpu.users.iter().filter(|user| user.workload == workload) {
+                let kind = GpuKind { model: node.model.clone(), profile: gpu.profile.clone() };
+                *sums.entry(kind).or_default() += u64::from(user.slices);
+            }
+        }
+    }
+    sums
+}
+
+fn runs(workload: &Workload) -> bool {
+    match workload.state {
+        WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => true,
+        WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => false,
+    }
+}
+
+impl Auditor<'_> {
+    fn hold(&mut self, promise: &'static str, kept: bool, what: impl FnOnce() -> String) {
+        if !kept {
+            self.found.push(Violation { promise, what: what() });
+        }
+    }
+
+    fn tenant(&self) -> &TenantId {
+        &self.books.cohort.tenant
+    }
+
+    /// I-3, I-4, I-10: no GPU is used beyond what it is, by another tenant, or by who was not admitted.
+    fn gpus(&mut self) {
+        let states: BTreeMap<&str, &Workload> =
+            self.books.workloads.iter().map(|workload| (workload.name.as_str(), workload)).collect();
+        for node in &self.books.nodes {
+            self.hold("I-3", node.tenant == *self.tenant(), || format!("{} is {}'s", node.node, node.tenant));
+            for (index, gpu) in node.gpus.iter().enumerate() {
+                let used: u64 = gpu.users.iter().map(|user| u64::from(user.slices)).sum();
+                let there = u64::from(gpu.slices);
+                self.hold("I-4", used <= there, || {
+                    format!("{used} of {there} of GPU {index} of {}", node.node)
+                });
+                for user in &gpu.users {
+                    let state = states.get(user.workload.as_str());
+                    let right = state.is_some_and(|workload| {
+                        if user.in_transit {
+                            workload.state == WorkloadState::Waiting
+                        } else {
+                            runs(workload)
+                        }
+                    });
+                    self.hold("I-10", right, || {
+                        format!("{} has GPU {index} of {}", user.workload, node.node)
+                    });
+                }
+            }
+        }
+    }
+
+    /// I-4, I-11: who runs has exactly what it asked for, by a decision that admits it.
+    fn workloads(&mut self) {
+        let decisions: BTreeMap<String, &Admission> =
+            self.books.decisions.iter().map(|d| (Admission::key(&d.tenant, d.number), d)).collect();
+        for workload in &self.books.workloads {
+            let name = &workload.name;
+            let has = pieces(&self.books.nodes, name);
+            if runs(workload) {
+                let asked: BTreeMap<GpuKind, u64> =
+                    crate::scheduling::admission::gpu_allocation::kinds(workload)
+                        .map(|(k, n)| (k.clone(), n))
+                        .collect();
+                self.hold("I-4", has == asked, || format!("{name} has {has:?} and asked for {asked:?}"));
+                let decision = decisions.get(&workload.decision);
+                let admits = decision.is_some_and(|d| d.answer == Answer::Admit && d.workload == *name);
+                self.hold("I-4", admits, || format!("{name} runs by decision {:?}", workload.decision));
+            }
+            let reclaimed = matches!(workload.state, WorkloadState::Reclaimed { .. });
+            self.hold("I-11", !reclaimed || workload.preemptible, || format!("{name} is a victim"));
+        }
+    }
+
+    /// I-24: the room on nodes is what their GPUs say, and each piece is free, resting or in use.
+    fn rooms(&mut self) {
+        let mut stock: BTreeMap<Resource, (u64, u64, u64)> = BTreeMap::new();
+        let mut rooms = BTreeMap::new();
+        for node in &self.books.nodes {
+            if node.serving {
+                rooms.insert(node.node.clone(), node.rooms());
+            }
+            for gpu in &node.gpus {
+                let kind = GpuKind { model: node.model.clone(), profile: gpu.profile.clone() };
+                let used: u64 = gpu.users.iter().map(|user| u64::from(user.slices)).sum();
+                let idle = u64::from(gpu.slices).saturating_sub(used);
+                let open = node.serving && gpu.barred.is_none();
+                let sums = stock.entry(Resource::Gpu(kind)).or_default();
+                sums.0 += u64::from(gpu.slices);
+                if open { sums.1 += idle } else { sums.2 += idle }
+            }
+        }
+        let listed =
+            self.books.occupancy.as_ref().map(|occupancy| occupancy.nodes.clone()).unwrap_or_default();
+        let same = listed.len() == rooms.len()
+            && listed.iter().zip(&rooms).all(|((a, listed), (b, there))| {
+                let plain = |room: &crate::tenancy::Room| (room.capacity, room.free);
+                a == b
+                    && listed.iter().map(|(k, r)| (k, plain(r))).eq(there.iter().map(|(k, r)| (k, plain(r))))
+            });
+        self.hold("I-24", same, || format!("rooms {listed:?} are listed and {rooms:?} are there"));
+        for (resource, kept) in &self.books.cohort.stock {
+            let there = stock.get(resource).copied().unwrap_or_default();
+            let kept = (kept.pieces, kept.free, kept.resting);
+            self.hold("I-24", kept == there, || {
+                format!("{resource}: {kept:?} are kept and {there:?} are there")
+            });
+            let taken: u64 = self.books.cohort.balances(resource).map(|(_, balance)| balance.taken()).sum();
+            let all = kept.1 + kept.2 + taken;
+            self.hold("I-24", kept.0 == all, || {
+                format!("{resource}: {} are free, resting or taken of {}", all, kept.0)
+            });
+        }
+    }
+
+    /// I-7: what the account says is used is what runs.
+    fn usage(&mut self) {
+        for (name, account) in &self.books.cohort.accounts {
+            for (resource, balance) in &account.balances {
+                let running = self.books.workloads.iter().filter(|w| w.workspace == *name && runs(w));
+                let used: u64 = running.filter_map(|workload| workload.requests.get(resource)).sum();
+                self.hold("I-7", used == balance.used, || {
+                    format!("{name} uses {used} of {resource} and its account says {}", balance.used)
+                });
+            }
+        }
+    }
+
+    /// I-8, I-11: open loans are what is used beyond the nominal, no more than lenders leave idle, each for a workload that
+    /// runs; and nothing was let in as a borrower that may not be evicted. (A quota lowered under it can make it one.)
+    fn loans(&mut self) {
+        let open: Vec<&Loan> = self.books.loans.iter().filter(|loan| !loan.state.ended()).collect();
+        let kinds: BTreeSet<&Resource> =
+            self.books.cohort.accounts.values().flat_map(|account| account.balances.keys()).collect();
+        for resource in kinds.into_iter().filter(|resource| resource.gpu().is_some()) {
+            let of = |lends: bool, name: &WorkspaceName| -> u64 {
+                let ours = open.iter().filter(|loan| loan.resource == *resource);
+                ours.filter(|loan| if lends { loan.lender == *name } else { loan.borrower == *name })
+                    .map(|loan| loan.amount)
+                    .sum()
+            };
+            let mut over = 0;
+            let mut idle = 0;
+            for (name, balance) in self.books.cohort.balances(resource) {
+                let (lent, borrowed) = (of(true, name), of(false, name));
+                let sums = (lent, borrowed) == (balance.lent, balance.borrowed);
+                self.hold("I-8", sums, || {
+                    format!("{name}: lent {lent}, borrowed {borrowed}, not {balance:?}")
+                });
+                let most = lends(&balance.allowance).min(spare(&balance));
+                self.hold("I-8", lent <= most, || {
+                    format!("{name} lends {lent} of {resource}, and may {most}")
+                });
+                let exact = borrowed <= balance.beyond();
+                self.hold("I-8", exact, || {
+                    format!("{name} borrows {borrowed} and needs {}", balance.beyond())
+                });
+                over += balance.over();
+                idle += spare(&balance).saturating_sub(lent);
+            }
+            self.hold("I-8", over == 0 || idle == 0, || {
+                format!("{over} of {resource} have no lender and {idle} idle")
+            });
+        }
+        for loan in open {
+            let bearer = self.books.workloads.iter().find(|workload| workload.name == loan.workload);
+            let right = bearer.is_some_and(|w| runs(w) && w.workspace == loan.borrower);
+            self.hold("I-8", right, || format!("loan {} is for {}", loan.number, loan.workload));
+            self.hold("I-8", loan.lender != loan.borrower, || format!("{} lends to itself", loan.lender));
+        }
+        for decision in self.books.decisions.iter().filter(|decision| decision.answer == Answer::Admit) {
+            let grounds = &decision.grounds;
+            let borrows = grounds.resources.iter().any(|(resource, ground)| {
+                let asked = grounds.requests.get(resource).copied().unwrap_or(0);
+                resource.gpu().is_some() && ground.taken.saturating_add(asked) > ground.allowance.nominal
+            });
+            for (resource, ground) in &grounds.resources {
+                let then = ground.taken.saturating_add(grounds.requests.get(resource).copied().unwrap_or(0));
+                let limit = ground.allowance.borrowing_limit.unwrap_or(u64::MAX);
+                let most = ground.allowance.nominal.saturating_add(limit);
+                self.hold("I-7", then <= most, || {
+                    format!("decision {} lets {then} of {resource} be used", decision.number)
+                });
+            }
+            let may = grounds.preemptible && grounds.allow_preemption;
+            self.hold("I-11", may || !borrows, || {
+                format!("decision {} lets {} borrow", decision.number, decision.workload)
+            });
+        }
+    }
+
+    /// The lists that stand in for ranges say what the rows say.
+    fn lists(&mut self) {
+        let rows = |loan: &Loan| (loan.number, loan.amount, loan.workload.clone());
+        let mut open: Vec<_> = self.books.loans.iter().filter(|loan| !loan.state.ended()).map(rows).collect();
+        let listed = self.books.open.iter().flat_map(|list| &list.open);
+        let mut listed: Vec<_> =
+            listed.map(|loan| (loan.number, loan.amount, loan.workload.clone())).collect();
+        open.sort();
+        listed.sort();
+        self.hold("I-9", open == listed, || format!("loans {open:?} are open and {listed:?} are listed"));
+        let running: BTreeSet<_> =
+            self.books.workloads.iter().filter(|w| runs(w)).map(|w| (&w.workspace, &w.name)).collect();
+        let rosters = self.books.rosters.iter();
+        let listed: BTreeSet<_> =
+            rosters.flat_map(|r| r.running.keys().map(move |name| (&r.workspace, name))).collect();
+        self.hold("I-4", running == listed, || format!("{running:?} run and {listed:?} are listed"));
+        let waiting = self.books.workloads.iter().filter(|w| w.state == WorkloadState::Waiting);
+        let waiting: BTreeSet<_> = waiting.map(|w| (&w.workspace, &w.name)).collect();
+        let lines = self.books.lines.iter();
+        let stand: Vec<_> =
+            lines.flat_map(|l| l.waiting.iter().map(move |w| (&l.workspace, &w.workload))).collect();
+        let set: BTreeSet<_> = stand.iter().copied().collect();
+        self.hold("S-42", waiting == set && set.len() == stand.len(), || {
+            format!("{waiting:?} wait and {stand:?} are in line")
+        });
+        for (name, account) in &self.books.cohort.accounts {
+            let waits = set.iter().filter(|(workspace, _)| *workspace == name).count();
+            self.hold("S-42", account.waiting as usize == waits, || {
+                format!("{waits} wait in {name}, not {}", account.waiting)
+            });
+        }
+    }
+
+    /// I-10, I-15: what is in transit is set aside for whom the one reclaim of its kind serves.
+    fn reclaims(&mut self) {
+        for (name, account) in &self.books.cohort.accounts {
+            for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {
+                let reclaim = self.books.cohort.reclaims.get(resource);
+                let served: Vec<_> = reclaim.into_iter().flat_map(|reclaim| reclaim.served()).collect();
+                let served = || served.iter().filter(|served| served.workspace == *name);
+                let has = |workload: &str| {
+                    let kinds = pieces(&self.books.nodes, workload);
+                    resource.gpu().and_then(|kind| kinds.get(kind).copied()).unwrap_or(0)
+                };
+                let wanted = served().map(|served| served.wanted).fold(0, u64::saturating_add);
+                let aside = served().map(|served| has(&served.workload)).fold(0, u64::saturating_add);
+                let others = reclaim.into_iter().flat_map(|reclaim| &reclaim.others);
+                let counted = others.clone().all(|other| other.aside == has(&other.workload));
+                let taken = balance.in_transit;
+                self.hold("I-10", taken <= wanted && taken == aside && counted, || {
+                    format!(
+                        "{taken} of {resource} are in transit to {name}, {aside} set aside, {wanted} wanted"
+                    )
+                });
+            }
+        }
+        for workload in &self.books.workloads {
+            if let WorkloadState::Reclaimed { by } = workload.state {
+                let reclaims = &self.books.cohort.reclaims;
+                let known =
+                    reclaims.values().any(|r| r.execution == by && r.victims.contains(&workload.name));
+                self.hold("I-15", known, || {
+                    format!("{} is reclaimed by {by}, which nobody knows", workload.name)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Admission: who may use a tenant's GPUs now, who waits, and who lends to whom.
+//!
+//! [`submit`] and [`finish`] are what clusters call; [`admit`] is the decision, pure, in six dimensions; the functions of a
+//! reclaim ([`fence`], [`release_victim`], [`grant`], [`unfence`]) are called by its workflow. All take a [`View`](engine::View), so they serve inside
+//! a workflow's ledger action and inside [`Engine::ledger`](engine::Engine::ledger) alike, and each is one commit: the decision, the
+//! loans and the GPUs stand together or not at all.
+//!
+//! Invariant: after each of them every promise of `docs/admission.md` holds. The [`Cohort`](crate::tenancy::Cohort) is the
+//! head that each of them rewrites, so of two that cannot both hold one is decided again.
+
+pub(crate) mod accounts;
+mod admit_waiting;
+mod aging;
+mod allowances;
+mod apply_loans;
+mod close_account;
+pub mod codes;
+mod decide;
+mod evaluate;
+mod gpu_allocation;
+pub mod invariants;
+mod node_changes;
+mod outcome;
+mod overdue_loans;
+mod prefetch;
+pub(crate) mod reclaims;
+mod rules;
+mod submit;
+mod unit_of_work;
+
+pub use crate::scheduling::admission::accounts::metering::usage_so_far;
+pub use crate::scheduling::admission::admit_waiting::{MOST_WOKEN, demands, late, wake};
+pub use crate::scheduling::admission::allowances::{
+    Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw,
+};
+pub use crate::scheduling::admission::close_account::{Ended, MOST_ENDED, close_account, end_work};
+pub use crate::scheduling::admission::evaluate::admit;
+pub use crate::scheduling::admission::node_changes::{
+    Drift, Observation, Observed, Seen, bar_gpu, cut_gpus, forget_nodes, lose_nodes, observe, rest_nodes,
+    serve_nodes,
+};
+pub use crate::scheduling::admission::outcome::{Crossing, Demand, News};
+pub use crate::scheduling::admission::overdue_loans::{Overdue, expire_loans};
+pub use crate::scheduling::admission::reclaims::spare_victims::drain_victim;
+pub use crate::scheduling::admission::reclaims::steps::{
+    Fence, Fenced, Gone, Granted, Unfenced, fence, grant, release_victim, unfence,
+};
+pub use crate::scheduling::loans::arithmetic::{lends, spare};
+pub use rules::{Ageing, Rules, Soft, Thrash};
+pub(crate) use submit::LONGEST_NAME;
+pub use submit::{Finished, Request, Submitted, finish, submit, whole};

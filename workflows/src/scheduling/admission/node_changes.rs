@@ -1,0 +1,313 @@
+//! A tenant's nodes in its account: taken into service and out of it, cut up, observed, and lost.
+
+use crate::scheduling::admission::{
+    News,
+    apply_loans::Cause,
+    codes,
+    unit_of_work::{Desk, differ},
+};
+use crate::tenancy::{
+    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Sighting, TenantId, Workload, WorkloadState,
+};
+use engine::{ActionError, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use store::Timestamp;
+
+/// Takes nodes of the tenant into service: their GPUs may be given away. Safe to call again; a node that rested serves again
+/// with all that runs on it. Every node must be the tenant's own (S-40).
+///
+/// # Errors
+/// What the view lacks; permanent `ledger.books_differ` for a node of another, `occupancy.full`.
+pub fn serve_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<News, Undecided> {
+    let ids = || nodes.iter().map(ToString::to_string);
+    let mut desk = Desk::open(view, tenant, [view.want::<Node>(ids()), view.want::<NodeUse>(ids())])?;
+    for id in nodes {
+        let node = view.need::<Node>(id.as_str())?;
+        if node.owner.as_ref() != Some(tenant) {
+            return Err(differ(format!("node {id} is not tenant {tenant}'s")));
+        }
+        desk.occupancy.get_or_insert_with(|| {
+            Arc::new(Occupancy {
+                tenant: tenant.clone(),
+                cluster: node.cluster.clone(),
+                region: node.region.clone(),
+                nodes: BTreeMap::new(),
+                drifts: 0,
+            })
+        });
+        let left = view.get::<NodeUse>(id.as_str())?.filter(|left| left.epoch != node.owner_epoch);
+        if let Some(workload) =
+            left.as_ref().and_then(|left| left.workloads().first().map(ToString::to_string))
+        {
+            return Err(differ(format!("{workload} of an earlier owner is listed on node {id}")));
+        }
+        if let Some(left) = left.filter(|left| left.tenant == *tenant) {
+            desk.count_node(&left, false);
+        }
+        let there = desk.node(view, id)?.filter(|there| there.epoch == node.owner_epoch).cloned();
+        match there {
+            Some(there) if there.serving => {}
+            Some(_) => desk.change_node(view, id, |there| there.serving = true)?,
+            None => desk.add_node(&node),
+        }
+    }
+    let listed = desk.occupancy.as_ref().map_or(0, |occupancy| occupancy.nodes.len());
+    if listed > Occupancy::MOST_NODES {
+        let problem = format!("tenant {tenant} would have {listed} nodes in service");
+        return Err(ActionError::permanent(codes::OCCUPANCY_FULL, problem).into());
+    }
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Takes nodes out of service: nothing new is placed on them. Answers who runs on each still. Tolerates nodes that are not
+/// the tenant's.
+///
+/// # Errors
+/// What the view lacks.
+pub fn rest_nodes(
+    view: &mut View,
+    tenant: &TenantId,
+    nodes: &[NodeId],
+) -> Result<BTreeMap<NodeId, BTreeSet<String>>, Undecided> {
+    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let mut desk = Desk::open(view, tenant, [wants])?;
+    let mut running = BTreeMap::new();
+    for id in nodes {
+        if desk.node(view, id)?.is_some() {
+            desk.change_node(view, id, |node| node.serving = false)?;
+        }
+    }
+    desk.lose_aside(view, nodes)?;
+    for id in nodes {
+        if let Some(node) = desk.node(view, id)? {
+            running.insert(id.clone(), node.workloads().into_iter().map(ToOwned::to_owned).collect());
+        }
+    }
+    desk.wake(view)?;
+    desk.save(view)?;
+    Ok(running)
+}
+
+/// Strikes nodes out of the tenant's books. They must run nothing. Tolerates that they were struck out.
+///
+/// # Errors
+/// What the view lacks; a permanent `node.busy`.
+pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<(), Undecided> {
+    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let mut desk = Desk::open(view, tenant, [wants])?;
+    for id in nodes {
+        let Some(node) = desk.node(view, id)?.cloned() else { continue };
+        if let Some(workload) = node.workloads().first() {
+            let problem = format!("workload {workload} of tenant {tenant} runs on node {id}");
+            return Err(ActionError::permanent(codes::NODE_BUSY, problem).into());
+        }
+        desk.count_node(&node, false);
+        desk.list(&NodeUse { serving: false, ..node });
+        desk.keep_node(id, None);
+    }
+    desk.save(view)?;
+    Ok(())
+}
+
+/// Nodes were lost with all that ran on them: their workloads go back to their old places in line, wherever else they ran
+/// too, and their loans are written off. Answers who that was.
+///
+/// # Errors
+/// What the view lacks.
+pub fn lose_nodes(
+    view: &mut View,
+    tenant: &TenantId,
+    nodes: &[NodeId],
+) -> Result<(BTreeSet<String>, News), Undecided> {
+    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let mut desk = Desk::open(view, tenant, [wants])?;
+    let mut lost = BTreeSet::new();
+    for id in nodes {
+        let Some(node) = desk.node(view, id)? else { continue };
+        lost.extend(node.workloads().into_iter().map(ToOwned::to_owned));
+        desk.change_node(view, id, |node| node.serving = false)?;
+    }
+    view.want::<Workload>(lost.iter().map(|name| Workload::key(tenant, name)))?;
+    desk.lose_aside(view, nodes)?;
+    let mut gone = BTreeSet::new();
+    for name in lost {
+        let workload = desk.need_workload(view, &name)?;
+        match workload.state {
+            WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+                desk.vacate(view, &workload, Cause::Lost(&name))?;
+                desk.requeue(view, workload, None)?;
+                gone.insert(name);
+            }
+            WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => {}
+        }
+    }
+    desk.wake(view)?;
+    Ok((gone, desk.save(view)?))
+}
+
+/// Cuts GPUs of a node into `slices` slices of `profile`, or makes them whole. Only GPUs that nobody uses are cut (S-44).
+///
+/// # Errors
+/// What the view lacks; permanent `node.busy` while one is in use, `ledger.books_differ` for GPUs that there are not.
+pub fn cut_gpus(
+    view: &mut View,
+    tenant: &TenantId,
+    node: &NodeId,
+    gpus: &BTreeSet<u16>,
+    cut: Option<(&Profile, u16)>,
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+    let found =
+        desk.node(view, node)?.ok_or_else(|| differ(format!("tenant {tenant} has no node {node}")))?;
+    for index in gpus {
+        let gpu = found.gpus.get(usize::from(*index));
+        let gpu = gpu.ok_or_else(|| differ(format!("node {node} has no GPU {index}")))?;
+        if let Some(user) = gpu.users.first() {
+            let problem = format!("GPU {index} of node {node} is used by {}", user.workload);
+            return Err(ActionError::permanent(codes::NODE_BUSY, problem).into());
+        }
+    }
+    desk.change_node(view, node, |node| {
+        for index in gpus {
+            if let Some(gpu) = node.gpus.get_mut(usize::from(*index)) {
+                gpu.profile = cut.map(|(profile, _)| profile.clone());
+                gpu.slices = cut.map_or(1, |(_, slices)| slices);
+            }
+        }
+    })?;
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Bars a GPU from being given away, such as after a failed scrub, or lets it be again. Who uses it goes on.
+///
+/// # Errors
+/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+pub fn bar_gpu(
+    view: &mut View,
+    tenant: &TenantId,
+    node: &NodeId,
+    gpu: u16,
+    why: Option<&str>,
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+    let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(gpu)));
+    found.ok_or_else(|| differ(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
+    desk.change_node(view, node, |node| {
+        if let Some(gpu) = node.gpus.get_mut(usize::from(gpu)) {
+            gpu.barred = why.map(ToOwned::to_owned);
+        }
+    })?;
+    desk.lose_aside(view, std::slice::from_ref(node))?;
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// What the platform says of one kind on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// GPUs or slices that work can use, in use or not: what is allocatable.
+    pub usable: u64,
+    /// Those in use.
+    pub busy: u64,
+}
+
+/// What the platform says of a tenant's nodes. Nodes that it does not name are not seen: nobody is admitted to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// When it was so.
+    pub at: Timestamp,
+    /// By node and kind.
+    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
+}
+
+/// A node that was seen otherwise than the ledger has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drift {
+    /// Which node.
+    pub node: NodeId,
+    /// Of which kind.
+    pub kind: GpuKind,
+    /// Free ones that nobody is admitted to until they are seen free.
+    pub astray: u64,
+}
+
+/// What an observation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// What differs from the ledger.
+    pub drift: Vec<Drift>,
+    /// What else happened.
+    pub news: News,
+}
+
+/// Takes in what the platform sees. GPUs that the ledger has as free and the platform sees in use, or not at all, are
+/// left alone until it sees them free; what changed after the observation is not judged by it. One older than what was seen
+/// already says nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn observe(view: &mut View, tenant: &TenantId, seen: &Observation) -> Result<Observed, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    let Some(occupancy) = desk.occupancy.clone() else { return Ok(Observed::default()) };
+    let at = seen.at.min(desk.now);
+    if desk.seen_at.is_some_and(|before| at < before) {
+        return Ok(Observed::default());
+    }
+    let mut changes = Vec::new();
+    for (id, kinds) in &occupancy.nodes {
+        for (kind, room) in kinds {
+            let there = seen.nodes.get(id).and_then(|kinds| kinds.get(kind));
+            let there = there.copied().unwrap_or(Seen { usable: 0, busy: 0 });
+            let used = room.capacity.saturating_sub(room.free);
+            let strange = there.busy.saturating_sub(used);
+            let missing = room.capacity.saturating_sub(there.usable);
+            let astray = strange.saturating_add(missing).min(room.free);
+            if astray != room.astray {
+                changes.push((id.clone(), kind.clone(), astray));
+            }
+        }
+    }
+    view.want::<NodeUse>(changes.iter().map(|(id, _, _)| id.to_string()))?;
+    let mut drift = Vec::new();
+    for (node, kind, astray) in changes {
+        let changed_at = desk.node(view, &node)?.map(|node| node.changed_at);
+        let Some(occupancy) = desk.occupancy.as_mut().map(Arc::make_mut) else { continue };
+        let room = occupancy.nodes.get_mut(&node).and_then(|kinds| kinds.get_mut(&kind));
+        let Some(room) = room.filter(|_| changed_at.is_some_and(|changed| changed <= at)) else { continue };
+        let more = astray > room.astray;
+        room.astray = astray;
+        desk.occupancy_changed = true;
+        if more {
+            occupancy.drifts = occupancy.drifts.saturating_add(1);
+            drift.push(Drift { node, kind, astray });
+        }
+    }
+    view.put(&Sighting { tenant: tenant.clone(), at })?;
+    desk.seen_at = Some(at);
+    desk.wake(view)?;
+    Ok(Observed { drift, news: desk.save(view)? })
+}
+
+impl Desk {
+    fn add_node(&mut self, node: &Node) {
+        let whole = GpuUse { profile: None, slices: 1, users: Vec::new(), barred: None };
+        let use_ = NodeUse {
+            node: node.id.clone(),
+            tenant: self.tenant.id.clone(),
+            epoch: node.owner_epoch,
+            gpus: vec![whole; usize::try_from(node.gpu.count.0).unwrap_or(0)],
+            model: node.gpu.model.clone(),
+            serving: true,
+            changed_at: self.now,
+        };
+        self.count_node(&use_, true);
+        self.list(&use_);
+        self.keep_node(&node.id, Some(use_));
+    }
+}

@@ -1,0 +1,62 @@
+//! Loans past their longest duration: called back as soon as somebody waits (S-35).
+
+use crate::scheduling::admission::unit_of_work::Desk;
+use crate::tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId};
+use engine::{Undecided, View};
+use serde::{Deserialize, Serialize};
+
+/// A loan to be called back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overdue {
+    /// Of what.
+    pub resource: Resource,
+    /// Which one.
+    pub loan: OpenLoan,
+}
+
+/// Marks the loans that are past their longest duration while a workspace other than the borrower waits for the kind, and
+/// answers them, oldest first: each is to be answered by a reclaim of its workload for its lender.
+///
+/// # Errors
+/// What the view lacks.
+pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<Overdue>, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    let lent = |(resource, _): &(&Resource, _)| desk.cohort.balances(resource).any(|(_, b)| b.borrowed > 0);
+    let kinds: Vec<_> = desk.cohort.stock.iter().filter(lent).map(|(resource, _)| resource.clone()).collect();
+    let mut overdue = Vec::new();
+    for resource in kinds {
+        let now = desk.now;
+        let waits: Vec<_> = desk
+            .cohort
+            .accounts
+            .iter()
+            .filter(|(_, account)| account.waiting > 0 && account.least.contains_key(&resource))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let loans = desk.loans(view, &resource)?;
+        let due = loans
+            .open
+            .iter()
+            .filter(|loan| loan.due <= now && waits.iter().any(|workspace| *workspace != loan.borrower));
+        overdue.extend(due.map(|loan| Overdue { resource: resource.clone(), loan: loan.clone() }));
+    }
+    for Overdue { loan, .. } in &overdue {
+        desk.mark_overdue(view, loan.number)?;
+    }
+    if !overdue.is_empty() {
+        desk.save(view)?;
+    }
+    Ok(overdue)
+}
+
+impl Desk {
+    /// Says that a loan is overdue, unless it is being called back already.
+    fn mark_overdue(&mut self, view: &mut View, number: u64) -> Result<(), Undecided> {
+        let key = Loan::key(&self.tenant.id, number);
+        let row = view.get::<Loan>(&key)?;
+        if row.is_some_and(|row| row.state == LoanState::Active) {
+            self.edits.entry(number).or_default().state = Some(LoanState::Overdue);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Asking for documents before they are needed, many at once: each time something is lacking a decision starts anew, so what
+//! can be foreseen is asked for together. Nothing here changes an answer.
+
+use crate::tenancy::{
+    Admission, GpuKind, InLine, Line, Loan, NodeId, NodeUse, OpenLoans, Resource, Roster, Workload,
+    WorkspaceName, workspace_key,
+};
+use crate::{
+    placement::best_fit,
+    scheduling::admission::{
+        admit_waiting::MOST_WOKEN,
+        gpu_allocation::kinds,
+        unit_of_work::{Desk, together},
+    },
+};
+use engine::{Undecided, View};
+use std::collections::BTreeSet;
+
+impl Desk {
+    /// What the decision on a new workload needs.
+    pub(super) fn foresee_request(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
+        let mut nodes = BTreeSet::new();
+        for (kind, amount) in kinds(workload) {
+            let rooms = self.occupancy.iter().map(|occupancy| best_fit::rooms(occupancy, kind));
+            let chosen =
+                rooms.filter_map(|rooms| best_fit::choose(best_fit::each(&rooms), amount, workload.together));
+            nodes.extend(chosen.flat_map(|chosen| chosen.into_keys().map(|node| node.to_string())));
+        }
+        together([
+            view.want::<NodeUse>(nodes),
+            self.foresee_numbers(view, 1),
+            self.foresee_loans(view, kinds(workload).map(|(kind, _)| kind)),
+        ])
+    }
+
+    /// What the end of a workload needs.
+    pub(super) fn foresee_end(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
+        let tenant = &self.tenant.id;
+        let part = Roster::key(tenant, &workload.workspace, Roster::part_of(&workload.name));
+        let waiting = self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
+        together([
+            view.want::<NodeUse>(workload.placed.iter().map(|part| part.node.to_string())),
+            view.want::<Roster>([part]),
+            view.want::<Line>(waiting.map(|(name, _)| workspace_key(tenant, name))),
+            self.foresee_loans(view, kinds(workload).map(|(kind, _)| kind)),
+        ])
+    }
+
+    /// What admitting these from their lines needs.
+    pub(super) fn foresee_woken(
+        &self,
+        view: &View,
+        woken: &[(WorkspaceName, InLine)],
+    ) -> Result<(), Undecided> {
+        let tenant = &self.tenant.id;
+        let gpus = woken.iter().flat_map(|(_, waits)| waits.requests.keys().filter_map(Resource::gpu));
+        let asked: BTreeSet<&GpuKind> = gpus.collect();
+        let mut nodes: Vec<(u64, NodeId)> = Vec::new();
+        for kind in &asked {
+            let rooms = self.occupancy.iter().flat_map(|occupancy| best_fit::rooms(occupancy, kind));
+            nodes.extend(rooms.map(|(node, room)| (room, node)));
+        }
+        nodes.sort();
+        nodes.truncate(MOST_WOKEN);
+        let part = |(workspace, waits): &(WorkspaceName, InLine)| {
+            Roster::key(tenant, workspace, Roster::part_of(&waits.workload))
+        };
+        together([
+            view.want::<Workload>(woken.iter().map(|(_, waits)| Workload::key(tenant, &waits.workload))),
+            view.want::<Roster>(woken.iter().map(part)),
+            view.want::<NodeUse>(nodes.into_iter().map(|(_, node)| node.to_string())),
+            self.foresee_numbers(view, u64::try_from(woken.len()).unwrap_or(0)),
+            self.foresee_loans(view, asked.into_iter()),
+        ])
+    }
+
+    /// The next decisions and loans, so many of each.
+    fn foresee_numbers(&self, view: &View, count: u64) -> Result<(), Undecided> {
+        let tenant = &self.tenant.id;
+        let from = |last: u64| last.saturating_add(1)..=last.saturating_add(count);
+        together([
+            view.want::<Admission>(from(self.cohort.decisions).map(|number| Admission::key(tenant, number))),
+            view.want::<Loan>(from(self.cohort.loans).map(|number| Loan::key(tenant, number))),
+        ])
+    }
+
+    fn foresee_loans<'a>(
+        &self,
+        view: &View,
+        kinds: impl Iterator<Item = &'a GpuKind>,
+    ) -> Result<(), Undecided> {
+        let key = |kind: &GpuKind| OpenLoans::key(&self.tenant.id, &Resource::Gpu(kind.clone()));
+        view.want::<OpenLoans>(kinds.map(key))
+    }
+}

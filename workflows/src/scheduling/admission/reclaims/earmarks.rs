@@ -1,0 +1,274 @@
+//! What is set aside for whom a reclaim serves: what is free at its fence, what its victims let go, and what is free again when it
+//! ends or nobody wants it any more.
+
+use crate::tenancy::{
+    Admitting, Answer, NodeId, Reclaiming, Resource, Roster, Served, Workload, WorkloadState, WorkspaceName,
+};
+use crate::{
+    placement::best_fit,
+    scheduling::admission::{apply_loans::Cause, decide::Turn, gpu_allocation::Choice, unit_of_work::Desk},
+};
+use engine::{Undecided, View};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ExecutionId;
+
+impl Desk {
+    /// Whom a reclaim serves, the demand first, with what is set aside for each.
+    fn serving(&self, resource: &Resource, reclaim: &Reclaiming) -> Result<Vec<Served>, Undecided> {
+        let mut serving: Vec<Served> = reclaim.served().collect();
+        if let (Some(demand), Some(_)) = (serving.first_mut(), &reclaim.workload) {
+            demand.aside = self.account(&demand.workspace)?.balance(resource).in_transit;
+        }
+        Ok(serving)
+    }
+
+    /// The same of every kind that is being reclaimed.
+    fn all_serving(&self) -> Result<Vec<(Resource, Served)>, Undecided> {
+        let mut all = Vec::new();
+        for (resource, reclaim) in &self.cohort.reclaims {
+            let serving = self.serving(resource, reclaim)?.into_iter();
+            all.extend(serving.map(|served| (resource.clone(), served)));
+        }
+        Ok(all)
+    }
+
+    /// Sets aside for everybody whom a reclaim serves what is free and they lack still.
+    pub(in crate::scheduling::admission) fn top_up(&mut self, view: &mut View) -> Result<(), Undecided> {
+        for (resource, served) in self.all_serving()? {
+            self.set_aside(view, &resource, &served, u64::MAX, None)?;
+        }
+        Ok(())
+    }
+
+    /// What may be set aside more of what a workspace owns. What of its work may borrow can run on loans in place of it, the rest
+    /// cannot; and what is in transit would be lent to nobody who runs.
+    pub(in crate::scheduling::admission) fn own(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+    ) -> Result<u64, Undecided> {
+        let balance = self.account(workspace)?.balance(resource);
+        let available = self.cohort.available(workspace, resource);
+        let nominal = balance.allowance.nominal;
+        if available <= nominal.saturating_sub(balance.taken()) {
+            return Ok(available);
+        }
+        let mut room = nominal.saturating_sub(balance.in_transit);
+        view.want::<Roster>(Roster::keys(&self.tenant.id, workspace))?;
+        for part in 0..Roster::PARTS {
+            let running: Vec<_> = self.roster(view, workspace, part)?.running.values().cloned().collect();
+            let account = self.account(workspace)?;
+            let firm = running.iter().filter(|one| !self.borrows(account, one.preemptible, one.class));
+            let firm = firm.filter_map(|one| one.requests.get(resource));
+            room = firm.fold(room, |room, amount| room.saturating_sub(*amount));
+        }
+        Ok(room.min(available))
+    }
+
+    /// Sets aside up to `most`, on `nodes` first if given; answers how much.
+    fn set_aside(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        served: &Served,
+        most: u64,
+        nodes: Option<&Workload>,
+    ) -> Result<u64, Undecided> {
+        let Some(kind) = resource.gpu() else { return Ok(0) };
+        let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+        let missing = served.wanted.saturating_sub(served.aside).min(most).min(free);
+        if missing == 0 {
+            return Ok(0);
+        }
+        let all = missing.min(self.own(view, &served.workspace, resource)?);
+        let mut rest = all;
+        if rest == 0 {
+            return Ok(0);
+        }
+        let rooms = self.rooms(view, kind, &served.workspace)?;
+        let near: BTreeSet<_> = nodes.iter().flat_map(|w| &w.placed).map(|part| part.node.clone()).collect();
+        let (first, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            rooms.into_iter().partition(|(node, _)| near.contains(node));
+        for rooms in [first, others] {
+            let some = rest.min(rooms.values().copied().fold(0, u64::saturating_add));
+            let Some(chosen) = best_fit::choose(best_fit::each(&rooms), some, 0) else { continue };
+            rest -= some;
+            if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
+                reclaim.nodes.extend(chosen.keys().cloned());
+            }
+            self.count_aside(resource, served, |aside| aside.saturating_add(some))?;
+            let choice = Choice::from([(kind.clone(), chosen)]);
+            self.give(view, &served.workload, &served.workspace, &choice, true)?;
+        }
+        self.settle(view, resource, Cause::Allowance)?;
+        Ok(all - rest)
+    }
+
+    /// Counts what is set aside for one, in its account and in the reclaim.
+    pub(in crate::scheduling::admission) fn count_aside(
+        &mut self,
+        resource: &Resource,
+        served: &Served,
+        change: impl Fn(u64) -> u64,
+    ) -> Result<(), Undecided> {
+        let account = self.account_mut(&served.workspace)?;
+        let mut balance = account.balance(resource);
+        balance.in_transit = change(balance.in_transit);
+        account.balances.insert(resource.clone(), balance);
+        let others = self.cohort.reclaims.get_mut(resource).map(|reclaim| &mut reclaim.others);
+        for other in others.into_iter().flatten().filter(|other| other.workload == served.workload) {
+            other.aside = change(other.aside);
+        }
+        Ok(())
+    }
+
+    /// What was set aside for one is free.
+    fn let_go(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+        let nodes = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.nodes.clone());
+        let placed = self.placed(view, &served.workload, nodes.into_iter().flatten())?;
+        self.take(view, &served.workload, resource.gpu(), &placed)?;
+        self.count_aside(resource, served, |aside| aside.saturating_sub(served.aside))
+    }
+
+    /// One is served no longer besides a demand: what was set aside for it is free.
+    fn leave(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+        self.let_go(view, resource, served)?;
+        if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
+            reclaim.others.retain(|other| other.workload != served.workload);
+        }
+        self.settle(view, resource, Cause::Allowance)
+    }
+
+    /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
+    /// victim is left that could free what others lack, they wait like everybody, and what they had goes to whom is served still.
+    pub(in crate::scheduling::admission) fn serve_others(
+        &mut self,
+        view: &mut View,
+    ) -> Result<(), Undecided> {
+        let mut left = false;
+        let seen = self.seen_at.map(|at| self.now.since(at));
+        let fresh = seen.is_some_and(|seen| seen <= self.rules.max_staleness);
+        for (resource, reclaim) in self.cohort.reclaims.clone() {
+            for served in &reclaim.others {
+                let complete = served.aside >= served.wanted;
+                let open = self.account(&served.workspace)?.admitting == Admitting::Open;
+                if complete && fresh && open {
+                    self.leave(view, &resource, served)?;
+                    self.admit_served(view, served)?;
+                } else if !complete && reclaim.victims.is_empty() {
+                    self.leave(view, &resource, served)?;
+                    left = true;
+                }
+            }
+        }
+        if left { self.top_up(view) } else { Ok(()) }
+    }
+
+    /// Admits one for whom GPUs were freed, if nothing else stands against it; else it waits on in its place.
+    fn admit_served(&mut self, view: &mut View, served: &Served) -> Result<(), Undecided> {
+        let workload = self.need_workload(view, &served.workload)?;
+        if workload.state != WorkloadState::Waiting {
+            return Ok(());
+        }
+        let decided = self.decide(view, &workload, Turn::Granted)?;
+        if decided.admission.answer == Answer::Admit {
+            self.change_line(view, &served.workspace, |line| {
+                line.waiting.retain(|waits| waits.workload != served.workload);
+            })?;
+            let admission = self.admit(view, workload, decided)?;
+            self.news.admitted.push(admission);
+        }
+        Ok(())
+    }
+
+    /// A workload that was reclaimed is gone: as much of its GPUs as those lack who are served is set aside for them.
+    pub(in crate::scheduling::admission) fn hand_over(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        by: ExecutionId,
+        workload: &Workload,
+        amount: u64,
+    ) -> Result<(), Undecided> {
+        let Some(reclaim) = self.cohort.reclaims.get_mut(resource).filter(|r| r.execution == by) else {
+            return Ok(());
+        };
+        reclaim.victims.remove(&workload.name);
+        let reclaim = reclaim.clone();
+        let mut left = amount;
+        for served in self.serving(resource, &reclaim)? {
+            left -= self.set_aside(view, resource, &served, left, Some(workload))?;
+        }
+        Ok(())
+    }
+
+    /// Ends a reclaim: frees what was set aside and spares who is left.
+    pub(in crate::scheduling::admission) fn unfence(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+    ) -> Result<BTreeSet<String>, Undecided> {
+        let Some(reclaim) = self.cohort.reclaims.get(resource).cloned() else { return Ok(BTreeSet::new()) };
+        for victim in &reclaim.victims {
+            self.spare(view, resource, reclaim.execution, victim)?;
+        }
+        for served in self.serving(resource, &reclaim)? {
+            self.let_go(view, resource, &served)?;
+        }
+        self.cohort.reclaims.remove(resource);
+        self.settle(view, resource, Cause::Allowance)?;
+        Ok(reclaim.victims)
+    }
+
+    /// What was set aside of more than a workspace owns since its quota was lowered is free: it would be borrowed, and nobody runs on
+    /// it whose loan that could be.
+    pub(in crate::scheduling::admission) fn keep_to_own(&mut self, view: &mut View) -> Result<(), Undecided> {
+        for (resource, served) in self.all_serving()? {
+            let balance = self.account(&served.workspace)?.balance(&resource);
+            let own = balance.used.saturating_sub(balance.borrowed);
+            if served.aside > 0 && own.saturating_add(balance.in_transit) > balance.allowance.nominal {
+                self.let_go(view, &resource, &served)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A waiting workload is no longer wanted: what was set aside for it is free.
+    pub(in crate::scheduling::admission) fn withdraw(
+        &mut self,
+        view: &mut View,
+        name: &str,
+    ) -> Result<(), Undecided> {
+        for (resource, served) in self.all_serving()? {
+            if served.workload == name {
+                self.leave(view, &resource, &served)?;
+            }
+        }
+        for reclaim in self.cohort.reclaims.values_mut() {
+            if reclaim.workload.as_deref() == Some(name) {
+                (reclaim.workload, reclaim.wanted, reclaim.more) = (None, 0, 0);
+                reclaim.withdrawn = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was set aside on nodes is not any more, and is called back anew where else it can be.
+    pub(in crate::scheduling::admission) fn lose_aside(
+        &mut self,
+        view: &mut View,
+        nodes: &[NodeId],
+    ) -> Result<(), Undecided> {
+        for (resource, served) in self.all_serving()? {
+            let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
+            let there = |desk: &Self| desk.cohort.stock.get(&resource).map_or(0, |it| it.free + it.resting);
+            let before = there(self);
+            self.take(view, &served.workload, resource.gpu(), &placed)?;
+            let lost = there(self).saturating_sub(before);
+            self.count_aside(&resource, &served, |aside| aside.saturating_sub(lost))?;
+            self.settle(view, &resource, Cause::Allowance)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! The steps of a reclaim in the account of a tenant, from the fence to the grant.
+
+pub(crate) mod earmarks;
+pub(crate) mod spare_victims;
+pub(crate) mod steps;
+pub(crate) mod validate_fence;

@@ -1,0 +1,379 @@
+//! What a reclaim does to the account, from the fence to the grant. The workflow calls these one after the other; each is one
+//! commit, and each may be called again.
+//!
+//! GPUs are granted only after they were observed free (I-10): a victim's count as used until [`release_victim`], then as in
+//! transit to the demand, on the very GPUs, until [`grant`]. What is free at the fence is set aside as well, so nobody else gets
+//! ahead of the demand.
+
+use crate::scheduling::admission::{
+    News,
+    apply_loans::Cause,
+    codes,
+    decide::{Decided, Turn},
+    unit_of_work::Desk,
+};
+use crate::tenancy::{
+    Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
+    WorkspaceName,
+};
+use engine::{ActionError, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+/// A reclaim to be fenced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which kind.
+    pub resource: Resource,
+    /// The reclaim.
+    pub execution: ExecutionId,
+    /// The workspace whose demand it serves.
+    pub workspace: WorkspaceName,
+    /// The workload that demands; `None` to call loans back for nobody in particular.
+    pub workload: Option<String>,
+    /// What is freed for others of its line besides.
+    pub more: u64,
+    /// Workloads of other workspaces that it frees for. Called again, those of the first time stay.
+    pub others: Vec<Served>,
+    /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
+    pub victims: BTreeSet<String>,
+    /// When the promise is broken.
+    pub deadline: Timestamp,
+}
+
+/// What fencing came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fenced {
+    /// The victims are marked, and what is free is set aside.
+    Done {
+        /// Set aside so far.
+        aside: u64,
+        /// Asked for.
+        wanted: u64,
+    },
+    /// The demand has its GPUs, or is no longer wanted. Nothing was changed.
+    NothingToDo,
+    /// The plan no longer holds: plan again. Nothing was changed.
+    Stale {
+        /// Why.
+        why: String,
+    },
+    /// Another execution reclaims the kind (I-15). Nothing was changed.
+    Busy {
+        /// That one.
+        by: ExecutionId,
+    },
+}
+
+/// What became of a victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gone {
+    /// It was evicted: back to its old place in line, and it may not borrow until it has cooled down.
+    Evicted,
+    /// It ended by itself.
+    Ended,
+}
+
+/// What granting came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Granted {
+    /// The demand runs; the reclaim is over, and victims that still ran are theirs again.
+    Done {
+        /// The decision that admits it; `None` if it served no workload, or that had been admitted or withdrawn before.
+        admission: Option<Box<Admission>>,
+        /// Victims that were spared.
+        spared: BTreeSet<String>,
+        /// What else happened.
+        news: News,
+    },
+    /// Not yet. Nothing was changed but what could be set aside.
+    NotYet {
+        /// What is still missing of the kind.
+        missing: u64,
+        /// Why the demand is not admitted though nothing is missing: codes of the decision.
+        codes: Vec<String>,
+    },
+}
+
+/// What the end of a reclaim came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfenced {
+    /// Victims that were spared.
+    pub spared: BTreeSet<String>,
+    /// What else happened.
+    pub news: News,
+}
+
+/// Begins a reclaim, or adds victims to it: marks the victims, notes the reclaim in the account, sets aside what is free.
+///
+/// # Errors
+/// What the view lacks.
+pub fn fence(view: &mut View, fence: &Fence) -> Result<Fenced, Undecided> {
+    let keys = fence.victims.iter().chain(&fence.workload).map(|name| Workload::key(&fence.tenant, name));
+    let mut desk = Desk::open(view, &fence.tenant, [view.want::<Workload>(keys)])?;
+    if let Some(other) = desk.cohort.reclaims.get(&fence.resource).filter(|r| r.execution != fence.execution)
+    {
+        return Ok(Fenced::Busy { by: other.execution });
+    }
+    let mut wanted = 0;
+    if let Some(name) = &fence.workload {
+        let demand = desk.workload(view, name)?.filter(|demand| demand.state == WorkloadState::Waiting);
+        let Some(demand) = demand else { return Ok(Fenced::NothingToDo) };
+        wanted = demand.requests.get(&fence.resource).copied().unwrap_or(0);
+        let line = desk.line(view, &fence.workspace)?;
+        if !line.waiting.iter().any(|waits| waits.workload == *name) {
+            return Ok(Fenced::Stale { why: format!("{name} does not wait in {}", fence.workspace) });
+        }
+    }
+    let ours = desk.cohort.reclaims.get(&fence.resource).map(|reclaim| reclaim.victims.clone());
+    let fresh: Vec<_> = fence.victims.difference(&ours.unwrap_or_default()).cloned().collect();
+    if let Some(why) = desk.objection(view, fence, &fresh, wanted.saturating_add(fence.more))? {
+        return Ok(Fenced::Stale { why });
+    }
+    desk.mark(view, fence, &fresh, wanted)?;
+    desk.top_up(view)?;
+    let aside = desk.account(&fence.workspace)?.balance(&fence.resource).in_transit;
+    desk.save(view)?;
+    Ok(Fenced::Done { aside, wanted })
+}
+
+/// A victim was observed to be gone and its GPUs free: they are in transit to the demand, and it is back in line. Called again,
+/// and for one that ended meanwhile, it changes nothing.
+///
+/// # Errors
+/// What the view lacks; a permanent `reclaim.not_ours` for a victim of another.
+pub fn release_victim(
+    view: &mut View,
+    tenant: &TenantId,
+    execution: ExecutionId,
+    victim: &str,
+    gone: Gone,
+) -> Result<News, Undecided> {
+    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
+    let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(News::default()) };
+    match &workload.state {
+        WorkloadState::Reclaimed { by } if *by == execution => {}
+        WorkloadState::Reclaimed { by } => return Err(not_ours(format!("{victim} is reclaimed by {by}"))),
+        WorkloadState::Waiting
+        | WorkloadState::Admitted
+        | WorkloadState::Finished
+        | WorkloadState::Rejected => return Ok(News::default()),
+    }
+    desk.vacate(view, &workload, Cause::Ended(victim))?;
+    match gone {
+        Gone::Ended => {
+            desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
+        }
+        Gone::Evicted => {
+            let cooling_until = Some(desk.now.after(desk.rules.cool_down));
+            desk.requeue(view, workload, cooling_until)?;
+        }
+    }
+    desk.wake(view)?;
+    desk.save(view)
+}
+
+/// Admits the demand to what was set aside for it and ends the reclaim, in one commit.
+///
+/// # Errors
+/// What the view lacks; a permanent `reclaim.not_ours` when the execution does not reclaim the kind.
+pub fn grant(
+    view: &mut View,
+    tenant: &TenantId,
+    resource: &Resource,
+    execution: ExecutionId,
+) -> Result<Granted, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    let reclaim = desk.ours(resource, execution)?;
+    let (demand, decided, spared) = match desk.try_grant(view, resource, &reclaim)? {
+        Tried::Gone => {
+            let spared = desk.unfence(view, resource)?;
+            desk.wake(view)?;
+            return Ok(Granted::Done { admission: None, spared, news: desk.save(view)? });
+        }
+        Tried::Missing(missing) => {
+            desk.save(view)?;
+            return Ok(Granted::NotYet { missing, codes: Vec::new() });
+        }
+        Tried::Decided { demand, decided, spared } => (*demand, *decided, spared),
+    };
+    if decided.admission.answer != Answer::Admit {
+        let against = decided.admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+        return Ok(Granted::NotYet {
+            missing: 0,
+            codes: against.map(|finding| finding.code.clone()).collect(),
+        });
+    }
+    desk.change_line(view, &demand.workspace, |line| {
+        line.waiting.retain(|waits| waits.workload != demand.name);
+    })?;
+    let admission = desk.admit(view, demand, decided)?;
+    desk.wake(view)?;
+    Ok(Granted::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
+}
+
+/// How far a grant comes.
+pub(in crate::scheduling::admission) enum Tried {
+    /// Nobody demands any more; nothing was changed.
+    Gone,
+    /// So much of the kind is missing; what could be set aside is.
+    Missing(u64),
+    /// The reclaim is over on this desk, and the demand was decided on.
+    Decided {
+        /// It.
+        demand: Box<Workload>,
+        /// The decision, which need not admit it.
+        decided: Box<Decided>,
+        /// Victims that still ran.
+        spared: BTreeSet<String>,
+    },
+}
+
+/// Ends a reclaim without a grant: victims that still run are theirs again, and what was set aside is free. Tolerates that it
+/// has ended.
+///
+/// # Errors
+/// What the view lacks.
+pub fn unfence(
+    view: &mut View,
+    tenant: &TenantId,
+    resource: &Resource,
+    execution: ExecutionId,
+) -> Result<Unfenced, Undecided> {
+    let mut desk = Desk::open(view, tenant, [])?;
+    if desk.cohort.reclaims.get(resource).is_none_or(|reclaim| reclaim.execution != execution) {
+        return Ok(Unfenced::default());
+    }
+    let spared = desk.unfence(view, resource)?;
+    desk.wake(view)?;
+    Ok(Unfenced { spared, news: desk.save(view)? })
+}
+
+fn not_ours(problem: String) -> Undecided {
+    ActionError::permanent(codes::RECLAIM_NOT_OURS, problem).into()
+}
+
+impl Desk {
+    fn ours(&self, resource: &Resource, execution: ExecutionId) -> Result<Reclaiming, Undecided> {
+        let reclaim = self.cohort.reclaims.get(resource).filter(|reclaim| reclaim.execution == execution);
+        let problem =
+            || not_ours(format!("{execution} does not reclaim {resource} of tenant {}", self.tenant.id));
+        reclaim.cloned().ok_or_else(problem)
+    }
+
+    /// Grants on this desk, short of writing the decision down.
+    pub(in crate::scheduling::admission) fn try_grant(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        reclaim: &Reclaiming,
+    ) -> Result<Tried, Undecided> {
+        self.top_up(view)?;
+        let demand = match &reclaim.workload {
+            Some(name) => self.workload(view, name)?.filter(|w| w.state == WorkloadState::Waiting).cloned(),
+            None => None,
+        };
+        let Some(demand) = demand else { return Ok(Tried::Gone) };
+        let aside = self.account(&reclaim.workspace)?.balance(resource).in_transit;
+        let missing = reclaim.wanted.saturating_sub(aside);
+        if missing > 0 {
+            return Ok(Tried::Missing(missing));
+        }
+        self.serve_others(view)?;
+        let spared = self.unfence(view, resource)?;
+        let decided = self.decide(view, &demand, Turn::Granted)?;
+        Ok(Tried::Decided { demand: Box::new(demand), decided: Box::new(decided), spared })
+    }
+
+    fn mark(
+        &mut self,
+        view: &mut View,
+        fence: &Fence,
+        fresh: &[String],
+        wanted: u64,
+    ) -> Result<(), Undecided> {
+        for name in fresh {
+            let victim = self.need_workload(view, name)?;
+            self.note_reclaim(view, &fence.resource, &victim)?;
+            for resource in victim.requests.keys().filter(|resource| resource.gpu().is_some()) {
+                self.mark_loans(view, resource, name, LoanState::RecallNotified)?;
+            }
+            let victim = Workload { state: WorkloadState::Reclaimed { by: fence.execution }, ..victim };
+            self.enrol(view, &victim)?;
+            self.keep(victim);
+        }
+        let reclaim = self.cohort.reclaims.entry(fence.resource.clone()).or_insert_with(|| Reclaiming {
+            execution: fence.execution,
+            workspace: fence.workspace.clone(),
+            workload: fence.workload.clone(),
+            wanted,
+            more: 0,
+            others: fence.others.clone(),
+            withdrawn: false,
+            victims: BTreeSet::new(),
+            nodes: BTreeSet::new(),
+            deadline: fence.deadline,
+        });
+        reclaim.more = fence.more;
+        reclaim.victims.extend(fresh.iter().cloned());
+        Ok(())
+    }
+
+    /// Remembers that loans of these lenders were called back from a borrower, once a moment each, and slows it when that
+    /// happens again and again (P-9).
+    fn note_reclaim(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        victim: &Workload,
+    ) -> Result<(), Undecided> {
+        let open = &self.loans(view, resource)?.open;
+        let lenders = open.iter().filter(|loan| loan.workload == victim.name).map(|loan| loan.lender.clone());
+        let lenders: BTreeSet<_> = lenders.collect();
+        let (now, thrash) = (self.now, self.rules.thrash.clone());
+        let account = self.account_mut(&victim.workspace)?;
+        for times in account.reclaimed.values_mut() {
+            times.retain(|at| now.since(*at) < thrash.within);
+        }
+        account.reclaimed.retain(|_, times| !times.is_empty());
+        for lender in lenders {
+            let times = account.reclaimed.entry(lender).or_default();
+            if times.last() != Some(&now) {
+                times.push(now);
+            }
+            if times.len() >= thrash.reclaims {
+                account.slowed_until = Some(now.after(thrash.hold));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a workload that ran back in its old place in line.
+    pub(in crate::scheduling::admission) fn requeue(
+        &mut self,
+        view: &mut View,
+        workload: Workload,
+        cooling_until: Option<Timestamp>,
+    ) -> Result<(), Undecided> {
+        let evictions = workload.evictions.saturating_add(1);
+        let mut workload =
+            Workload { state: WorkloadState::Waiting, placed: Vec::new(), evictions, ..workload };
+        let decided = self.decide(view, &workload, Turn::Now { cooling_until })?;
+        match decided.admission.answer {
+            Answer::Reject => workload.state = WorkloadState::Rejected,
+            Answer::Admit | Answer::Queue => self.stand(view, &workload, cooling_until)?,
+        }
+        if decided.admission.answer != Answer::Admit {
+            let admission = self.record(decided.admission);
+            workload.decision = Admission::key(&self.tenant.id, admission.number);
+        }
+        self.keep(workload);
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What stands against a reclaim's fence: the books have moved on since it was planned.
+
+use crate::scheduling::admission::{Fence, unit_of_work::Desk};
+use crate::tenancy::{Admitting, Line, Resource, Served, WorkloadState, workspace_key};
+use engine::{Undecided, View};
+use std::collections::BTreeMap;
+
+impl Desk {
+    /// Why the planned victims may not be taken, or would not be enough (I-11, I-12), or one whom they are for waits no more.
+    pub(in crate::scheduling::admission) fn objection(
+        &mut self,
+        view: &mut View,
+        fence: &Fence,
+        fresh: &[String],
+        wanted: u64,
+    ) -> Result<Option<String>, Undecided> {
+        if let Some(why) = self.waits_no_more(view, fence)? {
+            return Ok(Some(why));
+        }
+        let before = self.cohort.clone();
+        let objection = match self.may_not_go(view, fence, fresh)? {
+            Some(why) => Some(why),
+            None => self.not_enough(view, fence, wanted)?,
+        };
+        self.cohort = before;
+        Ok(objection)
+    }
+
+    /// Whether a reclaim that begins is to serve one of another workspace besides who waits no more. Later it serves whom it served.
+    fn waits_no_more(&mut self, view: &mut View, fence: &Fence) -> Result<Option<String>, Undecided> {
+        if self.cohort.reclaims.contains_key(&fence.resource) {
+            return Ok(None);
+        }
+        let keys = fence.others.iter().map(|other| workspace_key(&fence.tenant, &other.workspace));
+        view.want::<Line>(keys)?;
+        for Served { workspace, workload, .. } in &fence.others {
+            let open = self.cohort.accounts.get(workspace).is_some_and(|it| it.admitting == Admitting::Open);
+            let waits = open && self.line(view, workspace)?.waiting.iter().any(|it| it.workload == *workload);
+            if !waits {
+                return Ok(Some(format!("{workload} does not wait in {workspace}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a victim may not be taken; if all may, they are gone from the account.
+    fn may_not_go(
+        &mut self,
+        view: &mut View,
+        fence: &Fence,
+        fresh: &[String],
+    ) -> Result<Option<String>, Undecided> {
+        let resource = &fence.resource;
+        let ours = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.victims.clone());
+        for name in ours.iter().flatten().chain(&self.by_size(view, resource, fresh)?) {
+            let Some(victim) = self.workload(view, name)?.cloned() else {
+                return Ok(Some(format!("there is no workload {name}")));
+            };
+            if !ours.as_ref().is_some_and(|ours| ours.contains(name)) {
+                let beyond = self.account(&victim.workspace)?.balance(resource).beyond();
+                let now = self.now;
+                let mut open = self.loans(view, resource)?.open.iter();
+                let protected = open.any(|loan| loan.workload == *name && now < loan.protected_until);
+                if victim.state != WorkloadState::Admitted {
+                    return Ok(Some(format!("{name} does not run")));
+                }
+                if !victim.preemptible || !self.tenant.allow_preemption {
+                    return Ok(Some(format!("{name} may not be evicted")));
+                }
+                if victim.workspace != fence.workspace && beyond == 0 {
+                    return Ok(Some(format!("{} is within its own quota", victim.workspace)));
+                }
+                if protected {
+                    return Ok(Some(format!("the loan of {name} is protected still")));
+                }
+            }
+            let amount = victim.requests.get(resource).copied().unwrap_or(0);
+            self.use_less(&victim.workspace, resource, amount)?;
+        }
+        Ok(None)
+    }
+
+    /// The smallest first. A plan takes victims in an order in which each comes from a workspace above its own; a set has none, but if
+    /// there is such an order, this is one.
+    fn by_size(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        fresh: &[String],
+    ) -> Result<Vec<String>, Undecided> {
+        let mut sized = Vec::new();
+        for name in fresh {
+            let victim = self.workload(view, name)?;
+            sized.push((victim.and_then(|victim| victim.requests.get(resource).copied()), name.clone()));
+        }
+        sized.sort();
+        Ok(sized.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// Whom the victims, who are gone, free too little for.
+    fn not_enough(
+        &mut self,
+        view: &mut View,
+        fence: &Fence,
+        wanted: u64,
+    ) -> Result<Option<String>, Undecided> {
+        let resource = &fence.resource;
+        let first = !self.cohort.reclaims.contains_key(resource);
+        let mut all = BTreeMap::from([(&fence.workspace, wanted)]);
+        for other in fence.others.iter().filter(|_| first) {
+            let sum = all.entry(&other.workspace).or_default();
+            *sum = sum.saturating_add(other.wanted);
+        }
+        for (workspace, wanted) in all {
+            let aside = self.account(workspace)?.balance(resource).in_transit;
+            let mut could = self.own(view, workspace, resource)?;
+            if first {
+                // Nobody is evicted for one that has its own in use since: it would borrow.
+                let balance = self.account(workspace)?.balance(resource);
+                let uses = balance.used.saturating_sub(balance.borrowed).saturating_add(aside);
+                could = could.min(balance.allowance.nominal.saturating_sub(uses));
+            }
+            could = could.saturating_add(aside);
+            if could < wanted {
+                let why = format!(
+                    "the victims make {could} of {wanted} {resource} available to {workspace}, of its own"
+                );
+                return Ok(Some(why));
+            }
+            self.use_more(workspace, resource, wanted.saturating_sub(aside))?;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,328 @@
+//! A workload asked for, and one that ended.
+
+use crate::scheduling::admission::{
+    News,
+    apply_loans::Cause,
+    codes,
+    decide::{Decided, Turn},
+    gpu_allocation::kinds,
+    unit_of_work::Desk,
+};
+use crate::tenancy::{
+    Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster, TenantId,
+    TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+};
+use engine::{ActionError, Undecided, View};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use std::collections::{BTreeMap, BTreeSet};
+use store::Timestamp;
+
+/// A workload that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which workspace.
+    pub workspace: WorkspaceName,
+    /// Its name within the tenant, for ever.
+    pub name: String,
+    /// What it is like.
+    pub class: WorkloadClass,
+    /// Higher is more important.
+    pub priority: i32,
+    /// Whether it may be evicted for others.
+    pub preemptible: bool,
+    /// How it saves its work.
+    pub checkpoint: Checkpoint,
+    /// What it asks for, in whole numbers.
+    #[serde(deserialize_with = "whole")]
+    pub requests: Amounts,
+    /// The most GPUs that must lie on one node: its GPUs are given in groups of so many. 0 for anywhere.
+    pub together: u64,
+    /// Labels that pins of policy look at.
+    pub labels: BTreeSet<String>,
+}
+
+/// Amounts as people write them. A fraction of a GPU is refused with what to ask for instead (S-49).
+///
+/// # Errors
+/// What is no whole number, with what to ask for instead.
+pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
+    let numbers = BTreeMap::<Resource, serde_json::Number>::deserialize(from)?;
+    let amount = |(resource, number): (Resource, serde_json::Number)| match number.as_u64() {
+        Some(amount) => Ok((resource, amount)),
+        None => {
+            let instead = match resource.gpu().filter(|kind| kind.profile.is_none()) {
+                Some(kind) if Gpu::mig_capable(&kind.model) => {
+                    let profile = Layout::Mig.profile(&kind.model).trim_start_matches("all-");
+                    format!("ask for slices in whole numbers, such as gpu/{}/{profile}", kind.model)
+                }
+                Some(kind) => format!("{} cannot be cut up in hardware; ask for a whole one", kind.model),
+                None => "ask for a whole number".to_owned(),
+            };
+            Err(D::Error::custom(format!("{number} of {resource} cannot be given: {instead}")))
+        }
+    };
+    numbers.into_iter().map(amount).collect()
+}
+
+/// The longest name of a workload, and label, in characters.
+pub(crate) const LONGEST_NAME: usize = 64;
+/// The most resources and labels of one request.
+const MOST_NAMED: usize = 8;
+/// The largest amount of one resource: sums of many stay exact.
+const LARGEST: u64 = 1 << 40;
+
+impl Request {
+    /// What is wrong with it, if anything is.
+    fn flaw(&self) -> Option<String> {
+        let named = |text: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+            !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(allowed)
+        };
+        let rule = format!("1 to {LONGEST_NAME} letters, digits, `.`, `_`, `:` and `-`");
+        if !named(&self.name) {
+            return Some(format!(
+                "name: {:?} is no name: expected {rule}",
+                self.name.chars().take(80).collect::<String>()
+            ));
+        }
+        if let Some(label) = self.labels.iter().find(|label| !named(label)) {
+            return Some(format!(
+                "labels: {:?} is no label: expected {rule}",
+                label.chars().take(80).collect::<String>()
+            ));
+        }
+        if self.labels.len() > MOST_NAMED || self.requests.len() > MOST_NAMED {
+            return Some(format!("labels, requests: expected at most {MOST_NAMED} of each"));
+        }
+        if self.requests.is_empty() {
+            return Some("requests: nothing is asked for".to_owned());
+        }
+        let (resource, amount) =
+            self.requests.iter().find(|(_, amount)| **amount == 0 || **amount > LARGEST)?;
+        Some(format!("requests: {amount} of {resource}: expected 1 to {LARGEST}"))
+    }
+
+    fn workload(&self, now: Timestamp) -> Workload {
+        Workload {
+            name: self.name.clone(),
+            tenant: self.tenant.clone(),
+            workspace: self.workspace.clone(),
+            class: self.class,
+            priority: self.priority,
+            preemptible: self.preemptible,
+            checkpoint: self.checkpoint,
+            requests: self.requests.clone(),
+            together: self.together,
+            labels: self.labels.clone(),
+            state: WorkloadState::Waiting,
+            placed: Vec::new(),
+            submitted_at: now,
+            admitted_at: None,
+            evictions: 0,
+            decision: String::new(),
+        }
+    }
+
+    /// Whether `workload` was asked for with the same content.
+    fn made(&self, workload: &Workload) -> bool {
+        let asked = self.workload(workload.submitted_at);
+        let stands = Workload {
+            state: asked.state.clone(),
+            placed: Vec::new(),
+            admitted_at: None,
+            evictions: 0,
+            decision: String::new(),
+            ..workload.clone()
+        };
+        asked == stands
+    }
+}
+
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The decision that stands.
+    pub admission: Admission,
+    /// Where it runs, if it was admitted.
+    pub placed: Vec<Placed>,
+    /// What else happened.
+    pub news: News,
+}
+
+/// What an end came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// What else happened.
+    pub news: News,
+}
+
+/// Decides on a workload, and commits what follows: its GPUs and loans, or its place in line. The same request again is
+/// answered with the decision that stands.
+///
+/// # Errors
+/// What the view lacks; permanent `workload.invalid`, `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
+/// `tenant.leaves`,
+/// and `ledger.missing` for a tenant that there is not.
+pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided> {
+    if let Some(flaw) = request.flaw() {
+        return Err(ActionError::permanent(codes::INVALID, flaw).into());
+    }
+    let key = Workload::key(&request.tenant, &request.name);
+    let line = workspace_key(&request.tenant, &request.workspace);
+    let part = Roster::key(&request.tenant, &request.workspace, Roster::part_of(&request.name));
+    let wants =
+        [view.want::<Workload>([key.as_str()]), view.want::<Line>([line]), view.want::<Roster>([part])];
+    if let Some(there) = known(view, &wants, &key)? {
+        return stands(view, request, there);
+    }
+    let mut desk = Desk::open(view, &request.tenant, wants)?;
+    if let TenantState::Leaving | TenantState::Destroying | TenantState::Closed = desk.tenant.state {
+        let state: &str = desk.tenant.state.into();
+        let problem = format!("tenant {} is {state} and takes no new work", request.tenant);
+        return Err(ActionError::permanent(codes::TENANT_LEAVES, problem).into());
+    }
+    let workload = request.workload(desk.now);
+    desk.account(&request.workspace)?;
+    desk.foresee_request(view, &workload)?;
+    let decided = desk.decide(view, &workload, Turn::Now { cooling_until: None })?;
+    let (admission, placed) = match decided.admission.answer {
+        Answer::Admit => {
+            let admission = desk.admit(view, workload, decided)?;
+            let placed = desk.need_workload(view, &request.name)?.placed;
+            (admission, placed)
+        }
+        Answer::Queue => (desk.queue(view, workload, decided)?, Vec::new()),
+        Answer::Reject => {
+            let admission = desk.record(decided.admission);
+            let decision = Admission::key(&desk.tenant.id, admission.number);
+            desk.keep(Workload { state: WorkloadState::Rejected, decision, ..workload });
+            (admission, Vec::new())
+        }
+    };
+    desk.demands(view)?;
+    let news = desk.save(view)?;
+    Ok(Submitted { admission, placed, news })
+}
+
+/// The workload under the name, if everything wanted is at hand and there is one.
+fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<Option<Workload>, Undecided> {
+    if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
+}
+
+fn stands(view: &mut View, request: &Request, there: Workload) -> Result<Submitted, Undecided> {
+    if !request.made(&there) {
+        let problem =
+            format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
+        return Err(ActionError::permanent(codes::DIFFERS, problem).into());
+    }
+    let admission = view.need::<Admission>(&there.decision)?;
+    Ok(Submitted { admission, placed: there.placed, news: News::default() })
+}
+
+/// A workload ended, or is no longer wanted: what it used is free, and who waits for it is admitted in the same commit. GPUs
+/// of one that is being reclaimed go to the demand (I-10). Ended twice is ended once.
+///
+/// # Errors
+/// What the view lacks; a permanent `workload.unknown`.
+pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<Finished, Undecided> {
+    let key = Workload::key(tenant, name);
+    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([key])])?;
+    let Some(workload) = desk.workload(view, name)?.cloned() else {
+        let problem = format!("tenant {tenant} has no workload {name}");
+        return Err(ActionError::permanent(codes::UNKNOWN_WORKLOAD, problem).into());
+    };
+    match &workload.state {
+        WorkloadState::Finished | WorkloadState::Rejected => return Ok(Finished::default()),
+        WorkloadState::Waiting => {
+            desk.change_line(view, &workload.workspace, |line| {
+                line.waiting.retain(|waits| waits.workload != name);
+            })?;
+            desk.withdraw(view, name)?;
+        }
+        WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+            desk.foresee_end(view, &workload)?;
+            desk.vacate(view, &workload, Cause::Ended(name))?;
+        }
+    }
+    desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
+    desk.wake(view)?;
+    let news = desk.save(view)?;
+    Ok(Finished { news })
+}
+
+impl Desk {
+    /// Puts a workload in its line.
+    fn queue(
+        &mut self,
+        view: &mut View,
+        workload: Workload,
+        decided: Decided,
+    ) -> Result<Admission, Undecided> {
+        let most = usize::try_from(self.rules.line_limit).unwrap_or(Line::MOST).min(Line::MOST);
+        let line = self.line(view, &workload.workspace)?;
+        let (length, bytes) =
+            (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
+        if length >= most || bytes > Line::LONGEST {
+            let problem = format!("{length} workloads of workspace {} wait already", workload.workspace);
+            return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
+        }
+        let admission = self.record(decided.admission);
+        let decision = Admission::key(&self.tenant.id, admission.number);
+        let workload = Workload { decision, ..workload };
+        self.stand(view, &workload, None)?;
+        self.keep(workload);
+        Ok(admission)
+    }
+
+    /// Takes a place in line, by priority, then age, then name.
+    pub(super) fn stand(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        cooling_until: Option<Timestamp>,
+    ) -> Result<(), Undecided> {
+        let waits = InLine {
+            workload: workload.name.clone(),
+            priority: workload.priority,
+            since: workload.submitted_at,
+            entered_at: self.now,
+            requests: workload.requests.clone(),
+            together: workload.together,
+            preemptible: workload.preemptible,
+            class: Some(workload.class),
+            demanded_at: None,
+            cooling_until,
+        };
+        self.change_line(view, &workload.workspace, |line| {
+            line.waiting.push(waits);
+            line.waiting
+                .sort_by(|a, b| (b.priority, a.since, &a.workload).cmp(&(a.priority, b.since, &b.workload)));
+        })
+    }
+
+    /// Takes everything from a workload that runs: its GPUs to the demand that it is reclaimed for, as far as that lacks
+    /// them, the rest to whoever comes next.
+    pub(super) fn vacate(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        cause: Cause<'_>,
+    ) -> Result<(), Undecided> {
+        self.take(view, &workload.name, None, &workload.placed)?;
+        for (resource, amount) in &workload.requests {
+            self.use_less(&workload.workspace, resource, *amount)?;
+        }
+        let roster = self.roster_mut(view, &workload.workspace, &workload.name)?;
+        roster.running.remove(&workload.name);
+        for (kind, amount) in kinds(workload) {
+            let resource = Resource::Gpu(kind.clone());
+            self.settle(view, &resource, cause)?;
+            if let WorkloadState::Reclaimed { by } = workload.state {
+                self.hand_over(view, &resource, by, workload, amount)?;
+            }
+        }
+        Ok(())
+    }
+}

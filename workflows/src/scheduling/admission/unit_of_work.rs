@@ -1,0 +1,394 @@
+//! A tenant's admission documents while one decision changes them: read once, changed in memory, written at the end.
+
+use crate::scheduling::admission::{News, Rules, accounts::cohort_cell::Books, codes};
+use crate::{
+    policy::PolicyInForce,
+    tenancy::{
+        Account, Admission, Balance, Cohort, InLine, Line, Loan, LoanState, NodeId, NodeUse, Occupancy,
+        OpenLoans, Resource, Roster, Sighting, Spent, Tenant, TenantId, Usage, Workload, WorkspaceName,
+        workspace_key,
+    },
+};
+use engine::{ActionError, Entity, Undecided, View};
+use std::{collections::BTreeMap, sync::Arc};
+use store::Timestamp;
+
+/// A document, and whether it is to be written.
+#[derive(Debug)]
+struct Kept<T> {
+    value: T,
+    changed: bool,
+}
+
+impl<T> Kept<T> {
+    fn old(value: T) -> Self {
+        Self { value, changed: false }
+    }
+
+    fn change(&mut self) -> &mut T {
+        self.changed = true;
+        &mut self.value
+    }
+}
+
+/// What becomes of a loan's row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoanEdit {
+    /// The row, if it begins here.
+    pub(super) opened: Option<Loan>,
+    /// How much is left of it, if that changed and something is.
+    pub(super) amount: Option<u64>,
+    /// Its state, if that changed.
+    pub(super) state: Option<LoanState>,
+}
+
+/// A tenant's admission documents.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(super) now: Timestamp,
+    pub(super) tenant: Tenant,
+    pub(super) rules: Rules,
+    pub(super) cohort: Books,
+    pub(super) occupancy: Option<Arc<Occupancy>>,
+    pub(super) occupancy_changed: bool,
+    /// When the platform last said what is really free.
+    pub(super) seen_at: Option<Timestamp>,
+    pub(super) edits: BTreeMap<u64, LoanEdit>,
+    pub(super) decisions: Vec<Admission>,
+    pub(super) news: News,
+    usages: Vec<Usage>,
+    lines: BTreeMap<WorkspaceName, Kept<Line>>,
+    workloads: BTreeMap<String, Kept<Option<Workload>>>,
+    nodes: BTreeMap<NodeId, Kept<Option<NodeUse>>>,
+    rosters: BTreeMap<(WorkspaceName, u8), Kept<Roster>>,
+    loans: BTreeMap<Resource, Kept<OpenLoans>>,
+}
+
+/// All that several wants lack, asked for at once.
+pub(super) fn together(wants: impl IntoIterator<Item = Result<(), Undecided>>) -> Result<(), Undecided> {
+    let mut keys = Vec::new();
+    for want in wants {
+        match want {
+            Ok(()) => {}
+            Err(Undecided::Needs(more)) => keys.extend(more),
+            Err(failed @ Undecided::Failed(_)) => return Err(failed),
+        }
+    }
+    if keys.is_empty() { Ok(()) } else { Err(Undecided::Needs(keys)) }
+}
+
+/// What the books cannot hold.
+pub(super) fn differ(problem: impl std::fmt::Display) -> Undecided {
+    ActionError::permanent(codes::BOOKS_DIFFER, problem).into()
+}
+
+impl Desk {
+    /// The desk of `tenant`; `wants` are documents that will be needed, asked for together with its own.
+    pub(super) fn open(
+        view: &mut View,
+        tenant: &TenantId,
+        wants: impl IntoIterator<Item = Result<(), Undecided>>,
+    ) -> Result<Self, Undecided> {
+        let id = tenant.as_str();
+        let policy = crate::policy::PlatformPolicy::NAME;
+        let own = [
+            view.want::<Tenant>([id]),
+            view.want::<Cohort>([id]),
+            view.want::<Occupancy>([id]),
+            view.want::<Sighting>([id]),
+            view.want::<PolicyInForce>([policy]),
+        ];
+        together(own.into_iter().chain(wants))?;
+        let now = view.now();
+        let cohort = view.shared::<Cohort>(id)?;
+        let cohort = cohort.unwrap_or_else(|| Arc::new(Cohort::new(tenant.clone(), now)));
+        let (cohort, usages) = Books::open(cohort, now);
+        Ok(Self {
+            now,
+            tenant: view.need::<Tenant>(id)?,
+            rules: Rules::in_force(view)?,
+            occupancy: view.shared::<Occupancy>(id)?,
+            seen_at: view.get::<Sighting>(id)?.map(|sighting| sighting.at),
+            cohort,
+            occupancy_changed: false,
+            edits: BTreeMap::new(),
+            decisions: Vec::new(),
+            news: News::default(),
+            usages,
+            lines: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            rosters: BTreeMap::new(),
+            loans: BTreeMap::new(),
+        })
+    }
+
+    /// A workspace's account.
+    pub(super) fn account(&self, workspace: &WorkspaceName) -> Result<&Account, Undecided> {
+        let problem = || {
+            let problem = format!("workspace {workspace} of tenant {} has no account", self.tenant.id);
+            ActionError::permanent(codes::UNKNOWN_WORKSPACE, problem)
+        };
+        Ok(self.cohort.accounts.get(workspace).ok_or_else(problem)?)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn account_mut(&mut self, workspace: &WorkspaceName) -> Result<&mut Account, Undecided> {
+        self.account(workspace)?;
+        let missing = || differ(format!("the account of {workspace} is gone"));
+        self.cohort.accounts.get_mut(workspace).ok_or_else(missing)
+    }
+
+    /// Closes an account that nothing is left of.
+    pub(super) fn close(&mut self, workspace: &WorkspaceName) {
+        let empty = self.cohort.accounts.get(workspace).is_some_and(|account| {
+            let none = |balance: &Balance| balance.taken() == 0 && balance.spent == Spent::default();
+            account.waiting == 0 && account.balances.values().all(none)
+        });
+        if empty {
+            self.cohort.accounts.remove(workspace);
+        }
+    }
+
+    /// The line of a workspace.
+    pub(super) fn line(&mut self, view: &mut View, workspace: &WorkspaceName) -> Result<&Line, Undecided> {
+        if !self.lines.contains_key(workspace) {
+            let found = view.get::<Line>(&workspace_key(&self.tenant.id, workspace))?;
+            let (tenant, workspace) = (self.tenant.id.clone(), workspace.clone());
+            let line = found.unwrap_or(Line { tenant, workspace: workspace.clone(), waiting: Vec::new() });
+            self.lines.insert(workspace, Kept::old(line));
+        }
+        let missing = || differ(format!("the line of {workspace} is gone"));
+        self.lines.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
+    }
+
+    /// Who waits in a line that was read; nobody in one that was not.
+    pub(super) fn kept_line(&self, workspace: &WorkspaceName) -> &[InLine] {
+        self.lines.get(workspace).map_or(&[], |kept| &kept.value.waiting)
+    }
+
+    /// Changes the line of a workspace, and what its account repeats of it.
+    pub(super) fn change_line(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        change: impl FnOnce(&mut Line),
+    ) -> Result<(), Undecided> {
+        self.line(view, workspace)?;
+        let missing = || differ(format!("the line of {workspace} is gone"));
+        let line = self.lines.get_mut(workspace).map(Kept::change).ok_or_else(missing)?;
+        change(line);
+        let mut least = BTreeMap::new();
+        for (resource, amount) in line.waiting.iter().flat_map(|waits| &waits.requests) {
+            let known = least.entry(resource.clone()).or_insert(*amount);
+            *known = (*known).min(*amount);
+        }
+        let waiting = u32::try_from(line.waiting.len()).unwrap_or(u32::MAX);
+        let oldest = line.waiting.iter().map(|waits| waits.entered_at).min();
+        let account = self.account_mut(workspace)?;
+        (account.waiting, account.least, account.oldest) = (waiting, least, oldest);
+        Ok(())
+    }
+
+    /// A workload, if there is one.
+    pub(super) fn workload(&mut self, view: &mut View, name: &str) -> Result<Option<&Workload>, Undecided> {
+        if !self.workloads.contains_key(name) {
+            let found = view.get::<Workload>(&Workload::key(&self.tenant.id, name))?;
+            self.workloads.insert(name.to_owned(), Kept::old(found));
+        }
+        Ok(self.workloads.get(name).and_then(|kept| kept.value.as_ref()))
+    }
+
+    /// Writes a workload.
+    pub(super) fn keep(&mut self, workload: Workload) {
+        self.workloads.insert(workload.name.clone(), Kept { value: Some(workload), changed: true });
+    }
+
+    /// A workload that the books say there is.
+    pub(super) fn need_workload(&mut self, view: &mut View, name: &str) -> Result<Workload, Undecided> {
+        let missing = || differ(format!("a list names workload {name}, which there is not"));
+        self.workload(view, name)?.cloned().ok_or_else(missing)
+    }
+
+    /// What a node's GPUs are used for; `None` for a node that never was the tenant's to use.
+    pub(super) fn node(&mut self, view: &mut View, id: &NodeId) -> Result<Option<&NodeUse>, Undecided> {
+        if !self.nodes.contains_key(id) {
+            let found = view.get::<NodeUse>(id.as_str())?.filter(|node| node.tenant == self.tenant.id);
+            self.nodes.insert(id.clone(), Kept::old(found));
+        }
+        Ok(self.nodes.get(id).and_then(|kept| kept.value.as_ref()))
+    }
+
+    /// Writes what a node's GPUs are used for; nothing to forget the node.
+    pub(super) fn keep_node(&mut self, id: &NodeId, node: Option<NodeUse>) {
+        self.nodes.insert(id.clone(), Kept { value: node, changed: true });
+    }
+
+    /// A part of a workspace's list of who runs.
+    pub(super) fn roster(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        part: u8,
+    ) -> Result<&Roster, Undecided> {
+        self.kept_roster(view, workspace, part).map(|kept| &kept.value)
+    }
+
+    /// The part of a workspace's list that a workload belongs to, to be changed.
+    pub(super) fn roster_mut(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        workload: &str,
+    ) -> Result<&mut Roster, Undecided> {
+        self.kept_roster(view, workspace, Roster::part_of(workload)).map(Kept::change)
+    }
+
+    fn kept_roster(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        part: u8,
+    ) -> Result<&mut Kept<Roster>, Undecided> {
+        let key = (workspace.clone(), part);
+        if !self.rosters.contains_key(&key) {
+            let found = view.get::<Roster>(&Roster::key(&self.tenant.id, workspace, part))?;
+            let (tenant, workspace) = (self.tenant.id.clone(), workspace.clone());
+            let roster = found.unwrap_or(Roster { tenant, workspace, part, running: BTreeMap::new() });
+            self.rosters.insert(key.clone(), Kept::old(roster));
+        }
+        let missing = || differ(format!("the roster of {workspace} is gone"));
+        self.rosters.get_mut(&key).ok_or_else(missing)
+    }
+
+    /// The open loans of a kind.
+    pub(super) fn loans(&mut self, view: &mut View, resource: &Resource) -> Result<&OpenLoans, Undecided> {
+        if !self.loans.contains_key(resource) {
+            let found = view.get::<OpenLoans>(&OpenLoans::key(&self.tenant.id, resource))?;
+            let (tenant, resource) = (self.tenant.id.clone(), resource.clone());
+            let loans = found.unwrap_or(OpenLoans { tenant, resource: resource.clone(), open: Vec::new() });
+            self.loans.insert(resource, Kept::old(loans));
+        }
+        let missing = || differ(format!("the open loans of {resource} are gone"));
+        self.loans.get(resource).map(|kept| &kept.value).ok_or_else(missing)
+    }
+
+    /// Writes the open loans of a kind.
+    pub(super) fn keep_loans(&mut self, loans: OpenLoans) {
+        self.loans.insert(loans.resource.clone(), Kept { value: loans, changed: true });
+    }
+
+    /// Writes everything that changed; answers the news.
+    pub(super) fn save(mut self, view: &mut View) -> Result<News, Undecided> {
+        self.warn();
+        let tenant = self.tenant.id.clone();
+        let rows = self.edits.keys().map(|number| Loan::key(&tenant, *number));
+        together([
+            view.want::<Cohort>([tenant.as_str()]),
+            view.want::<Loan>(rows),
+            wanted(view, self.decisions.iter()),
+            wanted(view, self.usages.iter()),
+            wanted(view, changed(self.lines.values())),
+            wanted(view, changed(self.rosters.values())),
+            wanted(view, changed(self.loans.values())),
+            wanted(view, changed(self.workloads.values()).flatten()),
+            view.want::<NodeUse>(self.nodes.keys().map(ToString::to_string)),
+        ])?;
+        self.save_loans(view)?;
+        put(view, self.decisions.iter())?;
+        put(view, self.usages.iter())?;
+        put(view, changed(self.lines.values()))?;
+        put(view, changed(self.rosters.values()))?;
+        put(view, changed(self.loans.values()))?;
+        put(view, changed(self.workloads.values()).flatten())?;
+        for (id, kept) in self.nodes.iter().filter(|(_, kept)| kept.changed) {
+            match &kept.value {
+                Some(node) => view.put(node)?,
+                None => view.delete::<NodeUse>(id.as_str())?,
+            }
+        }
+        if let Some(occupancy) = self.occupancy.as_ref().filter(|_| self.occupancy_changed) {
+            view.put_shared(occupancy)?;
+        }
+        if self.cohort.changed() {
+            view.put_shared(self.cohort.shared())?;
+        }
+        Ok(self.news)
+    }
+
+    fn save_loans(&self, view: &mut View) -> Result<(), Undecided> {
+        for (number, edit) in &self.edits {
+            let row = match &edit.opened {
+                Some(opened) => Some(opened.clone()),
+                None => view.get::<Loan>(&Loan::key(&self.tenant.id, *number))?,
+            };
+            let mut row = row.ok_or_else(|| differ(format!("loan {number} is listed and there is none")))?;
+            if row.state.ended() {
+                return Err(differ(format!("loan {number} is listed as open and has ended")));
+            }
+            row.amount = edit.amount.unwrap_or(row.amount);
+            row.state = edit.state.unwrap_or(row.state);
+            row.ended_at = row.state.ended().then_some(self.now);
+            view.put(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Tells soft thresholds that were crossed, once each until they are armed again.
+    fn warn(&mut self) {
+        let soft = self.rules.soft.iter().take(16).copied().enumerate();
+        let soft: Vec<_> = soft.map(|(bit, soft)| (1_u16 << bit, soft)).collect();
+        if soft.is_empty() {
+            return;
+        }
+        let mut flags = Vec::new();
+        for (workspace, account) in &self.cohort.accounts {
+            for (resource, balance) in &account.balances {
+                let (used, nominal) = (balance.taken(), balance.allowance.nominal);
+                let reaches =
+                    |share: u64| u128::from(used) * 1_000 >= u128::from(nominal) * u128::from(share);
+                let mut warned = balance.warned;
+                for (bit, soft) in &soft {
+                    let told = warned & bit != 0;
+                    if told && !reaches(soft.clear) {
+                        warned &= !bit;
+                    } else if !told && nominal > 0 && reaches(soft.at) {
+                        warned |= bit;
+                        self.news.crossings.push(super::Crossing {
+                            tenant: self.tenant.id.clone(),
+                            workspace: workspace.clone(),
+                            resource: resource.clone(),
+                            at: soft.at,
+                            used,
+                            nominal,
+                        });
+                    }
+                }
+                if warned != balance.warned {
+                    flags.push((workspace.clone(), resource.clone(), warned));
+                }
+            }
+        }
+        for (workspace, resource, warned) in flags {
+            let account = self.cohort.accounts.get_mut(&workspace);
+            if let Some(balance) = account.and_then(|account| account.balances.get_mut(&resource)) {
+                balance.warned = warned;
+            }
+        }
+    }
+}
+
+fn changed<'a, T: 'a>(kept: impl Iterator<Item = &'a Kept<T>>) -> impl Iterator<Item = &'a T> {
+    kept.filter(|kept| kept.changed).map(|kept| &kept.value)
+}
+
+fn wanted<'a, T: Entity + 'a>(view: &View, all: impl Iterator<Item = &'a T>) -> Result<(), Undecided> {
+    view.want::<T>(all.map(Entity::id))
+}
+
+fn put<'a, T: Entity + 'a>(view: &mut View, all: impl Iterator<Item = &'a T>) -> Result<(), Undecided> {
+    for entity in all {
+        view.put(entity)?;
+    }
+    Ok(())
+}

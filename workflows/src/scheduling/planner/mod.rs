@@ -1,0 +1,242 @@
+//! Who must give way: a pure function from a snapshot, a demand and settings to a plan.
+//!
+//! Called before a reclaim is begun, and by `tenure reclaim`. Quota, candidates and order are those of Kueue, classical
+//! and fair, over a tree of cohorts (`docs/reclaim-planner.md`): a tenant is a root cohort, its workspaces the leaves.
+//! Invariant: nothing here reads a clock or changes the snapshot, and equal input gives an equal answer, ties going by the
+//! workload's id.
+//!
+//! ```
+//! use workflows::reclaim::planner::*;
+//!
+//! let h100 = Kind::gpu("h100");
+//! let mut snapshot = Snapshot::new();
+//! snapshot.add_cohort("acme", None, Sharing::default())?;
+//! let lender = Preemption { reclaim_within_cohort: Preempt::Any, ..Preemption::default() };
+//! for workspace in ["production", "research"] {
+//!     snapshot.add_workspace(workspace, Some("acme"), lender, Sharing::default())?;
+//!     snapshot.set_quota(workspace, &h100, Quota { nominal: 8, ..Quota::default() })?;
+//! }
+//! for n in 0..16 {
+//!     snapshot.admit(Workload::new(&format!("r-{n}"), "research", [(h100.clone(), 1)].into()))?;
+//! }
+//!
+//! let demand = Demand::new("d-1", "production", [(h100, 4)].into());
+//! let Answer::Reclaim(plan) = plan(&snapshot, &demand, &Settings::default()).unwrap() else { panic!() };
+//! assert_eq!(plan.victims.len(), 4);
+//! # Ok::<(), Unknown>(())
+//! ```
+
+mod cool_down;
+mod explanation;
+pub(crate) mod model;
+mod placement;
+mod plan;
+pub(crate) mod preemption;
+pub mod published_cases;
+
+pub use crate::scheduling::planner::cool_down::{Calm, Reclaims};
+pub use crate::scheduling::planner::model::entities::{
+    Amounts, BorrowWithinCohort, Demand, Gang, Node, Part, Piece, Preempt, Preemption, Quota, Sharing,
+    Weight, Workload,
+};
+pub use crate::scheduling::planner::model::kind::{Kind, NoKind};
+pub use crate::scheduling::planner::model::settings::{Algorithm, Guard, MinRuntimeAt, Settings, Strategy};
+pub use crate::scheduling::planner::model::snapshot::{Snapshot, Unknown};
+pub use crate::scheduling::planner::plan::{
+    Answer, Attempt, Breach, Considered, Explanation, Filter, Infeasible, Plan, Reason, Spot, Verdict,
+    Victim, Why,
+};
+
+use crate::scheduling::planner::model::snapshot::LoadIx;
+use crate::scheduling::planner::preemption::attempt::Run;
+use crate::scheduling::planner::preemption::preemptor::Ask;
+use std::collections::{BTreeSet, HashSet};
+
+/// How many node-wise alternatives are tried before a demand counts as fragmented.
+const ALTERNATIVES: usize = 8;
+
+/// Says who must give way so that a demand fits, if anybody must.
+///
+/// # Guarantees
+/// The demand fits once the victims are gone. Victims come from the demand's own workspace, or from workspaces that use
+/// more than their nominal of something contested. While anything is being freed for the demand, the answer is to wait.
+///
+/// # Errors
+/// If no set of victims that may be preempted is enough, or none within a hard guard; then nobody is to be evicted.
+pub fn plan(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Result<Answer, Box<Infeasible>> {
+    let mut ask = Ask::new(snapshot, demand, settings)?;
+    let sim = ask.sim();
+    let fits = ask.fits(&sim, true);
+    let in_place = placement::place(&ask, ask.freed.iter().copied());
+    if let Some(freeing) = freeing(snapshot, demand)
+        && (demand.stuck.is_disjoint(&freeing) || (fits && in_place.is_some()))
+    {
+        return Ok(Answer::Wait { freeing });
+    }
+    let mut scattered = false;
+    if demand.contested.is_none() {
+        if let (true, Some(placement)) = (fits, &in_place) {
+            return Ok(Answer::Fits { placement: placement.clone() });
+        }
+        let short = |(kind, amount): &(usize, i128)| *amount > sim.available(ask.node, *kind);
+        ask.contested = ask.requests.iter().filter(|request| short(request)).map(|(kind, _)| *kind).collect();
+        scattered = ask.contested.is_empty();
+        if scattered {
+            let needed: BTreeSet<usize> = demand
+                .pieces
+                .iter()
+                .flat_map(|piece| piece.needs.keys())
+                .filter_map(|kind| snapshot.kinds.get(kind).copied())
+                .collect();
+            ask.contested = needed.into_iter().collect();
+        }
+    }
+    let mut attempts = Vec::new();
+    let (run, found) = choose(&ask, scattered, &mut attempts);
+    finish(&ask, run, found, attempts)
+}
+
+/// What the victims of several plans for demands of one tenant break together of a guard that each plan alone keeps to: how much of
+/// a kind they hold of what there is. The rest of a guard holds for all of them once it holds for each.
+#[must_use]
+pub fn together(snapshot: &Snapshot, workspace: &str, guard: &Guard, victims: &[Victim]) -> Vec<Breach> {
+    let Some(node) = snapshot.workspaces.get(workspace) else { return Vec::new() };
+    let held = |kind: &Kind| {
+        let held = victims.iter().filter_map(|victim| victim.frees.get(kind));
+        held.map(|amount| u128::from(*amount)).sum()
+    };
+    preemption::guard::shares(snapshot, *node, guard, held)
+}
+
+/// What is being freed for the demand, if anything is.
+fn freeing(snapshot: &Snapshot, demand: &Demand) -> Option<BTreeSet<String>> {
+    let loads = snapshot.freeing.get(&demand.id)?;
+    Some(loads.iter().filter_map(|load| Some(snapshot.load(*load)?.workload.id.clone())).collect())
+}
+
+enum Found {
+    Room { borrowing: bool },
+    NotEnough,
+    Scattered,
+}
+
+/// Chooses by quota and, if the demand does not find its nodes so, with nodes to be freed.
+fn choose<'a, 'b>(ask: &'b Ask<'a>, scattered: bool, attempts: &mut Vec<Attempt>) -> (Run<'a, 'b>, Found) {
+    let nobody = HashSet::new();
+    let mut run = Run::new(ask, false, nobody.clone());
+    if !scattered {
+        let (plain, borrowing) = attempt(ask, false, &nobody, attempts);
+        let Some(borrowing) = borrowing else { return (plain, Found::NotEnough) };
+        if placement::place(ask, plain.all_taken()).is_some() {
+            return (plain, Found::Room { borrowing });
+        }
+        run = plain;
+    }
+    let mut best: Option<(u128, usize, Run<'a, 'b>, bool)> = None;
+    let mut tries = placement::alternatives(ask, ALTERNATIVES - 1);
+    tries.push((Vec::new(), nobody));
+    for (nodes, first) in tries {
+        let from = attempts.len();
+        let (tried, borrowing) = attempt(ask, true, &first, attempts);
+        attempts.iter_mut().skip(from).for_each(|attempt| attempt.nodes.clone_from(&nodes));
+        let Some(borrowing) = borrowing else { continue };
+        let (cost, count) = cost(&tried);
+        if best.as_ref().is_none_or(|(least, fewest, ..)| (cost, count) < (*least, *fewest)) {
+            best = Some((cost, count, tried, borrowing));
+        }
+    }
+    match best {
+        Some((_, _, run, borrowing)) => (run, Found::Room { borrowing }),
+        None => {
+            run.give_up();
+            (run, Found::Scattered)
+        }
+    }
+}
+
+fn attempt<'a, 'b>(
+    ask: &'b Ask<'a>,
+    placed: bool,
+    first: &HashSet<LoadIx>,
+    attempts: &mut Vec<Attempt>,
+) -> (Run<'a, 'b>, Option<bool>) {
+    match ask.settings.algorithm {
+        Algorithm::Classical => preemption::classical::run(ask, placed, first, attempts),
+        Algorithm::Fair { .. } => preemption::fair_sharing::run(ask, placed, first, attempts),
+    }
+}
+
+/// The devices that the victims hold, and their number.
+fn cost(run: &Run<'_, '_>) -> (u128, usize) {
+    let members = run.units.iter().flat_map(|unit| &unit.members);
+    let loads = members.clone().filter_map(|load| run.ask.snapshot.load(*load));
+    let held = loads.flat_map(|load| &load.workload.usage).filter(|(kind, _)| kind.is_device());
+    (held.map(|(_, amount)| u128::from(*amount)).sum(), members.count())
+}
+
+fn finish(
+    ask: &Ask<'_>,
+    run: Run<'_, '_>,
+    found: Found,
+    attempts: Vec<Attempt>,
+) -> Result<Answer, Box<Infeasible>> {
+    let explained = |judged, found| {
+        let mut explanation = explanation::explain(ask, judged, found);
+        explanation.attempts = attempts;
+        explanation
+    };
+    let borrowing = match found {
+        Found::Room { borrowing } => borrowing,
+        Found::NotEnough => {
+            return Err(Box::new(Infeasible {
+                why: Why::NotEnough,
+                explanation: explained(run.judged, false),
+            }));
+        }
+        Found::Scattered => {
+            let explanation = explained(run.judged, false);
+            return Err(Box::new(Infeasible { why: Why::Fragmentation, explanation }));
+        }
+    };
+    let breaches =
+        ask.settings.guard.as_ref().map(|guard| preemption::guard::breaches(ask, guard, &counted(&run)));
+    let breaches = breaches.unwrap_or_default();
+    let victims = victims(&run);
+    let placement = placement::place(ask, run.all_taken()).unwrap_or_default();
+    let explanation = explained(run.judged, true);
+    if !breaches.is_empty() && ask.settings.guard.as_ref().is_some_and(|guard| guard.hard) {
+        return Err(Box::new(Infeasible { why: Why::Guard { breaches }, explanation }));
+    }
+    Ok(Answer::Reclaim(Plan { victims, borrowing, breaches, placement, explanation }))
+}
+
+/// All that the demand costs in the end: victims, what is being freed for it already, and what does not end.
+fn counted(run: &Run<'_, '_>) -> Vec<LoadIx> {
+    let freeing = run.ask.snapshot.freeing.get(&run.ask.demand.id);
+    let mut all: Vec<LoadIx> = run.all_taken().chain(freeing.into_iter().flatten().copied()).collect();
+    let key = |load: &LoadIx| run.ask.snapshot.load(*load).map(|load| &load.key);
+    all.sort_by(|a, b| key(a).cmp(&key(b)));
+    all.dedup();
+    all
+}
+
+fn victims(run: &Run<'_, '_>) -> Vec<Victim> {
+    let mut victims = Vec::new();
+    for unit in &run.units {
+        let mut loads: Vec<_> = unit.members.iter().filter_map(|load| run.ask.snapshot.load(*load)).collect();
+        loads.sort_by(|a, b| (a.key.load != unit.lead, &a.key).cmp(&(b.key.load != unit.lead, &b.key)));
+        victims.extend(loads.into_iter().map(|load| {
+            let workload = &load.workload;
+            let gang = workload.gang.as_ref().filter(|_| load.key.load != unit.lead);
+            Victim {
+                workload: workload.id.clone(),
+                workspace: workload.workspace.clone(),
+                reason: unit.reason,
+                frees: workload.usage.clone(),
+                gang: gang.map(|gang| gang.id.clone()),
+                ongoing: workload.evicted,
+            }
+        }));
+    }
+    victims
+}

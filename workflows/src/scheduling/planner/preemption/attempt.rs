@@ -1,0 +1,156 @@
+//! One attempt: take candidates away until the demand fits, then give back what was taken for nothing.
+
+use crate::scheduling::planner::{
+    Reason, Verdict,
+    model::{
+        cohort_tree::Sim,
+        snapshot::{Load, LoadIx},
+    },
+    placement,
+    preemption::preemptor::Ask,
+};
+use std::collections::HashSet;
+
+/// What is taken and given back as one: a workload, or the gang that it breaks.
+#[derive(Clone, Debug)]
+pub(in crate::scheduling::planner) struct Unit {
+    pub(in crate::scheduling::planner) lead: LoadIx,
+    pub(in crate::scheduling::planner) members: Vec<LoadIx>,
+    pub(in crate::scheduling::planner) reason: Reason,
+}
+
+/// The state of an attempt.
+pub(in crate::scheduling::planner) struct Run<'a, 'b> {
+    pub(in crate::scheduling::planner) ask: &'b Ask<'a>,
+    pub(in crate::scheduling::planner) sim: Sim<'a>,
+    pub(in crate::scheduling::planner) units: Vec<Unit>,
+    taken: HashSet<LoadIx>,
+    /// How each candidate was judged, in order.
+    pub(in crate::scheduling::planner) judged: Vec<(LoadIx, Verdict)>,
+    /// Whether the demand must also find its nodes.
+    placed: bool,
+    /// Those to be taken before all others.
+    pub(in crate::scheduling::planner) first: HashSet<LoadIx>,
+}
+
+impl<'a, 'b> Run<'a, 'b> {
+    pub(in crate::scheduling::planner) fn new(
+        ask: &'b Ask<'a>,
+        placed: bool,
+        first: HashSet<LoadIx>,
+    ) -> Self {
+        let (units, judged) = (Vec::new(), Vec::new());
+        Self { ask, sim: ask.sim(), units, taken: HashSet::new(), judged, placed, first }
+    }
+
+    pub(in crate::scheduling::planner) fn is_taken(&self, load: &Load) -> bool {
+        self.taken.contains(&load.key.load)
+    }
+
+    pub(in crate::scheduling::planner) fn judge(&mut self, load: &Load, verdict: Verdict) {
+        self.judged.push((load.key.load, verdict));
+    }
+
+    /// Whether quota and, if asked for, nodes are there.
+    pub(in crate::scheduling::planner) fn fits(&self, borrowing: bool) -> bool {
+        self.ask.fits(&self.sim, borrowing)
+            && (!self.placed || placement::place(self.ask, self.all_taken()).is_some())
+    }
+
+    /// Everything that is away in this attempt.
+    pub(in crate::scheduling::planner) fn all_taken(&self) -> impl Iterator<Item = LoadIx> {
+        let members = self.units.iter().flat_map(|unit| unit.members.iter().copied());
+        members.chain(self.ask.freed.iter().copied())
+    }
+
+    /// Takes a candidate away, with its gang if that cannot run on; not if one of the gang is to be left alone.
+    pub(in crate::scheduling::planner) fn take(&mut self, load: &'a Load, reason: Reason) -> bool {
+        let at = load.key.load;
+        let mut members = vec![at];
+        if let Some(broken) = self.broken(load) {
+            if let Some(filter) = broken.iter().find_map(|other| self.ask.filter(other)) {
+                self.judge(load, Verdict::Filtered(filter));
+                return false;
+            }
+            let gang: HashSet<LoadIx> = broken.iter().map(|other| other.key.load).collect();
+            // What went before as single members comes back only with all of them.
+            for unit in self.units.extract_if(.., |unit| gang.contains(&unit.lead)) {
+                members.extend(unit.members);
+            }
+            members.extend(broken.iter().map(|other| other.key.load).filter(|at| !self.taken.contains(at)));
+            members.sort_unstable();
+            members.dedup();
+        }
+        for member in &members {
+            if self.taken.insert(*member) {
+                self.charge(*member, -1);
+            }
+        }
+        self.judge(load, Verdict::Taken { reason });
+        self.units.push(Unit { lead: at, members, reason });
+        true
+    }
+
+    /// The others of a gang that has too few members without this one.
+    fn broken(&self, load: &Load) -> Option<Vec<&'a Load>> {
+        let gang = load.workload.gang.as_ref()?;
+        let members = self.ask.snapshot.gangs.get(&(load.node, gang.id.clone()))?;
+        let others = members.iter().filter(|at| **at != load.key.load);
+        let mut others: Vec<&Load> = others.filter_map(|at| self.ask.snapshot.load(*at)).collect();
+        others.sort_by(|a, b| a.key.cmp(&b.key));
+        let left = others.iter().filter(|other| !self.is_taken(other)).count();
+        (left < usize::try_from(gang.min_available).unwrap_or(usize::MAX)).then_some(others)
+    }
+
+    fn charge(&mut self, at: LoadIx, sign: i128) {
+        let Some(load) = self.ask.snapshot.load(at) else { return };
+        for (kind, amount) in &load.usage {
+            self.sim.charge(load.node, *kind, sign * amount);
+        }
+    }
+
+    /// Gives back, from the last but one, whatever the demand fits without.
+    pub(in crate::scheduling::planner) fn fill_back(&mut self, borrowing: bool) {
+        if !self.ask.settings.fill_back {
+            return;
+        }
+        let mut returned = HashSet::new();
+        for at in (0..self.units.len().saturating_sub(1)).rev() {
+            // A unit without members counts as gone; all such are dropped at the end, which keeps this linear.
+            let Some(unit) = self.units.get_mut(at) else { continue };
+            let (lead, members) = (unit.lead, std::mem::take(&mut unit.members));
+            members.iter().for_each(|member| self.charge(*member, 1));
+            if self.fits(borrowing) {
+                for member in &members {
+                    self.taken.remove(member);
+                }
+                returned.insert(lead);
+            } else {
+                members.iter().for_each(|member| self.charge(*member, -1));
+                if let Some(unit) = self.units.get_mut(at) {
+                    unit.members = members;
+                }
+            }
+        }
+        self.units.retain(|unit| !unit.members.is_empty());
+        for (load, verdict) in &mut self.judged {
+            if returned.remove(load) {
+                *verdict = Verdict::Returned;
+            }
+        }
+    }
+
+    /// Whether as many have been judged as are ever listed: where nothing can come of it, the rest need not be.
+    pub(in crate::scheduling::planner) fn told_enough(&self, besides: usize) -> bool {
+        self.judged.len().saturating_add(besides) > self.ask.settings.explain
+    }
+
+    /// Everything that was taken was not enough.
+    pub(in crate::scheduling::planner) fn give_up(&mut self) {
+        for (_, verdict) in &mut self.judged {
+            if matches!(verdict, Verdict::Taken { .. }) {
+                *verdict = Verdict::NotEnough;
+            }
+        }
+    }
+}

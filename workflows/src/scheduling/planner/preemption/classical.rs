@@ -1,0 +1,203 @@
+//! Kueue's classical preemption: who is above nominal gives way, by precedence in the tree and by priority.
+
+use crate::scheduling::planner::{
+    Attempt, Reason, Verdict,
+    model::{
+        cohort_tree::{KindIx, NodeIx, Sim},
+        snapshot::{Load, LoadIx},
+    },
+    preemption::{
+        attempt::Run,
+        candidates::{self, Merge, Queue, Source},
+        preemptor::Ask,
+    },
+};
+use std::collections::HashSet;
+
+/// Workspaces with candidates, by what the demand's place in the tree gives it over them.
+struct Found {
+    /// Those that use quota of a subtree into which the demand fits.
+    hierarchical: Vec<Source>,
+    /// Those that give way by priority, or if the demand does not borrow.
+    priority: Vec<Source>,
+    own: Vec<Source>,
+}
+
+/// Tries the attempts in order; answers the last, and whether it found room.
+pub(in crate::scheduling::planner) fn run<'a, 'b>(
+    ask: &'b Ask<'a>,
+    placed: bool,
+    first: &HashSet<LoadIx>,
+    attempts: &mut Vec<Attempt>,
+) -> (Run<'a, 'b>, Option<bool>) {
+    let sim = ask.sim();
+    let found = find(ask, &sim);
+    let mut run = Run::new(ask, placed, first.clone());
+    for borrowing in modes(ask, &sim, &found) {
+        run = Run::new(ask, placed, first.clone());
+        let fits = attempt(&mut run, &found, borrowing);
+        attempts.push(Attempt { borrowing, nodes: Vec::new(), fits });
+        if fits {
+            run.fill_back(borrowing);
+            return (run, Some(borrowing));
+        }
+        run.give_up();
+    }
+    (run, None)
+}
+
+/// Whether to borrow, in the order in which it is tried. Fixed by what Kueue did before it knew precedence.
+///
+/// Staying within its own is not tried where the demand alone is more than that.
+fn modes(ask: &Ask<'_>, sim: &Sim<'_>, found: &Found) -> Vec<bool> {
+    let hierarchical = candidates::any(ask, &found.hierarchical);
+    let others = hierarchical || candidates::any(ask, &found.priority);
+    let under = ask.contested.iter().all(|kind| below(ask, sim, *kind));
+    let mut modes = if !others || (ask.borrowing_forbidden() && !under) {
+        vec![true]
+    } else if ask.borrowing_forbidden() && !hierarchical {
+        vec![false, true]
+    } else {
+        vec![true, false]
+    };
+    let own = |kind| ask.snapshot.tree.row(ask.node, kind).subtree;
+    let more = ask.requests.iter().any(|(kind, amount)| *amount > own(*kind));
+    modes.retain(|borrowing| *borrowing || !more);
+    modes
+}
+
+/// Whether the workspace uses less than its nominal.
+fn below(ask: &Ask<'_>, sim: &Sim<'_>, kind: KindIx) -> bool {
+    sim.usage(ask.node, kind) < ask.snapshot.tree.row(ask.node, kind).subtree
+}
+
+fn find(ask: &Ask<'_>, sim: &Sim<'_>) -> Found {
+    let own = if ask.never(true) { Vec::new() } else { vec![Source { node: ask.node, common: None }] };
+    let mut found = Found { hierarchical: Vec::new(), priority: Vec::new(), own };
+    if ask.never(false) {
+        return found;
+    }
+    let (mut precedence, mut rest) = covers(sim, ask.node, ask.requests.clone());
+    let mut done = None;
+    for cohort in &ask.above {
+        let into = if precedence { &mut found.hierarchical } else { &mut found.priority };
+        collect(ask, sim, *cohort, done, into);
+        let (fits, left) = covers(sim, *cohort, rest);
+        precedence |= fits;
+        rest = left;
+        done = Some(*cohort);
+    }
+    found
+}
+
+/// Whether requests fit into a node's own quota, and what of them is left for the node above.
+fn covers(sim: &Sim<'_>, node: NodeIx, mut requests: Vec<(KindIx, i128)>) -> (bool, Vec<(KindIx, i128)>) {
+    let mut fits = true;
+    for (kind, amount) in &mut requests {
+        fits &= !sim.borrows_with(node, *kind, *amount);
+        let kept = (sim.tree.row(node, *kind).local() - sim.usage(node, *kind)).max(0);
+        *amount = (*amount - kept).max(0);
+    }
+    (fits, requests)
+}
+
+/// Workspaces below a cohort that use more than their own, through cohorts that do.
+fn collect(ask: &Ask<'_>, sim: &Sim<'_>, common: NodeIx, skip: Option<NodeIx>, into: &mut Vec<Source>) {
+    let mut open = vec![common];
+    while let Some(cohort) = open.pop() {
+        for child in ask.over(sim, cohort) {
+            if ask.snapshot.is_workspace(child) {
+                into.push(Source { node: child, common: Some(common) });
+            } else if Some(child) != skip {
+                open.push(child);
+            }
+        }
+    }
+}
+
+fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
+    let hopeless = !could_fit(run.ask, found, borrowing);
+    let preferred: &[bool] = if run.first.is_empty() { &[false] } else { &[true, false] };
+    for preferred in preferred {
+        let mut lists = [&found.hierarchical, &found.priority, &found.own]
+            .map(|sources| -> Queue<'a, '_> { Merge::new(run.ask, sources).peekable() });
+        for settled in [false, true] {
+            for (precedence, list) in [true, false, false].into_iter().zip(&mut lists) {
+                while let Some((load, source)) = list.next_if(|(load, _)| load.key.settled == settled) {
+                    if run.first.contains(&load.key.load) != *preferred {
+                        continue;
+                    }
+                    if hopeless && run.told_enough(0) {
+                        return false;
+                    }
+                    if consider(run, load, source, precedence, borrowing) && run.fits(borrowing) {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Whether the demand could fit if everything went that may go in this attempt. If not, nobody has to be looked at, but for
+/// the evidence.
+fn could_fit(ask: &Ask<'_>, found: &Found, borrowing: bool) -> bool {
+    let mut sim = ask.sim();
+    let by_priority = !borrowing || !ask.borrowing_forbidden();
+    let by_priority = found.priority.iter().filter(|_| by_priority);
+    for source in found.hierarchical.iter().chain(&found.own).chain(by_priority) {
+        for (kind, _) in &ask.requests {
+            let used = sim.usage(source.node, *kind);
+            sim.charge(source.node, *kind, -used);
+        }
+    }
+    ask.fits(&sim, borrowing)
+}
+
+/// Takes a candidate if it may go in this attempt and as things are by now.
+fn consider<'a>(
+    run: &mut Run<'a, '_>,
+    load: &'a Load,
+    source: Source,
+    precedence: bool,
+    borrowing: bool,
+) -> bool {
+    if run.is_taken(load) {
+        return false;
+    }
+    if !run.ask.allowed(load) {
+        run.judge(load, Verdict::Policy);
+        return false;
+    }
+    if let Some(filter) = run.ask.filter(load) {
+        run.judge(load, Verdict::Filtered(filter));
+        return false;
+    }
+    let reason = match source.common {
+        None => Reason::InClusterQueue,
+        Some(common) => {
+            let while_borrowing = run.ask.while_borrowing(load);
+            if borrowing && !precedence && !while_borrowing {
+                run.judge(load, Verdict::OnlyWithoutBorrowing);
+                return false;
+            }
+            if !still_above(run, load, common) {
+                run.judge(load, Verdict::WithinNominal);
+                return false;
+            }
+            if !precedence && while_borrowing {
+                Reason::InCohortReclaimWhileBorrowing
+            } else {
+                Reason::InCohortReclamation
+            }
+        }
+    };
+    run.take(load, reason)
+}
+
+/// Whether the workload's workspace and every cohort below the common one still use more than their own.
+fn still_above(run: &Run<'_, '_>, load: &Load, common: NodeIx) -> bool {
+    let path = run.ask.snapshot.tree.path(load.node).take_while(|node| *node != common);
+    path.into_iter().all(|node| !run.sim.within(node, &run.ask.contested))
+}

@@ -1,0 +1,203 @@
+//! Kueue's fair sharing: whoever has most above its own gives way, as long as the demand's workspace would have less.
+
+use crate::scheduling::planner::{
+    Algorithm, Attempt, Reason, Strategy, Verdict,
+    model::{
+        cohort_tree::NodeIx,
+        snapshot::{Load, LoadIx},
+    },
+    preemption::{
+        attempt::Run, candidates::Source, dominant_share::Share, preemptor::Ask, tournament::Tournament,
+    },
+};
+use std::collections::HashSet;
+
+/// Takes in turn from those with the highest share until the demand fits; answers whether it does.
+pub(in crate::scheduling::planner) fn run<'a, 'b>(
+    ask: &'b Ask<'a>,
+    placed: bool,
+    first: &HashSet<LoadIx>,
+    attempts: &mut Vec<Attempt>,
+) -> (Run<'a, 'b>, Option<bool>) {
+    let mut run = Run::new(ask, placed, first.clone());
+    let sources = sources(ask, &run);
+    // Shares count the demand as if it were there.
+    arrive(&mut run, 1);
+    let within = run.sim.within(ask.node, &ask.contested);
+    let strategies = match &ask.settings.algorithm {
+        Algorithm::Fair { strategies } => strategies.as_slice(),
+        Algorithm::Classical => &[],
+    };
+    let strategy = strategies.first().copied().unwrap_or(Strategy::LessThanOrEqualToFinalShare);
+    let second = strategies.is_empty() || strategies.len() > 1;
+
+    let preferred: &[bool] = if first.is_empty() { &[false] } else { &[true, false] };
+    let mut kept = Vec::new();
+    let mut fits = preferred.iter().any(|preferred| {
+        let only = |load: &Load| first.contains(&load.key.load) == *preferred;
+        take_in_turn(&mut run, &sources, within, strategy, only, &mut kept)
+    });
+    if !fits && second {
+        fits = second_chance(&mut run, kept.clone());
+    }
+    arrive(&mut run, -1);
+
+    attempts.push(Attempt { borrowing: true, nodes: Vec::new(), fits });
+    if fits {
+        run.fill_back(true);
+    } else {
+        run.give_up();
+    }
+    let judged: HashSet<LoadIx> = run.judged.iter().map(|(load, _)| *load).collect();
+    for load in kept.into_iter().filter(|load| !judged.contains(&load.key.load)) {
+        run.judge(load, Verdict::Fairness);
+    }
+    (run, fits.then_some(true))
+}
+
+fn sources(ask: &Ask<'_>, run: &Run<'_, '_>) -> Vec<Source> {
+    let mut sources = Vec::new();
+    if !ask.never(true) {
+        sources.push(Source { node: ask.node, common: None });
+    }
+    if !ask.never(false) {
+        let above: HashSet<NodeIx> = ask.above.iter().copied().collect();
+        let common = |node| ask.snapshot.tree.path(node).skip(1).find(|cohort| above.contains(cohort));
+        let others = ask.borrowers(&run.sim).into_iter();
+        sources.extend(others.map(|node| Source { node, common: common(node) }));
+    }
+    sources
+}
+
+fn arrive(run: &mut Run<'_, '_>, sign: i128) {
+    for (kind, amount) in &run.ask.requests {
+        run.sim.charge(run.ask.node, *kind, sign * amount);
+    }
+}
+
+/// Whether the demand, counted in the shares, fits.
+fn fits(run: &mut Run<'_, '_>) -> bool {
+    arrive(run, -1);
+    let fits = run.fits(true);
+    arrive(run, 1);
+    fits
+}
+
+/// The first rule: own workloads by priority, others while the rule allows or, if the demand is the workspace's own
+/// quota, whatever the shares.
+fn take_in_turn<'a>(
+    run: &mut Run<'a, '_>,
+    sources: &[Source],
+    within: bool,
+    strategy: Strategy,
+    only: impl Fn(&Load) -> bool,
+    kept: &mut Vec<&'a Load>,
+) -> bool {
+    let ask = run.ask;
+    let mut turn = Tournament::of_running(ask, &run.sim, sources);
+    while let Some(node) = turn.next() {
+        let own = node == ask.node;
+        let shares = (!own && !within).then(|| both(&mut turn, run, node));
+        // What goes only lowers a share: where the whole of it is too low, nothing of the workspace passes. The second rule
+        // looks at its first; the others are kept for the evidence alone.
+        let in_vain = shares.is_some_and(|(ours, before)| match strategy {
+            Strategy::LessThanInitialShare => ours >= before,
+            Strategy::LessThanOrEqualToFinalShare => ours > before,
+        });
+        let mut first = true;
+        while let Some(load) = turn.pop(node) {
+            if !only(load) || run.is_taken(load) {
+                continue;
+            }
+            if in_vain {
+                if !std::mem::take(&mut first) && run.told_enough(kept.len()) {
+                    turn.drop(node);
+                    break;
+                }
+                kept.push(load);
+                continue;
+            }
+            let reason = match shares {
+                None if own => Reason::InClusterQueue,
+                None => Reason::InCohortReclamation,
+                Some((ours, before)) => {
+                    if !passes(&mut turn, run, load, strategy, ours, before) {
+                        kept.push(load);
+                        continue;
+                    }
+                    Reason::InCohortFairSharing
+                }
+            };
+            if run.take(load, reason) && fits(run) {
+                return true;
+            }
+            break;
+        }
+        turn.refresh(&run.sim, node);
+    }
+    false
+}
+
+fn passes(
+    turn: &mut Tournament<'_, '_>,
+    run: &mut Run<'_, '_>,
+    load: &Load,
+    strategy: Strategy,
+    ours: Share,
+    before: Share,
+) -> bool {
+    match strategy {
+        Strategy::LessThanInitialShare => ours < before,
+        Strategy::LessThanOrEqualToFinalShare => {
+            charge(run, load, -1);
+            let (_, theirs) = below_common(run.ask, load.node);
+            let after = turn.share(&run.sim, theirs);
+            charge(run, load, 1);
+            ours <= after
+        }
+    }
+}
+
+fn charge(run: &mut Run<'_, '_>, load: &Load, sign: i128) {
+    for (kind, amount) in &load.usage {
+        run.sim.charge(load.node, *kind, sign * amount);
+    }
+}
+
+/// The second rule, for those that the first left: one from each workspace that has more than the demand's would.
+fn second_chance<'a>(run: &mut Run<'a, '_>, kept: Vec<&'a Load>) -> bool {
+    let mut turn = Tournament::of_kept(run.ask, &run.sim, kept);
+    while let Some(node) = turn.next() {
+        let (ours, before) = both(&mut turn, run, node);
+        if ours < before
+            && let Some(load) = turn.pop(node)
+            && !run.is_taken(load)
+            && run.take(load, Reason::InCohortFairSharing)
+            && fits(run)
+        {
+            return true;
+        }
+        turn.drop(node);
+        turn.refresh(&run.sim, node);
+    }
+    false
+}
+
+/// The shares of the two branches, the demand's and the other's, just below the cohort they have in common.
+fn both(turn: &mut Tournament<'_, '_>, run: &Run<'_, '_>, node: NodeIx) -> (Share, Share) {
+    let (ours, theirs) = below_common(run.ask, node);
+    (turn.share(&run.sim, ours), turn.share(&run.sim, theirs))
+}
+
+fn below_common(ask: &Ask<'_>, node: NodeIx) -> (NodeIx, NodeIx) {
+    let tree = &ask.snapshot.tree;
+    let mut theirs = node;
+    for cohort in tree.path(node).skip(1) {
+        if let Some(at) = ask.above.iter().position(|above| *above == cohort) {
+            let ours = at.checked_sub(1).and_then(|below| ask.above.get(below)).copied();
+            return (ours.unwrap_or(ask.node), theirs);
+        }
+        theirs = cohort;
+    }
+    (ask.node, theirs)
+}

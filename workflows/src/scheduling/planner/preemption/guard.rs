@@ -1,0 +1,112 @@
+//! What a plan may do without an approval.
+
+use crate::scheduling::planner::{
+    Breach, Guard, Kind, Snapshot,
+    model::{
+        cohort_tree::NodeIx,
+        snapshot::{Load, LoadIx},
+    },
+    preemption::preemptor::Ask,
+};
+use std::collections::BTreeMap;
+
+/// What the loads break, in a fixed order.
+pub(in crate::scheduling::planner) fn breaches(
+    ask: &Ask<'_>,
+    guard: &Guard,
+    loads: &[LoadIx],
+) -> Vec<Breach> {
+    let loads: Vec<&Load> = loads.iter().filter_map(|load| ask.snapshot.load(*load)).collect();
+    let mut found = ratios(ask, guard, &loads);
+    let held = |kind: &Kind| {
+        let held = loads.iter().filter_map(|load| load.workload.usage.get(kind));
+        held.map(|amount| u128::from(*amount)).sum()
+    };
+    found.extend(shares(ask.snapshot, ask.node, guard, held));
+    found.extend(large(guard, &loads));
+    found.extend(loads.iter().filter_map(|load| long(ask, guard, load)));
+    found
+}
+
+/// Whether a load breaks the guard whatever else goes with it.
+pub(in crate::scheduling::planner) fn breaks_alone(ask: &Ask<'_>, guard: &Guard, load: &Load) -> bool {
+    gpus(load) > u128::from(guard.max_victim_gpus) || long(ask, guard, load).is_some()
+}
+
+fn short(amount: u128) -> u64 {
+    u64::try_from(amount).unwrap_or(u64::MAX)
+}
+
+fn gpus(load: &Load) -> u128 {
+    let held = load.workload.usage.iter().filter(|(kind, _)| kind.is_gpu());
+    held.map(|(_, amount)| u128::from(*amount)).sum()
+}
+
+fn ratios(ask: &Ask<'_>, guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
+    let mut held: BTreeMap<&str, u128> = BTreeMap::new();
+    for (kind, amount) in loads.iter().flat_map(|load| &load.workload.usage) {
+        if kind.is_device() {
+            *held.entry(kind.resource()).or_default() += u128::from(*amount);
+        }
+    }
+    let over = held.into_iter().filter_map(|(resource, victims)| {
+        let asked = ask.demand.requests.iter().filter(|(kind, _)| kind.resource() == resource);
+        let requested: u128 = asked.map(|(_, amount)| u128::from(*amount)).sum();
+        (victims.saturating_mul(100) > requested.saturating_mul(u128::from(guard.ratio_percent))).then(|| {
+            Breach::Ratio {
+                resource: resource.to_owned(),
+                victims: short(victims),
+                requested: short(requested),
+                percent: guard.ratio_percent,
+            }
+        })
+    });
+    over.collect()
+}
+
+/// Whether so many victims together are too large a part of what there is.
+pub(in crate::scheduling::planner) fn shares(
+    snapshot: &Snapshot,
+    node: NodeIx,
+    guard: &Guard,
+    held: impl Fn(&Kind) -> u128,
+) -> Vec<Breach> {
+    let root = snapshot.tree.root(node);
+    let over = snapshot.kinds.iter().filter(|(kind, _)| kind.is_device()).filter_map(|(kind, at)| {
+        let victims = held(kind);
+        let lent = || u128::try_from(snapshot.tree.row(root, *at).subtree).unwrap_or_default();
+        let capacity = snapshot.owned.get(kind).map_or_else(lent, |owned| u128::from(*owned));
+        (victims.saturating_mul(100) > capacity.saturating_mul(u128::from(guard.share_percent))).then(|| {
+            Breach::TenantShare {
+                kind: kind.clone(),
+                victims: short(victims),
+                capacity: short(capacity),
+                percent: guard.share_percent,
+            }
+        })
+    });
+    over.collect()
+}
+
+/// A gang is one victim: it is lost as a whole.
+fn large(guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
+    let mut held: BTreeMap<&str, u128> = BTreeMap::new();
+    for load in loads {
+        let name = load.workload.gang.as_ref().map_or(load.workload.id.as_str(), |gang| gang.id.as_str());
+        *held.entry(name).or_default() += gpus(load);
+    }
+    let large = held.into_iter().filter(|(_, gpus)| *gpus > u128::from(guard.max_victim_gpus));
+    let breach = |(workload, gpus): (&str, u128)| Breach::LargeVictim {
+        workload: workload.to_owned(),
+        gpus: short(gpus),
+        most: guard.max_victim_gpus,
+    };
+    large.map(breach).collect()
+}
+
+fn long(ask: &Ask<'_>, guard: &Guard, load: &Load) -> Option<Breach> {
+    let ran = ask.demand.now.saturating_sub(load.workload.reserved_at);
+    let most = guard.max_run_without_checkpoint;
+    let long = !load.workload.checkpoints && ran > most;
+    long.then(|| Breach::LongRunning { workload: load.workload.id.clone(), ran, most })
+}

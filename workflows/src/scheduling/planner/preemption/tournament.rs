@@ -1,0 +1,197 @@
+//! Whose turn it is to give way under fair sharing: from the root down to whoever has most above its own.
+
+use crate::scheduling::planner::{
+    model::{
+        cohort_tree::{NodeIx, Sim},
+        snapshot::{Key, Load},
+    },
+    preemption::{
+        candidates::{Merge, Queue, Source},
+        dominant_share::{Share, Shares},
+        preemptor::Ask,
+    },
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+};
+
+/// The candidates of one workspace that are left, in order.
+enum Lane<'a, 'b> {
+    /// Read as they are needed.
+    Running(Box<Queue<'a, 'b>>),
+    /// Kept from before.
+    Kept(VecDeque<&'a Load>),
+}
+
+impl<'a> Lane<'a, '_> {
+    fn head(&mut self) -> Option<&'a Load> {
+        match self {
+            Self::Running(queue) => queue.peek().map(|(load, _)| *load),
+            Self::Kept(loads) => loads.front().copied(),
+        }
+    }
+
+    fn pop(&mut self) -> Option<&'a Load> {
+        match self {
+            Self::Running(queue) => queue.next().map(|(load, _)| load),
+            Self::Kept(loads) => loads.pop_front(),
+        }
+    }
+}
+
+/// The order of workspaces: highest share first, then whose first candidate goes first, its own last.
+type Rank = (Reverse<Share>, bool, bool, Key, NodeIx);
+/// The order of cohorts: highest share first, then by name.
+type CohortRank = (Reverse<Share>, String, NodeIx);
+
+#[derive(Default)]
+struct Children {
+    workspaces: BTreeSet<Rank>,
+    cohorts: BTreeSet<CohortRank>,
+}
+
+/// The workspaces that have candidates, ranked within each cohort. A change costs the path to the root, not the tree.
+pub(in crate::scheduling::planner) struct Tournament<'a, 'b> {
+    ask: &'b Ask<'a>,
+    lanes: BTreeMap<NodeIx, Lane<'a, 'b>>,
+    children: HashMap<NodeIx, Children>,
+    workspaces: HashMap<NodeIx, Rank>,
+    cohorts: HashMap<NodeIx, CohortRank>,
+    above: HashSet<NodeIx>,
+    shares: Shares<'a>,
+}
+
+impl<'a, 'b> Tournament<'a, 'b> {
+    /// Among all that run in these workspaces.
+    pub(in crate::scheduling::planner) fn of_running(
+        ask: &'b Ask<'a>,
+        sim: &Sim<'_>,
+        sources: &[Source],
+    ) -> Self {
+        let lane = |source: &Source| {
+            let queue = Merge::free_to_go(ask, std::slice::from_ref(source)).peekable();
+            (source.node, Lane::Running(Box::new(queue)))
+        };
+        Self::new(ask, sim, sources.iter().map(lane).collect())
+    }
+
+    /// Among workloads that are in order already.
+    pub(in crate::scheduling::planner) fn of_kept(
+        ask: &'b Ask<'a>,
+        sim: &Sim<'_>,
+        kept: Vec<&'a Load>,
+    ) -> Self {
+        let mut lanes: BTreeMap<NodeIx, VecDeque<&Load>> = BTreeMap::new();
+        for load in kept {
+            lanes.entry(load.node).or_default().push_back(load);
+        }
+        Self::new(ask, sim, lanes.into_iter().map(|(node, loads)| (node, Lane::Kept(loads))).collect())
+    }
+
+    fn new(ask: &'b Ask<'a>, sim: &Sim<'_>, lanes: BTreeMap<NodeIx, Lane<'a, 'b>>) -> Self {
+        let mut all = Self {
+            ask,
+            lanes,
+            children: HashMap::new(),
+            workspaces: HashMap::new(),
+            cohorts: HashMap::new(),
+            above: ask.above.iter().copied().collect(),
+            shares: Shares::new(&ask.snapshot.resources),
+        };
+        let nodes: Vec<NodeIx> = all.lanes.keys().copied().collect();
+        for node in nodes {
+            all.rank(sim, node);
+        }
+        // Bottom up, so that a cohort is ranked once those below it are; a child always comes after its parent.
+        let mut cohorts: BTreeSet<NodeIx> = all.children.keys().copied().collect();
+        while let Some(cohort) = cohorts.pop_last() {
+            all.rank_cohort(sim, cohort);
+            cohorts.extend(ask.snapshot.tree.parent(cohort));
+        }
+        all
+    }
+
+    /// The share of a node in this state.
+    pub(in crate::scheduling::planner) fn share(&mut self, sim: &Sim<'_>, node: NodeIx) -> Share {
+        let weight = self.ask.snapshot.entry(node).map(|entry| entry.sharing.weight).unwrap_or_default();
+        self.shares.of(sim, node, weight)
+    }
+
+    /// The workspace whose turn it is.
+    pub(in crate::scheduling::planner) fn next(&self) -> Option<NodeIx> {
+        let Some(mut cohort) = self.ask.above.last().copied() else {
+            // A workspace on its own has nobody else to look at.
+            return self.lanes.contains_key(&self.ask.node).then_some(self.ask.node);
+        };
+        loop {
+            let children = self.children.get(&cohort)?;
+            match (children.workspaces.first(), children.cohorts.first()) {
+                (None, None) => return None,
+                (Some(workspace), None) => return Some(workspace.4),
+                (Some(workspace), Some(below)) if workspace.0.0 > below.0.0 => return Some(workspace.4),
+                (Some(_) | None, Some(below)) => cohort = below.2,
+            }
+        }
+    }
+
+    /// The first candidate of a workspace, which is then gone from it.
+    pub(in crate::scheduling::planner) fn pop(&mut self, node: NodeIx) -> Option<&'a Load> {
+        let load = self.lanes.get_mut(&node).and_then(Lane::pop);
+        if self.lanes.get_mut(&node).and_then(Lane::head).is_none() {
+            self.lanes.remove(&node);
+        }
+        load
+    }
+
+    /// Leaves a workspace alone from here on.
+    pub(in crate::scheduling::planner) fn drop(&mut self, node: NodeIx) {
+        self.lanes.remove(&node);
+    }
+
+    /// Ranks a workspace and those above it again, after something in it has changed.
+    pub(in crate::scheduling::planner) fn refresh(&mut self, sim: &Sim<'_>, node: NodeIx) {
+        self.rank(sim, node);
+        let above: Vec<NodeIx> = self.ask.snapshot.tree.path(node).skip(1).collect();
+        for cohort in above {
+            self.rank_cohort(sim, cohort);
+        }
+    }
+
+    fn rank(&mut self, sim: &Sim<'_>, node: NodeIx) {
+        let Some(parent) = self.ask.snapshot.tree.parent(node) else { return };
+        if let Some(old) = self.workspaces.remove(&node)
+            && let Some(children) = self.children.get_mut(&parent)
+        {
+            children.workspaces.remove(&old);
+        }
+        let Some(head) = self.lanes.get_mut(&node).and_then(Lane::head) else { return };
+        let share = self.share(sim, node);
+        let own = node == self.ask.node;
+        if share.borrowing || own {
+            let rank = (Reverse(share), head.key.settled, own, head.key.clone(), node);
+            self.children.entry(parent).or_default().workspaces.insert(rank.clone());
+            self.workspaces.insert(node, rank);
+        }
+    }
+
+    fn rank_cohort(&mut self, sim: &Sim<'_>, cohort: NodeIx) {
+        let Some(parent) = self.ask.snapshot.tree.parent(cohort) else { return };
+        if let Some(old) = self.cohorts.remove(&cohort)
+            && let Some(children) = self.children.get_mut(&parent)
+        {
+            children.cohorts.remove(&old);
+        }
+        let live = self
+            .children
+            .get(&cohort)
+            .is_some_and(|children| !children.workspaces.is_empty() || !children.cohorts.is_empty());
+        let share = self.share(sim, cohort);
+        if live && (share.borrowing || self.above.contains(&cohort)) {
+            let name = self.ask.snapshot.entry(cohort).map(|entry| entry.name.clone()).unwrap_or_default();
+            let rank = (Reverse(share), name, cohort);
+            self.children.entry(parent).or_default().cohorts.insert(rank.clone());
+            self.cohorts.insert(cohort, rank);
+        }
+    }
+}

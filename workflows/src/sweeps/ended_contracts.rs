@@ -1,0 +1,88 @@
+//! Contracts that have ended.
+
+use super::run::{Swept, all, holder};
+use crate::{
+    destruction::{
+        Moment,
+        certificate::{Basis, LegalBasis},
+    },
+    offboarding::Offboarding,
+    platform::Platform,
+    tenancy::{Entitlement, Tenant, TenantId, TenantState},
+};
+use chrono::{DateTime, Utc};
+use engine::{Engine, Entity, Error, Undecided, View, Workflow as _};
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// Who asks, in the name of the sweep.
+const BY: &str = "sweep";
+
+/// That an offboarding was begun since a contract ended. If people turn that down, the sweep does not begin another: it
+/// says that the tenant is served without a contract, until that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContractEnded {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The day after its last.
+    pub to: String,
+    /// When it was noticed.
+    pub at: Timestamp,
+}
+
+impl Entity for ContractEnded {
+    const COLLECTION: &'static str = "contracts-ended";
+
+    fn id(&self) -> String {
+        format!("{}/{}", self.tenant, self.to)
+    }
+}
+
+/// Starts the offboarding of every tenant that is served and whose contract has ended. People decide on it as on any other.
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    let now = engine.clock().now();
+    let today = day(now);
+    for entitlement in all::<Entitlement>(engine, swept).await? {
+        let Some(to) = entitlement.to.clone().filter(|to| *to <= today) else { continue };
+        let id = &entitlement.tenant;
+        let tenant = engine.ledger(false, |view| view.get::<Tenant>(id.as_str())).await;
+        let tenant = swept.each(format!("tenant {id}"), tenant)?.flatten();
+        if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
+            continue;
+        }
+        let basis = LegalBasis { basis: Basis::ContractEnd, reference: format!("entitlement until {to}") };
+        let reason = format!("the contract has ended: its last day was before {to}");
+        let leaving =
+            Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason).on(engine.platform());
+        if let Some(other) = holder(engine, &leaving.subject().guard.unwrap_or_default()).await? {
+            swept.find(format!("the contract of {id} has ended, and execution {other} is still changing it"));
+            continue;
+        }
+        let begun = engine.ledger(true, |view| begin(view, &leaving, &to)).await;
+        match swept.each(format!("tenant {id}"), begun)? {
+            Some(true) => swept.started.push(format!("offboarding of {id}")),
+            Some(false) => {
+                swept.find(format!("the contract of {id} has ended ({to}), and it is still served"))
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Begins an offboarding, unless one was for the same end.
+fn begin(view: &mut View, leaving: &Offboarding, to: &str) -> Result<bool, Undecided> {
+    let ended = ContractEnded { tenant: leaving.tenant.clone(), to: to.to_owned(), at: view.now() };
+    if view.get::<ContractEnded>(&ended.id())?.is_some() {
+        return Ok(false);
+    }
+    view.start(leaving, BY, &format!("contract-ended/{}", ended.id()))?;
+    view.put(&ended)?;
+    Ok(true)
+}
+
+/// The day of `at` in UTC, as contracts write it.
+fn day(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
+    at.map(|at| at.format("%Y-%m-%d").to_string()).unwrap_or_default()
+}

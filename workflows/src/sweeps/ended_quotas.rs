@@ -1,0 +1,34 @@
+//! Temporary quotas that have ended.
+
+use super::run::{Swept, all, holder};
+use crate::{
+    platform::Platform,
+    quota_change::{QuotaRequest, decrease::QuotaDecrease},
+    tenancy::Quota,
+};
+use engine::{Engine, Error, Workflow as _};
+
+/// Who asks, in the name of the sweep.
+const BY: &str = "sweep";
+
+/// Starts the decrease of every part of a quota that has ended. While another change of it is open, that one goes first,
+/// and the next occurrence finds what is still due.
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    let now = engine.clock().now();
+    for quota in all::<Quota>(engine, swept).await? {
+        for request in QuotaRequest::ending(&quota, now) {
+            let decrease = QuotaDecrease::new(request);
+            let subject = decrease.subject();
+            if let Some(other) = holder(engine, &subject.guard.unwrap_or_default()).await? {
+                swept.find(format!("{} has ended, and execution {other} is still changing it", subject.name));
+                continue;
+            }
+            let key = format!("ended/{}/{}/{}", subject.name, quota.version, swept.at.0);
+            let begun = engine.ledger(true, |view| view.start(&decrease, BY, &key)).await;
+            if swept.each(&subject.name, begun)?.is_some() {
+                swept.started.push(format!("decrease of {}", subject.name));
+            }
+        }
+    }
+    Ok(())
+}

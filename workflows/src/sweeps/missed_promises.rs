@@ -1,0 +1,167 @@
+//! Promises of GPUs: demands that nobody answers, and deadlines that have passed.
+
+use super::run::{Swept, all, holder};
+use crate::{
+    platform::Platform,
+    reclaim::{Cause, Reclaim, ledger},
+    scheduling::admission,
+    tenancy::{Cohort, Resource, TenantId, WorkspaceName},
+};
+use engine::{Engine, Entity, Error, MINUTE, Undecided, View, Workflow as _};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use store::{ExecutionId, Timestamp};
+
+/// A demand whose reclaim has come to an end without serving it is not answered by another one before this has passed.
+const AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// A promise that was broken: a demand inside its workspace's own quota waited past its deadline. Kept for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which workspace.
+    pub workspace: WorkspaceName,
+    /// Of which kind.
+    pub resource: Resource,
+    /// The workload that waited.
+    pub workload: String,
+    /// When it should have had its GPUs.
+    pub deadline: Timestamp,
+    /// The reclaim that was too slow; `None` if there was none.
+    pub reclaim: Option<ExecutionId>,
+    /// Workloads that still held GPUs then.
+    pub held_by: Vec<String>,
+    /// When it was noticed.
+    pub noticed_at: Timestamp,
+}
+
+impl Entity for Missed {
+    const COLLECTION: &'static str = "reclaims-missed";
+
+    fn id(&self) -> String {
+        format!("{}/{}/{}/{:020}", self.tenant, self.resource, self.workload, self.deadline.0)
+    }
+}
+
+/// Writes down every deadline that has passed at `view.now()`, each once.
+///
+/// # Errors
+/// What the view lacks.
+pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecided> {
+    let now = view.now();
+    let Some(cohort) = view.shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
+    let serving = |demand: &admission::Demand| {
+        let reclaim = cohort.reclaims.get(&demand.resource);
+        reclaim.filter(|reclaim| {
+            let served = || reclaim.served().any(|served| served.workspace == demand.workspace);
+            reclaim.workspace == demand.workspace || served()
+        })
+    };
+    let mut fresh = Vec::new();
+    for demand in admission::late(view, tenant)? {
+        let reclaim = serving(&demand);
+        let missed = Missed {
+            tenant: tenant.clone(),
+            reclaim: reclaim.map(|reclaim| reclaim.execution),
+            held_by: reclaim.map(|reclaim| reclaim.victims.iter().cloned().collect()).unwrap_or_default(),
+            workspace: demand.workspace,
+            resource: demand.resource,
+            workload: demand.workload,
+            deadline: demand.deadline,
+            noticed_at: now,
+        };
+        if view.get::<Missed>(&missed.id())?.is_none() {
+            view.put(&missed)?;
+            fresh.push(missed);
+        }
+    }
+    Ok(fresh)
+}
+
+/// Wakes every line, answers every demand, and notes every broken promise.
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    for cohort in all::<Cohort>(engine, swept).await? {
+        let done = look_after(engine, swept, &cohort.tenant).await;
+        swept.each(format!("tenant {}", cohort.tenant), done)?;
+    }
+    Ok(())
+}
+
+async fn look_after(engine: &Engine<Platform>, swept: &mut Swept, tenant: &TenantId) -> Result<(), Error> {
+    wake(engine, tenant).await?;
+    for missed in engine.ledger(true, |view| missed(view, tenant)).await? {
+        tracing::error!(
+            tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
+            code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
+        );
+        let Missed { tenant, workspace, resource, workload, .. } = &missed;
+        swept.find(format!(
+            "reclaim.deadline_missed: {workload} of workspace {workspace} of {tenant} waits for {resource}"
+        ));
+    }
+    for demand in engine.ledger(false, |view| admission::demands(view, tenant)).await? {
+        let cause = Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
+        let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
+        let guard = reclaim.subject().guard.unwrap_or_default();
+        if holder(engine, &guard).await?.is_some() {
+            continue;
+        }
+        let asked = engine.ledger(true, |view| ask_again(view, &demand)).await?;
+        if asked {
+            swept.started.push(format!("reclaim for {} of {}", demand.workload, demand.tenant));
+        }
+    }
+    Ok(())
+}
+
+/// Starts a reclaim for a demand that none answers, unless one ended a moment ago.
+fn ask_again(view: &mut View, demand: &admission::Demand) -> Result<bool, Undecided> {
+    let id = format!("{}/{}", demand.tenant, demand.resource);
+    let now = view.now();
+    let before = view.get::<ledger::Asked>(&id)?;
+    let same = |asked: &ledger::Asked| asked.workload == demand.workload && asked.since == demand.since;
+    if before.as_ref().is_some_and(|asked| same(asked) && now.since(asked.at) < AGAIN_AFTER) {
+        return Ok(false);
+    }
+    ledger::ask(view, demand)?;
+    Ok(true)
+}
+
+/// Wakes the line of every tenant, and says who has waited long.
+pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    let now = engine.clock().now();
+    for cohort in all::<Cohort>(engine, swept).await? {
+        let woken = wake(engine, &cohort.tenant).await;
+        if swept.each(format!("tenant {}", cohort.tenant), woken)?.is_none() {
+            continue;
+        }
+        for (name, account) in &cohort.accounts {
+            let waited = account.oldest.map_or(Duration::ZERO, |since| now.since(since));
+            if waited > 24 * 60 * MINUTE {
+                let hours = waited.as_secs() / 3_600;
+                swept.find(format!(
+                    "somebody has waited for {hours} h in workspace {name} of {}",
+                    cohort.tenant
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Admits everybody whose turn it is, and starts what their news asks for.
+pub(super) async fn wake(engine: &Engine<Platform>, tenant: &TenantId) -> Result<(), Error> {
+    loop {
+        let news = engine
+            .ledger(true, |view| {
+                let news = admission::wake(view, tenant)?;
+                ledger::announce(view, &news)?;
+                Ok(news)
+            })
+            .await?;
+        if !news.more {
+            return Ok(());
+        }
+    }
+}

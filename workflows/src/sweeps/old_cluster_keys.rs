@@ -1,0 +1,22 @@
+//! Keys of clusters that are older than people should leave them.
+
+use super::run::{Swept, all};
+use crate::{platform::Platform, tenancy::ClusterKey};
+use engine::{DAY, Engine, Error};
+
+/// A key in use for longer is told of. Rotating it takes its cluster's hands, so it is not done from here.
+const OLD: u32 = 90;
+
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    let now = engine.clock().now();
+    for key in all::<ClusterKey>(engine, swept).await? {
+        if key.revoked_at.is_none() && now.since(key.created_at) > OLD * DAY {
+            let days = now.since(key.created_at).as_secs() / 86_400;
+            let cluster = &key.cluster;
+            swept.find(format!(
+                "the key of cluster {cluster} is {days} days old: `tenure cluster key rotate {cluster}` issues another"
+            ));
+        }
+    }
+    Ok(())
+}

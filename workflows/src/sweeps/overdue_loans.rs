@@ -1,0 +1,67 @@
+//! Loans that have lasted longer than policy allows, while somebody waits.
+
+use super::run::{Swept, all, holder};
+use crate::{
+    platform::Platform,
+    reclaim::{Cause, Reclaim, ledger},
+    tenancy::{Cohort, Loan, LoanState, OpenLoans},
+};
+use engine::{Engine, Error, Undecided, View, Workflow as _};
+use store::Timestamp;
+
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+    let now = engine.clock().now();
+    for loans in all::<OpenLoans>(engine, swept).await? {
+        let due: Vec<u64> =
+            loans.open.iter().filter(|loan| loan.due <= now).map(|loan| loan.number).collect();
+        if due.is_empty() {
+            continue;
+        }
+        let called = call_back(engine, &loans, &due, swept.at).await;
+        if swept.each(format!("{} of tenant {}", loans.resource, loans.tenant), called)? == Some(true) {
+            let (resource, tenant) = (&loans.resource, &loans.tenant);
+            swept.started.push(format!("reclaim of {} overdue loans of {resource} in {tenant}", due.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Begins to call the loans `due` back, if somebody waits for them and nobody has.
+async fn call_back(
+    engine: &Engine<Platform>,
+    loans: &OpenLoans,
+    due: &[u64],
+    at: Timestamp,
+) -> Result<bool, Error> {
+    if !engine.ledger(false, |view| awaited(view, loans)).await? {
+        return Ok(false);
+    }
+    engine.ledger(true, |view| mark(view, loans, due)).await?;
+    let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), Cause::Overdue);
+    let guard = reclaim.subject().guard.unwrap_or_default();
+    if holder(engine, &guard).await?.is_some() {
+        return Ok(false);
+    }
+    let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, at.0);
+    engine.ledger(true, |view| view.start(&reclaim, ledger::BY, &key)).await?;
+    Ok(true)
+}
+
+/// Whether anybody waits for what is lent.
+fn awaited(view: &mut View, loans: &OpenLoans) -> Result<bool, Undecided> {
+    let cohort = view.get::<Cohort>(loans.tenant.as_str())?;
+    let mut accounts = cohort.iter().flat_map(|cohort| cohort.accounts.values());
+    Ok(accounts.any(|account| account.waiting > 0 && account.least.contains_key(&loans.resource)))
+}
+
+/// Marks loans as overdue; one that is being called back already stays as it is.
+fn mark(view: &mut View, loans: &OpenLoans, due: &[u64]) -> Result<(), Undecided> {
+    let keys: Vec<_> = due.iter().map(|number| Loan::key(&loans.tenant, *number)).collect();
+    view.want::<Loan>(keys.iter().cloned())?;
+    for key in keys {
+        if let Some(loan) = view.get::<Loan>(&key)?.filter(|loan| loan.state == LoanState::Active) {
+            view.put(&Loan { state: LoanState::Overdue, ..loan })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What is free: for each cluster and GPU model a head with counts, and chunks that list the free nodes.
+//!
+//! A decision cannot ask for ranges. It reads the head, which every change rewrites, and the chunks it needs; both
+//! become conditions of the commit. A chunk holds at most 256 nodes, so no document nears the store's limit, however
+//! large the fleet.
+
+use crate::tenancy::{ClusterId, GpuModel, Gpus, NodeId, RegionId};
+use engine::Entity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counts of one chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkCount {
+    /// Nodes that belong to it, free or not.
+    pub nodes: u32,
+    /// Their GPUs.
+    pub gpus: Gpus,
+    /// Nodes that it lists as free.
+    pub free_nodes: u32,
+    /// Their GPUs.
+    pub free_gpus: Gpus,
+}
+
+/// Counts of all nodes with one GPU model in one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its region.
+    pub region: RegionId,
+    /// The model.
+    pub model: GpuModel,
+    /// By chunk number.
+    pub chunks: Vec<ChunkCount>,
+}
+
+impl Pool {
+    /// The most nodes that belong to one chunk.
+    pub const CHUNK_NODES: u32 = 256;
+
+    /// The id of the pool of `model` in `cluster`.
+    #[must_use]
+    pub fn key(cluster: &ClusterId, model: &GpuModel) -> String {
+        format!("{cluster}/{model}")
+    }
+
+    /// A pool without nodes.
+    #[must_use]
+    pub fn empty(cluster: ClusterId, region: RegionId, model: GpuModel) -> Self {
+        Self { cluster, region, model, chunks: Vec::new() }
+    }
+
+    /// GPUs that are free.
+    #[must_use]
+    pub fn free(&self) -> Gpus {
+        self.chunks.iter().map(|chunk| chunk.free_gpus).sum()
+    }
+
+    /// GPUs in all, free or not.
+    #[must_use]
+    pub fn gpus(&self) -> Gpus {
+        self.chunks.iter().map(|chunk| chunk.gpus).sum()
+    }
+
+    /// Nodes in all, free or not.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.chunks.iter().map(|chunk| chunk.nodes).sum()
+    }
+
+    /// The number of the first chunk that has room for another node; it may be one that is still to be made.
+    #[must_use]
+    pub fn roomy(&self) -> u32 {
+        let room = self.chunks.iter().position(|chunk| chunk.nodes < Self::CHUNK_NODES);
+        u32::try_from(room.unwrap_or(self.chunks.len())).unwrap_or(u32::MAX)
+    }
+
+    /// The ids of the chunks that list free nodes.
+    #[must_use]
+    pub fn stocked(&self) -> Vec<String> {
+        let stocked = (0u32..).zip(&self.chunks).filter(|(_, chunk)| chunk.free_nodes > 0);
+        stocked.map(|(number, _)| Chunk::key(&self.cluster, &self.model, number)).collect()
+    }
+}
+
+impl Entity for Pool {
+    const COLLECTION: &'static str = "pools";
+
+    fn id(&self) -> String {
+        Self::key(&self.cluster, &self.model)
+    }
+}
+
+/// The free nodes of one chunk of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The pool's cluster.
+    pub cluster: ClusterId,
+    /// The pool's model.
+    pub model: GpuModel,
+    /// Its place in the pool.
+    pub number: u32,
+    /// Free nodes and how many GPUs each has.
+    pub free: BTreeMap<NodeId, Gpus>,
+}
+
+impl Chunk {
+    /// The id of a pool's chunk.
+    #[must_use]
+    pub fn key(cluster: &ClusterId, model: &GpuModel, number: u32) -> String {
+        format!("{cluster}/{model}/{number:06}")
+    }
+}
+
+impl Entity for Chunk {
+    const COLLECTION: &'static str = "pool-chunks";
+
+    fn id(&self) -> String {
+        Self::key(&self.cluster, &self.model, self.number)
+    }
+}

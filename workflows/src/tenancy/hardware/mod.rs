@@ -1,0 +1,10 @@
+//! Clusters, nodes and GPUs: who owns them, which are free, and which are in use.
+
+pub(crate) mod capacity_waitlist;
+pub(crate) mod cluster;
+pub(crate) mod cluster_key;
+pub(crate) mod free_pool;
+pub(crate) mod gpu;
+pub(crate) mod node;
+pub(crate) mod node_allocation;
+pub(crate) mod occupancy;
