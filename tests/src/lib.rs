@@ -20,6 +20,7 @@ pub mod preemption;
 pub mod processes;
 pub mod proxy;
 pub mod rolling;
+pub mod shifted;
 pub mod traces;
 pub mod vault;
 pub mod world;

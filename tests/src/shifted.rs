@@ -1,0 +1,54 @@
+//! A server whose clock differs from the machine's by a span that a file names, so that a test can move time.
+
+use engine::{BoxFuture, Clock, Engine, SystemClock, Unsound};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use store::Timestamp;
+use workflows::platform::Platform;
+
+/// The variable that names the file.
+pub const FILE: &str = "UNDER_TEST_CLOCK";
+
+/// How often a sleeper looks at the file again.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The machine's clock and a difference, in milliseconds, that is read from a file at each look.
+#[derive(Clone, Debug)]
+pub struct ShiftedClock {
+    file: PathBuf,
+}
+
+impl Clock for ShiftedClock {
+    fn now(&self) -> Timestamp {
+        let shift = fs::read_to_string(&self.file).ok().and_then(|text| text.trim().parse::<i64>().ok());
+        Timestamp(SystemClock.now().0.saturating_add_signed(shift.unwrap_or(0)))
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let left = at.since(self.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(LOOK)).await;
+            }
+        })
+    }
+
+    fn entropy(&self) -> [u8; 10] {
+        SystemClock.entropy()
+    }
+}
+
+/// The product's engine, with the clock of the file that [`FILE`] names.
+///
+/// # Errors
+/// What is wrong with a workflow.
+///
+/// # Panics
+/// When the variable is not set.
+pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+    let file = std::env::var_os(FILE).expect("UNDER_TEST_CLOCK names a file").into();
+    let clock = Arc::new(ShiftedClock { file });
+    workflows::registered(Engine::new(engine.store().clone(), clock, engine.platform().clone()))
+}
