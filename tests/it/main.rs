@@ -83,6 +83,7 @@ mod tokens;
 mod traces;
 mod typed;
 mod understood;
+mod upgrade;
 mod versions;
 mod workloads;
 mod world;

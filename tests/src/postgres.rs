@@ -219,6 +219,22 @@ impl Cluster {
         said(&mut command)
     }
 
+    /// Runs the SQL of a file that xz has packed, such as a dump, as its owner.
+    ///
+    /// # Errors
+    /// What a program said.
+    pub fn restore(&self, file: &Path) -> io::Result<()> {
+        let mut unpacked = Command::new("xz").arg("-dc").arg(file).stdout(Stdio::piped()).spawn()?;
+        let mut command = Command::new(tool(&self.bin, "psql"));
+        let port = self.port.to_string();
+        command.args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", &port]);
+        command
+            .args(["-U", "tenure", "-d", "postgres"])
+            .stdin(unpacked.stdout.take().map_or_else(Stdio::null, Stdio::from));
+        said(&mut command)?;
+        unpacked.wait().map(drop)
+    }
+
     /// A second server that follows this one, which from here on acknowledges nothing before the other has it on disk.
     ///
     /// # Errors
