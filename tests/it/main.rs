@@ -38,6 +38,7 @@ mod fleet;
 mod following;
 mod foreseen;
 mod given_back;
+mod golden_lists;
 mod held;
 mod hello;
 mod hooks;

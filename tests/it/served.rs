@@ -139,8 +139,8 @@ impl Answer {
 pub(crate) fn tenure(dir: &Path) -> Command {
     let mut command = Command::new(TENURE);
     let own = ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_CONTEXT", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"];
-    // The last speaks to the tests: the program would say on standard error that it knows no such setting.
-    for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE", "TENURE_SKIP_NONE"]) {
+    // The last two speak to the tests: the program would say on standard error that it knows no such setting.
+    for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE", "TENURE_SKIP_NONE", "TENURE_BLESS"]) {
         command.env_remove(name);
     }
     // Contexts of whoever runs the tests are none of theirs.
