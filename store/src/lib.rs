@@ -15,21 +15,23 @@ mod memory;
 mod model;
 pub mod postgres;
 mod random;
+mod sync;
 #[cfg(test)]
 mod tests;
 pub mod transfer;
-
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use memory::Memory;
+pub use model::commit::{Commit, Erase, Receipt, Settle, Write};
 pub use model::error::Error;
+pub use model::filter::Filter;
+pub use model::health::Health;
 pub use model::histogram::Tally;
 pub use model::id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
 pub use model::limits::{
     ATTRIBUTES_LIMIT, BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT,
 };
 pub use model::maintenance::Hold;
-pub use model::query::{Attributes, COLUMNS, Found, Query};
-pub use model::record::{Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
-pub use model::store::{
-    Commit, Erase, Filter, Health, History, Page, Receipt, SEARCH_LOOKS, Settle, Store, Write,
-};
+pub use model::page::{History, Page};
+pub use model::query::{COLUMNS, Found, Query};
+pub use model::record::{Attributes, Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
+pub use model::store::{SEARCH_LOOKS, Store};

@@ -1,6 +1,6 @@
 //! A commit is conditional, whole, and counted.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Revision, Sequence};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,7 +1,7 @@
 //! Several stores, asked the same at random, and compared: answer by answer, and then by what they hold.
 
-use crate::conformance::{
-    Outcome,
+use super::{
+    case::Outcome,
     fixture::{id, must, record, same},
 };
 use crate::{

@@ -1,6 +1,6 @@
 //! A commit holds only while the documents it was decided on are as they were.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Read, Sequence};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! A finished execution is erased with its history, in as many commits as it takes.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Erase, Filter, Revision, Sequence};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! History is appended, in order, and read in pages.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Page, Sequence};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! Tenants take turns, so that nobody's flood delays another; and work that was put off can be brought forward.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Lease, Record, Timestamp, Write};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Things to commit, and ways to look at what came of it.
 
-use super::{CaseFn, Outcome, Running};
+use super::case::{CaseFn, Outcome, Running};
 use crate::{
     Commit, Entry, Error, ExecutionId, Key, Lease, Put, Read, Receipt, Record, Revision, Sequence, Settle,
     Store, Task, TaskId, Timestamp, Write,

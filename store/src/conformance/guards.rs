@@ -1,6 +1,6 @@
 //! Of the open records, at most one holds a guard.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Error, Record};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! The history of all executions is one line, in the order of commits.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Page, Sequence};
 
 pub(super) const CASES: &[Named] = &[

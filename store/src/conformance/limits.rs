@@ -1,6 +1,6 @@
 //! Limits and names are checked before anything is changed.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{BODY_LIMIT, COMMIT_LIMIT, Commit, Key, NAME_LIMIT, Put, Record, TEXT_LIMIT};
 
 pub(super) const CASES: &[Named] = &[

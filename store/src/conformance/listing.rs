@@ -1,6 +1,6 @@
 //! Lists are filtered, ordered, and paged by cursors that stay valid while others write.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{ExecutionId, Filter, Page, Record};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! A store that is held hands out nothing, and forgets nothing.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Hold, Timestamp};
 
 pub(super) const CASES: &[Named] = &[

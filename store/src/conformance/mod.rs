@@ -3,6 +3,7 @@
 //! A store that passes [`run`] may stand behind the engine. Each case begins with an empty store, knows nothing of
 //! its type, and is named by the promise it holds the store to.
 
+mod case;
 mod commits;
 mod differential;
 mod documents;
@@ -19,22 +20,11 @@ mod reads;
 mod search;
 mod tasks;
 
-pub use crate::conformance::differential::Twins;
+pub use case::{CaseFn, Cases, Outcome, Running};
+pub use differential::Twins;
 
 use crate::Store;
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
-
-/// What a case found: nothing, or how the promise was broken.
-pub type Outcome = Result<(), String>;
-
-/// A case at work.
-pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-
-/// Begins a case on an empty store.
-pub type CaseFn = fn(Arc<dyn Store>) -> Running;
-
-/// The cases of one subject, by name.
-pub type Cases = &'static [(&'static str, CaseFn)];
+use std::{fmt, future::Future, sync::Arc};
 
 /// All cases, by subject.
 pub const CASES: &[Cases] = &[

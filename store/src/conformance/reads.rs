@@ -1,6 +1,6 @@
 //! A read sees every commit acknowledged before it began.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Filter, Record};
 
 pub(super) const CASES: &[Named] = &[

@@ -1,6 +1,6 @@
 //! A search answers what a look at every record would: whatever was written, in whatever order, and page by page.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Attributes, ExecutionId, Query, Record, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Tasks are leased when due, to one holder at a time, and fenced by growing epochs.
 
-use crate::conformance::{Outcome, fixture::*};
+use super::{case::Outcome, fixture::*};
 use crate::{Commit, Epoch, TaskId, Timestamp};
 
 pub(super) const LEASING: &[Named] = &[

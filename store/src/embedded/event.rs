@@ -1,6 +1,6 @@
 //! Waking a thread that waits for something to have happened.
 
-use crate::embedded::commit::apply::locked;
+use crate::sync::lock_unpoisoned;
 use std::{
     sync::{Condvar, Mutex, PoisonError},
     time::Duration,
@@ -8,26 +8,26 @@ use std::{
 
 /// Counts what happened; a waiter that has seen the count misses nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rung: Mutex<u64>,
-    heard: Condvar,
+pub(crate) struct EventCount {
+    count: Mutex<u64>,
+    changed: Condvar,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let mut rung = locked(&self.rung);
-        *rung = rung.wrapping_add(1);
-        self.heard.notify_all();
+impl EventCount {
+    pub(crate) fn notify(&self) {
+        let mut count = lock_unpoisoned(&self.count);
+        *count = count.wrapping_add(1);
+        self.changed.notify_all();
     }
 
     pub(crate) fn count(&self) -> u64 {
-        *locked(&self.rung)
+        *lock_unpoisoned(&self.count)
     }
 
-    /// Waits until the bell was rung after the count was `seen`, or for `limit`.
+    /// Waits until something happened after the count was `seen`, or for `limit`.
     pub(crate) fn wait(&self, seen: u64, limit: Duration) {
-        let rung = locked(&self.rung);
-        let waited = self.heard.wait_timeout_while(rung, limit, |rung| *rung == seen);
+        let count = lock_unpoisoned(&self.count);
+        let waited = self.changed.wait_timeout_while(count, limit, |count| *count == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

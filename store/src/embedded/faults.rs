@@ -1,9 +1,10 @@
 //! Switches that break the store on purpose, so that tests see how it behaves when the world is broken.
 
+use crate::sync::lock_unpoisoned;
 use std::{
     fmt, io,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -34,11 +35,11 @@ pub struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
 impl Hook {
     /// Calls `hook` from now on.
     pub fn set(&self, hook: impl FnMut() + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+        *lock_unpoisoned(&self.0) = Some(Box::new(hook));
     }
 
     pub(crate) fn call(&self) {
-        if let Some(hook) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(hook) = lock_unpoisoned(&self.0).as_mut() {
             hook();
         }
     }

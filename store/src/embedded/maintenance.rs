@@ -1,9 +1,10 @@
 //! The hold of an embedded store: the file `HELD`, which is there as long as nothing is to be handed out.
 
-use crate::embedded::{
-    commit::apply::locked, folder::deliveries, journal::segment::sync_folder, shared::Shared,
+use crate::{
+    Error, Hold, Timestamp,
+    embedded::{folder::deliveries, journal::segment::sync_folder, shared::Shared},
+    sync::lock_unpoisoned,
 };
-use crate::{Error, Hold, Timestamp};
 use std::{
     fs::{self, File},
     io::{self, Write as _},
@@ -48,25 +49,25 @@ impl Shared {
     /// Counts every task as handed out before, then hands out nothing more. In this order: whoever is cut off between the two
     /// asks once too often.
     pub(crate) fn hold(&self, hold: Hold) -> Result<(), Error> {
-        let mut held = locked(&self.held);
+        let mut held = lock_unpoisoned(&self.held);
         if held.is_some() {
             return Ok(());
         }
         let failed = |error: io::Error| Error::Unavailable {
             why: format!("the store in {} cannot be held: {error}", self.dir.display()),
         };
-        let mut tasks = locked(&self.tasks);
+        let mut tasks = lock_unpoisoned(&self.tasks);
         tasks.count_all();
         let log = deliveries::Log::open(&self.dir, &tasks).map_err(failed)?;
         log.sync().map_err(failed)?;
-        *locked(&self.deliveries) = log;
+        *lock_unpoisoned(&self.deliveries) = log;
         write(&self.dir, &hold).map_err(failed)?;
         *held = Some(hold);
         Ok(())
     }
 
     pub(crate) fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
-        let mut held = locked(&self.held);
+        let mut held = lock_unpoisoned(&self.held);
         if held.as_ref().is_none_or(|hold| hold.since != since) {
             return Ok(false);
         }
@@ -79,6 +80,6 @@ impl Shared {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        locked(&self.held).is_some()
+        lock_unpoisoned(&self.held).is_some()
     }
 }

@@ -1,10 +1,12 @@
 //! The acknowledged rows that the index has not taken over yet.
 //!
-//! A read looks here first and then in the index, in that order: rows leave the overlay only after the index has
+//! A read looks here first and then in the index, in that order: rows leave the memtable only after the index has
 //! them, so whatever was acknowledged before the read began is found in one of the two.
 
-use crate::Sequence;
-use crate::embedded::journal::frame::{Frame, Place};
+use crate::{
+    Sequence,
+    embedded::journal::frame::{Frame, Place},
+};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     ops::Bound,
@@ -31,7 +33,7 @@ impl AsRef<[u8]> for Value {
 pub(crate) type Changed = BTreeMap<Box<[u8]>, (Sequence, Place)>;
 
 /// When so many keys are known to stand for nothing, all are forgotten: those that matter are asked for again.
-const MOST_ABSENT: usize = 1_024;
+const ABSENT_LIMIT: usize = 1_024;
 
 struct Slot {
     sequence: Sequence,
@@ -40,7 +42,7 @@ struct Slot {
 
 /// Rows by key, and the frames they are from in the order of commits.
 #[derive(Default)]
-pub(crate) struct Overlay {
+pub(crate) struct Memtable {
     rows: BTreeMap<Box<[u8]>, Slot>,
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
@@ -48,11 +50,11 @@ pub(crate) struct Overlay {
     /// Keys that were asked for lately and stand for nothing, here or in the index: what an action may not pass is a document that most
     /// often is not there, and every attempt asks.
     absent: HashSet<Box<[u8]>>,
-    retirements: u64,
+    removals: u64,
 }
 
-impl Overlay {
-    /// An overlay over an index that holds everything up to `last`.
+impl Memtable {
+    /// A memtable over an index that holds everything up to `last`.
     pub(crate) fn new(last: Sequence) -> Self {
         Self { last, ..Self::default() }
     }
@@ -78,7 +80,7 @@ impl Overlay {
         self.frames.push_back(frame);
     }
 
-    /// `None` if the overlay has nothing to say about `key`, `Some(None)` if it was deleted.
+    /// `None` if the memtable has nothing to say about `key`, `Some(None)` if it was deleted.
     #[allow(clippy::option_option, reason = "the two levels mean what the sentence above says")]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
         self.rows.get(key).map(|slot| slot.value.clone())
@@ -90,17 +92,17 @@ impl Overlay {
     }
 
     /// How often rows have left; to be asked for before a key is looked up that may have to be noted as absent.
-    pub(crate) fn retirements(&self) -> u64 {
-        self.retirements
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
     }
 
-    /// Notes that `key` was found neither here nor in the index, since rows had left `retirements` times. Had it come meanwhile, it would be
+    /// Notes that `key` was found neither here nor in the index, since rows had left `removals` times. Had it come meanwhile, it would be
     /// here; unless it has left again, and then this says nothing.
-    pub(crate) fn note_absent(&mut self, key: &[u8], retirements: u64) {
-        if retirements != self.retirements || self.rows.contains_key(key) {
+    pub(crate) fn cache_absent(&mut self, key: &[u8], removals: u64) {
+        if removals != self.removals || self.rows.contains_key(key) {
             return;
         }
-        if self.absent.len() >= MOST_ABSENT {
+        if self.absent.len() >= ABSENT_LIMIT {
             self.absent.clear();
         }
         self.absent.insert(key.into());
@@ -142,8 +144,8 @@ impl Overlay {
     }
 
     /// Drops what the index has taken over: everything up to `applied`.
-    pub(crate) fn retire(&mut self, applied: Sequence) {
-        self.retirements = self.retirements.wrapping_add(1);
+    pub(crate) fn remove_applied(&mut self, applied: Sequence) {
+        self.removals = self.removals.wrapping_add(1);
         while let Some(frame) = self.frames.front().filter(|frame| frame.header.last() <= applied) {
             self.bytes = self.bytes.saturating_sub(frame.bytes.len());
             for row in frame.rows().flatten() {
@@ -161,8 +163,8 @@ mod tests {
     use super::*;
     use crate::embedded::journal::frame::Builder;
 
-    fn publish(overlay: &mut Overlay, key: &[u8]) {
-        let mut builder = Builder::new(Sequence(overlay.last().0 + 1));
+    fn publish(memtable: &mut Memtable, key: &[u8]) {
+        let mut builder = Builder::new(Sequence(memtable.last().0 + 1));
         builder.begin();
         let put = |out: &mut Vec<u8>| -> Result<(), std::convert::Infallible> {
             out.push(1);
@@ -170,24 +172,24 @@ mod tests {
         };
         let place = builder.put(key, put).unwrap();
         builder.end();
-        let sequence = Sequence(overlay.last().0 + 1);
-        overlay.publish(builder.finish().0, Changed::from([(key.into(), (sequence, place))]));
+        let sequence = Sequence(memtable.last().0 + 1);
+        memtable.publish(builder.finish().0, Changed::from([(key.into(), (sequence, place))]));
     }
 
     #[test]
     fn what_was_looked_for_in_vain_is_known_to_be_absent_until_it_comes_and_never_when_it_may_have_come_and_left()
      {
-        let mut overlay = Overlay::default();
-        overlay.note_absent(b"key", overlay.retirements());
-        assert!(overlay.is_absent(b"key") && !overlay.is_absent(b"other"));
-        publish(&mut overlay, b"key");
-        assert!(!overlay.is_absent(b"key"), "it has come");
-        overlay.note_absent(b"key", overlay.retirements());
-        assert!(!overlay.is_absent(b"key"), "it came before that could be noted");
+        let mut memtable = Memtable::default();
+        memtable.cache_absent(b"key", memtable.removals());
+        assert!(memtable.is_absent(b"key") && !memtable.is_absent(b"other"));
+        publish(&mut memtable, b"key");
+        assert!(!memtable.is_absent(b"key"), "it has come");
+        memtable.cache_absent(b"key", memtable.removals());
+        assert!(!memtable.is_absent(b"key"), "it came before that could be noted");
 
-        let asked = overlay.retirements();
-        overlay.retire(overlay.last());
-        overlay.note_absent(b"key", asked);
-        assert!(!overlay.is_absent(b"key"), "it came, and left for the index, before that could be noted");
+        let asked = memtable.removals();
+        memtable.remove_applied(memtable.last());
+        memtable.cache_absent(b"key", asked);
+        assert!(!memtable.is_absent(b"key"), "it came, and left for the index, before that could be noted");
     }
 }

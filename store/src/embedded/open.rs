@@ -1,19 +1,19 @@
-//! Starting the threads of a store, and ending them.
+//! Opening a store and starting its threads.
 
-use crate::embedded::{
-    Embedded, Opened, Options, ROOM,
-    commit::{
-        apply::locked,
-        writer::{self, Inbox, Writer},
-    },
-    folder::{deliveries, identity, lock::Lock, space::Space, watermark},
+use super::{
+    Embedded, IMPORTING, Opened, Options,
+    commit::writer::{self, Inbox, Writer},
+    event::EventCount,
+    folder::{deliveries, failed, identity, lock::Lock, space::Space, watermark},
     format::{codec, key},
-    index::{Index, Spread},
+    handle::ROOM,
+    index::{CacheTrim, Index},
+    journal::segment::Segment,
     maintenance,
-    memtable::Overlay,
-    recovery::{Recovered, failed, recover},
-    shared::{Counters, Course, Shared},
-    tasks::{Restoring, Tasks},
+    memtable::Memtable,
+    recovery::{Recovered, recover},
+    shared::{Counters, Shared},
+    tasks::{Tasks, TasksBuilder},
     threads::{checkpoint, indexer, monitor, readers::Readers, segment_preparer},
 };
 use crate::{Error, ExecutionId, Hold};
@@ -23,7 +23,7 @@ use std::{
     ops::Bound,
     path::Path,
     sync::{Arc, Mutex, RwLock, atomic::AtomicUsize, mpsc},
-    thread::{self, JoinHandle},
+    thread,
 };
 use tokio::sync::{Semaphore, mpsc::unbounded_channel};
 
@@ -32,10 +32,21 @@ pub(crate) const RESTORED_OPENS: u64 = 1 << 16;
 
 type Unreadable = BTreeMap<ExecutionId, String>;
 
-pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
+impl Embedded {
+    /// Opens the store in `dir`, or makes one there. Blocks for as long as reading the index and the journal takes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the folder is in use, was written by a newer version, or is damaged beyond what its
+    /// own parts can make good; [`Error::Unavailable`] when the file system fails.
+    pub fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
+        open(dir, options)
+    }
+}
+
+fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
     let lock = Lock::take(dir)?;
-    if dir.join(super::IMPORTING).exists() {
+    if dir.join(IMPORTING).exists() {
         let why = format!("an import into {} was cut short; run `tenure store import` again", dir.display());
         return Err(Error::Refused { why });
     }
@@ -45,16 +56,17 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
-    let held = hold_of(dir, copied, &mut tasks).map_err(unknown)?;
+    let held = load_hold(dir, copied, &mut tasks).map_err(unknown)?;
     let deliveries =
         deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
     let head = watermark::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
-    head.write(watermark::Head { sequence, opens }).map_err(|error| failed("write HEAD in", dir, &error))?;
+    head.write(watermark::Watermark { sequence, opens })
+        .map_err(|error| failed("write HEAD in", dir, &error))?;
     let shared = Arc::new(Shared {
         dir: dir.to_owned(),
         space: Space::new(dir, &options),
         options,
-        overlay: RwLock::new(Overlay::new(sequence)),
+        memtable: RwLock::new(Memtable::new(sequence)),
         tasks: Mutex::new(tasks),
         index: RwLock::new(Arc::new(index)),
         deliveries: Mutex::new(deliveries),
@@ -63,11 +75,11 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         counters: Counters::default(),
         problems: Mutex::default(),
         opens,
-        published: crate::embedded::event::Bell::default(),
-        applied: crate::embedded::event::Bell::default(),
-        steered: crate::embedded::event::Bell::default(),
+        published: EventCount::default(),
+        applied: EventCount::default(),
+        mode_changed: EventCount::default(),
         files: Mutex::new(()),
-        course: 0.into(),
+        run_mode: 0.into(),
         _lock: lock,
     });
     let store =
@@ -77,7 +89,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
 }
 
 /// Why the store in `dir` hands out nothing. A folder that was copied is held from here on, also if it was held before.
-fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
+fn load_hold(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
     let mut hold = maintenance::read(dir)?;
     if copied {
         tasks.count_all();
@@ -88,7 +100,7 @@ fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hol
         maintenance::write(dir, &copied)?;
         hold = Some(copied);
     }
-    identity::settle(dir)?;
+    identity::record(dir)?;
     if let Some(hold) = &hold {
         tracing::warn!(why = hold.why, "the store is held: nothing is performed until somebody lets it go");
     }
@@ -99,18 +111,18 @@ fn hold_of(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hol
 fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unreadable), Error> {
     const STEP: usize = 256;
     let delivered = deliveries::read(dir);
-    let mut tasks = Restoring::new(opens);
+    let mut tasks = TasksBuilder::new(opens);
     let mut unreadable = Unreadable::new();
     let (first, to) = key::all_tasks();
     let mut from = Bound::Included(first);
-    let mut owners = Owners::of(index);
-    let mut spread = Spread::default();
+    let mut owners = TenantLookup::new(index);
+    let mut trim = CacheTrim::default();
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
         for (key, value) in &rows {
             let Some(key::Name::Task(id)) = key::parse(key) else { continue };
-            spread.note(key);
-            spread.note(&key::record(id.execution));
+            trim.note(key);
+            trim.note(&key::record(id.execution));
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
                     let deliveries = delivered.count(id, since);
@@ -126,12 +138,12 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
             Some(_) | None => break,
         }
     }
-    index.let_go(&spread)?;
+    index.trim_cache(&trim)?;
     Ok((tasks.end(), unreadable))
 }
 
 /// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.
-struct Owners<'a> {
+struct TenantLookup<'a> {
     index: &'a Index,
     ahead: VecDeque<(ExecutionId, String)>,
     /// So many records are read at once, and so many of those that were read last had tasks.
@@ -139,10 +151,10 @@ struct Owners<'a> {
     used: usize,
 }
 
-impl<'a> Owners<'a> {
+impl<'a> TenantLookup<'a> {
     const MOST: usize = 64;
 
-    fn of(index: &'a Index) -> Self {
+    fn new(index: &'a Index) -> Self {
         Self { index, ahead: VecDeque::new(), step: 1, used: 1 }
     }
 
@@ -172,11 +184,7 @@ impl<'a> Owners<'a> {
     }
 }
 
-fn start(
-    shared: &Arc<Shared>,
-    segment: crate::embedded::journal::segment::Segment,
-    head: watermark::Writer,
-) -> io::Result<Embedded> {
+fn start(shared: &Arc<Shared>, segment: Segment, head: watermark::Writer) -> io::Result<Embedded> {
     let (inbox, commits) = unbounded_channel();
     let (prepared, blanks) = mpsc::sync_channel(0);
     let (wanted, wanting) = mpsc::sync_channel(1);
@@ -208,42 +216,4 @@ fn start(
         wanted: Mutex::new(Some(wanted)),
         threads: Mutex::new(threads),
     })
-}
-
-/// Ends the threads: the writer first, so that what it acknowledges last still reaches the index.
-pub(super) fn end(shared: &Arc<Shared>, course: Course, threads: Vec<JoinHandle<()>>) -> Result<(), Error> {
-    let mut panicked = false;
-    let mut threads = threads.into_iter();
-    if let Some(writer) = threads.next() {
-        panicked |= writer.join().is_err();
-    }
-    shared.steer(course);
-    for thread in threads {
-        panicked |= thread.join().is_err();
-    }
-    if course == Course::Drain {
-        let sequence = shared.overlay().last();
-        let written = watermark::Writer::open(&shared.dir)
-            .and_then(|head| head.write(watermark::Head { sequence, opens: shared.opens }));
-        if let Err(error) = written {
-            tracing::warn!("HEAD in {} could not be written: {error}", shared.dir.display());
-        }
-    }
-    drop(locked(&shared.deliveries));
-    if panicked {
-        return Err(Error::Unavailable { why: "a thread of the store ended in a panic".into() });
-    }
-    Ok(())
-}
-
-/// Length of all files under `folder`, in bytes.
-pub(super) fn folder_bytes(folder: &Path) -> u64 {
-    let Ok(files) = fs::read_dir(folder) else { return 0 };
-    files
-        .flatten()
-        .filter_map(|file| {
-            let metadata = file.metadata().ok()?;
-            Some(if metadata.is_dir() { folder_bytes(&file.path()) } else { metadata.len() })
-        })
-        .fold(0, u64::saturating_add)
 }

@@ -1,25 +1,25 @@
 //! The reads of an embedded store, as they run on its reading threads.
 
-use crate::embedded::{
-    commit::apply::locked,
-    format::{codec, key},
-    shared::{Part, Shared},
-    tasks::Picked,
-};
 use crate::{
     Document, Entry, Epoch, Error, ExecutionId, History, Key, Lease, Page, Record, Sequence, Task, TaskId,
     Timestamp,
+    embedded::{
+        format::{codec, key},
+        shared::{Component, Shared},
+        tasks::PickedTask,
+    },
+    sync::lock_unpoisoned,
 };
 use std::ops::Bound;
 
 /// Collects one item more than asked for, to know whether there is more.
-struct Collect<T> {
+struct PageCollector<T> {
     items: Vec<T>,
     limit: usize,
     more: bool,
 }
 
-impl<T> Collect<T> {
+impl<T> PageCollector<T> {
     fn new(limit: usize) -> Self {
         Self { items: Vec::new(), limit, more: false }
     }
@@ -49,14 +49,12 @@ impl Shared {
 
     pub(crate) fn read_document(&self, name: &Key) -> Result<Option<Document>, Error> {
         let key = key::document(&name.collection, &name.id);
-        let retirements = self.overlay().retirements();
+        let removals = self.memtable().removals();
         let value = self.get(&key)?;
         if value.is_none() {
-            self.overlay_mut().note_absent(&key, retirements);
+            self.memtable_mut().cache_absent(&key, removals);
         }
-        value
-            .map(|value| crate::embedded::commit::apply::decoded(&key, codec::document(&key, value.as_ref())))
-            .transpose()
+        value.map(|value| codec::decoded(&key, codec::document(&key, value.as_ref()))).transpose()
     }
 
     pub(crate) fn read_journal(
@@ -70,9 +68,9 @@ impl Shared {
         });
         let mut to = key::entry(id, Sequence(u64::MAX), u32::MAX);
         to.push(0);
-        let mut found = Collect::new(limit);
+        let mut found = PageCollector::new(limit);
         self.scan(from, &to, |key, value| {
-            let entry = crate::embedded::commit::apply::decoded(key, codec::entry(key, value.as_ref()))?;
+            let entry = codec::decoded(key, codec::entry(key, value.as_ref()))?;
             Ok(found.take(entry))
         })?;
         let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
@@ -84,14 +82,13 @@ impl Shared {
         after: Option<(Sequence, u32)>,
         limit: usize,
     ) -> Result<History, Error> {
-        let mut found = Collect::new(limit);
+        let mut found = PageCollector::new(limit);
         self.scan(Bound::Included(key::order_after(after)), &key::order_end(), |key, _| {
             let Some(key::Name::Order(sequence, place, id)) = key::parse(key) else { return Ok(true) };
             let key = key::entry(id, sequence, place);
             // Erased between the two reads: its mark went with it.
             let Some(value) = self.get(&key)? else { return Ok(true) };
-            let (entry, place) =
-                crate::embedded::commit::apply::decoded(&key, codec::entry(&key, value.as_ref()))?;
+            let (entry, place) = codec::decoded(&key, codec::entry(&key, value.as_ref()))?;
             Ok(found.take((place, entry)))
         })?;
         Ok(found.page(|(place, entry)| (entry.sequence, *place)))
@@ -109,13 +106,12 @@ impl Shared {
             Some(after) => Bound::Excluded(key::document(collection, after)),
             None => Bound::Included(start.clone()),
         };
-        let mut found = Collect::new(limit);
+        let mut found = PageCollector::new(limit);
         self.scan(from, &key::documents_end(collection), |key, value| {
             if !key.starts_with(&start) {
                 return Ok(false);
             }
-            let document =
-                crate::embedded::commit::apply::decoded(key, codec::document(key, value.as_ref()))?;
+            let document = codec::decoded(key, codec::document(key, value.as_ref()))?;
             Ok(found.take(document))
         })?;
         Ok(found.page(|document| document.key.id.clone()))
@@ -132,7 +128,7 @@ impl Shared {
             }
             Ok(true)
         })?;
-        let held = locked(&self.tasks);
+        let held = lock_unpoisoned(&self.tasks);
         // A release moves a task in memory alone; after a restart it is due when it was scheduled for.
         for task in &mut tasks {
             task.due = held.get(task.id).map_or(task.due, |held| held.due);
@@ -147,11 +143,11 @@ impl Shared {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
-        let held = locked(&self.held);
+        let held = lock_unpoisoned(&self.held);
         if held.is_some() {
             return Ok(Vec::new());
         }
-        let picked = locked(&self.tasks).pick(now, until, limit);
+        let picked = lock_unpoisoned(&self.tasks).pick(now, until, limit);
         drop(held);
         if picked.is_empty() {
             return Ok(Vec::new());
@@ -163,10 +159,15 @@ impl Shared {
                 Ok(Some(body)) => leases.push(leased(holder, picked, body)),
                 // Removed between the pick and the read; its end has been acknowledged.
                 Ok(None) => {}
-                Err(Error::Corrupt { .. }) => locked(&self.tasks).set_aside(picked.id),
+                Err(Error::Corrupt { .. }) => lock_unpoisoned(&self.tasks).exclude(picked.id),
                 Err(error) => {
                     tracing::error!("{} is due and cannot be read: {error}", picked.id);
-                    locked(&self.tasks).release(picked.id, picked.epoch, picked.due, picked.deliveries);
+                    lock_unpoisoned(&self.tasks).release(
+                        picked.id,
+                        picked.epoch,
+                        picked.due,
+                        picked.deliveries,
+                    );
                 }
             }
         }
@@ -176,7 +177,7 @@ impl Shared {
     /// Takes a task back. That it counts as handed out less often than was noted outlives the process too: what was put off
     /// untried must not be asked about, after a kill, as if somebody had tried it.
     pub(crate) fn hand_back(&self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
-        let mut tasks = locked(&self.tasks);
+        let mut tasks = lock_unpoisoned(&self.tasks);
         let before = tasks.get(id).map_or(0, |held| held.deliveries);
         tasks.release(id, epoch, due, deliveries);
         let held = tasks.get(id).map(|held| (held.since, held.deliveries));
@@ -187,12 +188,12 @@ impl Shared {
 
     /// The one task whose turn it is, unless what it says has to be read from the index.
     pub(crate) fn hand_out_at_once(&self, holder: &str, now: Timestamp, until: Timestamp) -> Option<Lease> {
-        let held = locked(&self.held);
-        let mut tasks = locked(&self.tasks);
+        let held = lock_unpoisoned(&self.held);
+        let mut tasks = lock_unpoisoned(&self.tasks);
         let next = tasks.first(now).filter(|_| held.is_none())?;
         let key = key::task(next);
-        // In its own statement: the overlay is locked no longer than for this.
-        let waiting = self.overlay().get(&key);
+        // In its own statement: the memtable is locked no longer than for this.
+        let waiting = self.memtable().get(&key);
         let (task, _) = codec::task(next, &key, waiting??.as_ref()).ok()?;
         let picked = tasks.pick(now, until, 1).pop()?;
         drop(tasks);
@@ -202,14 +203,14 @@ impl Shared {
     }
 
     fn note_deliveries(&self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) {
-        if let Err(error) = locked(&self.deliveries).note(rows) {
-            self.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
+        if let Err(error) = lock_unpoisoned(&self.deliveries).note(rows) {
+            self.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
         }
     }
 
     /// When a task is due, and how often it has been handed out.
-    pub(crate) fn standing(&self, id: TaskId) -> Option<(Timestamp, u32)> {
-        locked(&self.tasks).get(id).map(|held| (held.due, held.deliveries))
+    pub(crate) fn due_and_deliveries(&self, id: TaskId) -> Option<(Timestamp, u32)> {
+        lock_unpoisoned(&self.tasks).get(id).map(|held| (held.due, held.deliveries))
     }
 
     fn body(&self, id: TaskId) -> Result<Option<Vec<u8>>, Error> {
@@ -220,7 +221,7 @@ impl Shared {
     }
 }
 
-fn leased(holder: &str, picked: Picked, body: Vec<u8>) -> Lease {
-    let Picked { id, due, epoch, deliveries, until, .. } = picked;
+fn leased(holder: &str, picked: PickedTask, body: Vec<u8>) -> Lease {
+    let PickedTask { id, due, epoch, deliveries, until, .. } = picked;
     Lease { task: Task { id, due, body }, holder: holder.to_owned(), epoch, deliveries, until }
 }

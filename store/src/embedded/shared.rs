@@ -1,29 +1,32 @@
 //! What the threads of an embedded store share.
 
-use crate::embedded::{
-    commit::apply::{Lookup, locked},
-    event::Bell,
-    folder::{deliveries::Log, lock::Lock, space::Space},
-    format::codec,
-    index::Index,
-    memtable::{Overlay, Value},
-    options::Options,
-    tasks::Tasks,
+use crate::{
+    Error, ExecutionId, Hold, Tally,
+    embedded::{
+        commit::apply::Lookup,
+        event::EventCount,
+        folder::{deliveries::Log, lock::Lock, space::Space},
+        format::codec,
+        index::Index,
+        memtable::{Memtable, Value},
+        options::Options,
+        tasks::Tasks,
+    },
+    sync::{lock_unpoisoned, read_unpoisoned, write_unpoisoned},
 };
-use crate::{Error, ExecutionId, Hold, Tally};
 use std::{
     collections::BTreeMap,
     ops::Bound,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
 /// A part of the store that can be in trouble. The order is that in which problems are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum Component {
     Journal,
     Index,
     Space,
@@ -34,7 +37,7 @@ pub(crate) enum Part {
 /// How far the threads are meant to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Course {
+pub(crate) enum RunMode {
     /// Until told otherwise.
     Run = 0,
     /// Until everything acknowledged is in the index.
@@ -79,7 +82,7 @@ pub(crate) struct Counters {
 pub(crate) struct Shared {
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
-    pub(crate) overlay: RwLock<Overlay>,
+    pub(crate) memtable: RwLock<Memtable>,
     pub(crate) tasks: Mutex<Tasks>,
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) deliveries: Mutex<Log>,
@@ -88,71 +91,71 @@ pub(crate) struct Shared {
     pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
     pub(crate) space: Space,
     pub(crate) counters: Counters,
-    pub(crate) problems: Mutex<BTreeMap<Part, String>>,
+    pub(crate) problems: Mutex<BTreeMap<Component, String>>,
     pub(crate) opens: u64,
-    /// Rung when something was published, or the course changed.
-    pub(crate) published: Bell,
-    /// Rung when the index has taken something over.
-    pub(crate) applied: Bell,
-    /// Rung when the course changed.
-    pub(crate) steered: Bell,
+    /// Notified when something was published, or the run mode changed.
+    pub(crate) published: EventCount,
+    /// Notified when the index has taken something over.
+    pub(crate) applied: EventCount,
+    /// Notified when the run mode changed.
+    pub(crate) mode_changed: EventCount,
     /// Held while snapshots and segments are removed, or relied on.
     pub(crate) files: Mutex<()>,
-    pub(crate) course: AtomicU8,
+    pub(crate) run_mode: AtomicU8,
     pub(crate) _lock: Lock,
 }
 
 impl Shared {
-    pub(crate) fn overlay(&self) -> RwLockReadGuard<'_, Overlay> {
-        self.overlay.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn memtable(&self) -> RwLockReadGuard<'_, Memtable> {
+        read_unpoisoned(&self.memtable)
     }
 
-    pub(crate) fn overlay_mut(&self) -> RwLockWriteGuard<'_, Overlay> {
-        self.overlay.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn memtable_mut(&self) -> RwLockWriteGuard<'_, Memtable> {
+        write_unpoisoned(&self.memtable)
     }
 
     pub(crate) fn index(&self) -> Arc<Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read_unpoisoned(&self.index).clone()
     }
 
-    pub(crate) fn course(&self) -> Course {
-        match self.course.load(Ordering::Acquire) {
-            0 => Course::Run,
-            1 => Course::Drain,
-            _ => Course::Stop,
+    pub(crate) fn run_mode(&self) -> RunMode {
+        match self.run_mode.load(Ordering::Acquire) {
+            0 => RunMode::Run,
+            1 => RunMode::Drain,
+            _ => RunMode::Stop,
         }
     }
 
     /// Sets a later course; an earlier one is not taken back.
-    pub(crate) fn steer(&self, course: Course) {
-        self.course.fetch_max(course as u8, Ordering::AcqRel);
-        self.steered.ring();
-        self.published.ring();
-        self.applied.ring();
+    pub(crate) fn set_run_mode(&self, run_mode: RunMode) {
+        self.run_mode.fetch_max(run_mode as u8, Ordering::AcqRel);
+        self.mode_changed.notify();
+        self.published.notify();
+        self.applied.notify();
     }
 
-    pub(crate) fn report(&self, part: Part, why: String) {
-        let mut problems = locked(&self.problems);
+    pub(crate) fn report(&self, part: Component, why: String) {
+        let mut problems = lock_unpoisoned(&self.problems);
         if problems.get(&part) != Some(&why) {
             tracing::error!(?part, "{why}");
             problems.insert(part, why);
         }
     }
 
-    pub(crate) fn resolve(&self, part: Part) {
-        if locked(&self.problems).remove(&part).is_some() {
+    pub(crate) fn resolve(&self, part: Component) {
+        if lock_unpoisoned(&self.problems).remove(&part).is_some() {
             tracing::info!(?part, "the store has recovered");
         }
     }
 
-    pub(crate) fn problem(&self, part: Part) -> Option<String> {
-        locked(&self.problems).get(&part).cloned()
+    pub(crate) fn problem(&self, part: Component) -> Option<String> {
+        lock_unpoisoned(&self.problems).get(&part).cloned()
     }
 
     /// The acknowledged value of `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         // In its own statement, so that no lock is held while sled reads.
-        let waiting = self.overlay().get(key);
+        let waiting = self.memtable().get(key);
         match waiting {
             Some(value) => Ok(value),
             None => self.index().get(key),
@@ -170,7 +173,7 @@ impl Shared {
         let mut from = from;
         loop {
             let start = from.as_ref().map(Vec::as_slice);
-            let waiting = self.overlay().range(start, to, STEP);
+            let waiting = self.memtable().range(start, to, STEP);
             let indexed = self.index().range(start, to, STEP)?;
             // Past the end of the shorter of two full pages, the other one says nothing yet.
             let ends = [
@@ -217,7 +220,7 @@ impl Shared {
     ) -> Result<T, Error> {
         result.map_err(|why| {
             let what = codec::describe(key);
-            locked(&self.unreadable).insert(of, format!("{what} is unreadable: {why}"));
+            lock_unpoisoned(&self.unreadable).insert(of, format!("{what} is unreadable: {why}"));
             Error::Corrupt { what, why }
         })
     }
@@ -234,7 +237,7 @@ impl Lookup for Shared {
 }
 
 /// Lets the threads go first for which somebody waits: on Linux a thread has a priority of its own. Where it is refused, nothing is lost.
-pub(crate) fn gives_way() {
+pub(crate) fn lower_priority() {
     const NICE: i32 = 5;
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "this thread works with the priority of all others");

@@ -3,11 +3,13 @@
 //! They are kept beside the store and never in it, so that no journal, snapshot or back-up of the store holds a key that was
 //! destroyed. Several processes may share a folder: a key is made once, and one that another has destroyed is not used again.
 
-use super::cipher::{KeyId, Secret};
+use super::cipher::Secret;
 use crate::{
     Error, Timestamp,
     hex::{hex, unhex},
+    model::encrypted_body::KeyId,
     random,
+    sync::lock_unpoisoned,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
@@ -17,7 +19,7 @@ use std::{
     io::{self, ErrorKind, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The file of the platform's own key; no tenant can be called so.
@@ -39,8 +41,8 @@ pub(super) struct RecordKey {
 }
 
 /// What became of a key that something was sealed with.
-pub(super) enum Fate {
-    Here(Arc<RecordKey>),
+pub(super) enum KeyStatus {
+    Available(Arc<RecordKey>),
     Destroyed(Timestamp),
     Missing,
 }
@@ -115,19 +117,19 @@ impl KeyFolder {
     }
 
     /// What became of the key `id` of `owner`.
-    pub(super) fn fate(&self, owner: &str, id: KeyId) -> Result<Fate, Error> {
+    pub(super) fn status(&self, owner: &str, id: KeyId) -> Result<KeyStatus, Error> {
         if let Some(known) = self.known(owner)
             && known.id == id
             && self.file(owner, "key").exists()
         {
-            return Ok(Fate::Here(known));
+            return Ok(KeyStatus::Available(known));
         }
         if let Some(gone) = self.destroyed(owner)?.into_iter().find(|gone| gone.key == id.to_string()) {
-            return Ok(Fate::Destroyed(gone.at));
+            return Ok(KeyStatus::Destroyed(gone.at));
         }
         Ok(match self.read(owner)? {
-            Some(key) if key.id == id => Fate::Here(self.keep(owner, key)),
-            Some(_) | None => Fate::Missing,
+            Some(key) if key.id == id => KeyStatus::Available(self.keep(owner, key)),
+            Some(_) | None => KeyStatus::Missing,
         })
     }
 
@@ -149,7 +151,7 @@ impl KeyFolder {
             }
             erase(&file)?;
         }
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(owner);
+        lock_unpoisoned(&self.known).remove(owner);
         Ok(destroyed)
     }
 
@@ -159,12 +161,12 @@ impl KeyFolder {
     }
 
     fn known(&self, owner: &str) -> Option<Arc<RecordKey>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(owner).cloned()
+        lock_unpoisoned(&self.known).get(owner).cloned()
     }
 
     fn keep(&self, owner: &str, key: RecordKey) -> Arc<RecordKey> {
         let key = Arc::new(key);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.into(), key.clone());
+        lock_unpoisoned(&self.known).insert(owner.into(), key.clone());
         key
     }
 
@@ -246,14 +248,14 @@ fn about(owner: &str, id: KeyId) -> Vec<u8> {
 }
 
 fn wrap(owner: &str, key: &RecordKey, wrapping: &Secret) -> Result<Wrapped, String> {
-    let wrapped = hex(&wrapping.seal(&about(owner, key.id), key.secret.bytes())?);
+    let wrapped = hex(&wrapping.encrypt(&about(owner, key.id), key.secret.bytes())?);
     Ok(Wrapped { version: 1, owner: owner.into(), key: key.id.to_string(), wrapped })
 }
 
 fn unwrap(wrapped: &Wrapped, wrapping: &Secret) -> Option<RecordKey> {
     let id = KeyId::parse(&wrapped.key)?;
     let bytes =
-        zeroize::Zeroizing::new(wrapping.open(&about(&wrapped.owner, id), &unhex(&wrapped.wrapped)?)?);
+        zeroize::Zeroizing::new(wrapping.decrypt(&about(&wrapped.owner, id), &unhex(&wrapped.wrapped)?)?);
     Some(RecordKey { id, secret: Secret::from_bytes(&bytes)? })
 }
 

@@ -8,22 +8,23 @@ mod cipher;
 mod key_folder;
 mod undecryptable;
 
-pub use crate::encrypted::key_folder::{Destroyed, KeyFolder};
-pub use crate::encrypted::undecryptable::Unopened;
-pub(crate) use cipher::overhead;
-pub use cipher::{KeyId, Secret};
+pub use crate::model::encrypted_body::KeyId;
+pub use cipher::Secret;
+pub use key_folder::{Destroyed, KeyFolder};
+pub use undecryptable::Unopened;
 
-use crate::encrypted::key_folder::Fate;
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
-    Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
+    Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
+    model::{encrypted_body::EncryptedBody, limits},
+    sync::lock_unpoisoned,
 };
 use async_trait::async_trait;
-use cipher::Envelope;
+use key_folder::KeyStatus;
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -32,7 +33,7 @@ use std::{
 /// Says of a store that its bodies are sealed. Never sealed itself.
 const NOTE: (&str, &str) = ("seal", "state");
 /// When the owners of so many executions are remembered, all are forgotten: those at work come back at once.
-const MOST_OWNERS: usize = 100_000;
+const OWNERS_LIMIT: usize = 100_000;
 
 /// Whether something in `store` was sealed, so that it can only be used with its record keys.
 ///
@@ -46,7 +47,7 @@ pub async fn is_sealed(store: &dyn Store) -> Result<bool, Error> {
 pub struct Sealed<S: ?Sized> {
     inner: Arc<S>,
     keys: Arc<KeyFolder>,
-    platforms: BTreeSet<&'static str>,
+    platform_workflows: BTreeSet<&'static str>,
     owners: Mutex<HashMap<ExecutionId, Arc<str>>>,
     /// Whether the store says that it is sealed.
     noted: AtomicBool,
@@ -54,15 +55,15 @@ pub struct Sealed<S: ?Sized> {
 
 impl<S: Store + ?Sized> Sealed<S> {
     /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
-    /// workflows in `platforms` are the platform's own, whomever they are about: what must outlast a tenant.
+    /// workflows in `platform_workflows` are the platform's own, whomever they are about: what must outlast a tenant.
     ///
     pub fn over(
         inner: Arc<S>,
         keys: Arc<KeyFolder>,
-        platforms: impl IntoIterator<Item = &'static str>,
+        platform_workflows: impl IntoIterator<Item = &'static str>,
     ) -> Self {
-        let platforms = platforms.into_iter().collect();
-        Self { inner, keys, platforms, owners: Mutex::default(), noted: AtomicBool::new(false) }
+        let platform_workflows = platform_workflows.into_iter().collect();
+        Self { inner, keys, platform_workflows, owners: Mutex::default(), noted: AtomicBool::new(false) }
     }
 
     /// The record keys.
@@ -72,7 +73,7 @@ impl<S: Store + ?Sized> Sealed<S> {
     }
 
     fn owner_of(&self, record: &Record) -> Arc<str> {
-        if self.platforms.contains(record.workflow.as_str()) {
+        if self.platform_workflows.contains(record.workflow.as_str()) {
             "".into()
         } else {
             record.tenant.as_str().into()
@@ -81,62 +82,64 @@ impl<S: Store + ?Sized> Sealed<S> {
 
     /// Whose key the history of an execution lies under. Entries without a record are the platform's.
     async fn owner(&self, id: ExecutionId) -> Result<Arc<str>, Error> {
-        if let Some(known) = self.owners.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        if let Some(known) = lock_unpoisoned(&self.owners).get(&id) {
             return Ok(known.clone());
         }
         let Some(record) = self.inner.load(id).await? else { return Ok("".into()) };
         let owner = self.owner_of(&record);
-        self.remember(id, owner.clone());
+        self.cache_owner(id, owner.clone());
         Ok(owner)
     }
 
-    fn remember(&self, id: ExecutionId, owner: Arc<str>) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        if owners.len() >= MOST_OWNERS {
+    fn cache_owner(&self, id: ExecutionId, owner: Arc<str>) {
+        let mut owners = lock_unpoisoned(&self.owners);
+        if owners.len() >= OWNERS_LIMIT {
             owners.clear();
         }
         owners.insert(id, owner);
     }
 
-    fn seal(&self, owner: &str, about: &str, body: &mut Vec<u8>) -> Result<(), Error> {
+    fn encrypt(&self, owner: &str, about: &str, body: &mut Vec<u8>) -> Result<(), Error> {
         let key = self.keys.key(owner)?;
-        let sealed = cipher::seal(owner, key.id, &key.secret, about, body);
+        let sealed = cipher::encrypt(owner, key.id, &key.secret, about, body);
         *body = sealed.map_err(|why| Error::Unavailable { why: format!("{about}: {why}") })?;
         Ok(())
     }
 
     /// The body as it was, or why it cannot be had.
-    fn open(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Unopened>, Error> {
-        let Some(envelope) = Envelope::of(&body) else { return Ok(Ok(body)) };
+    fn decrypt(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Unopened>, Error> {
+        let Some(envelope) = EncryptedBody::from_bytes(&body) else { return Ok(Ok(body)) };
         let envelope = envelope.map_err(|why| Error::Corrupt { what: about.into(), why })?;
         let lost = |destroyed_at| Unopened {
             owner: envelope.owner.into(),
             key: envelope.key.to_string(),
             destroyed_at,
         };
-        Ok(match self.keys.fate(envelope.owner, envelope.key)? {
-            Fate::Here(key) => envelope.open(&key.secret, about).ok_or_else(|| lost(None)),
-            Fate::Destroyed(at) => Err(lost(Some(at))),
-            Fate::Missing => Err(lost(None)),
+        Ok(match self.keys.status(envelope.owner, envelope.key)? {
+            KeyStatus::Available(key) => {
+                cipher::decrypt(&envelope, &key.secret, about).ok_or_else(|| lost(None))
+            }
+            KeyStatus::Destroyed(at) => Err(lost(Some(at))),
+            KeyStatus::Missing => Err(lost(None)),
         })
     }
 
     /// The record with its body, or with what says why there is none: whoever reads it still learns its columns.
-    fn opened(&self, mut record: Record) -> Result<Record, Error> {
-        let body = self.open(&about_record(record.id), record.body)?;
+    fn decrypted_record(&self, mut record: Record) -> Result<Record, Error> {
+        let body = self.decrypt(&about_record(record.id), record.body)?;
         record.body = body.unwrap_or_else(Unopened::into_body);
         Ok(record)
     }
 
-    fn opened_entry(&self, mut entry: Entry) -> Result<Entry, Error> {
-        let detail = self.open(&about_entry(entry.execution), entry.detail)?;
+    fn decrypted_entry(&self, mut entry: Entry) -> Result<Entry, Error> {
+        let detail = self.decrypt(&about_entry(entry.execution), entry.detail)?;
         entry.detail = detail.unwrap_or_else(Unopened::into_body);
         Ok(entry)
     }
 
     /// A task whose body cannot be opened for now is not handed on: it comes again when its lease has lapsed.
-    fn opened_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
-        let task = self.opened_task(lease.task.clone())?;
+    fn decrypted_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
+        let task = self.decrypted_task(lease.task.clone())?;
         if let Some(Unopened { destroyed_at: None, .. }) = Unopened::of(&task.body) {
             tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
             return Ok(None);
@@ -144,16 +147,16 @@ impl<S: Store + ?Sized> Sealed<S> {
         Ok(Some(Lease { task, ..lease }))
     }
 
-    fn opened_task(&self, mut task: Task) -> Result<Task, Error> {
-        let body = self.open(&about_task(task.id.execution), task.body)?;
+    fn decrypted_task(&self, mut task: Task) -> Result<Task, Error> {
+        let body = self.decrypt(&about_task(task.id.execution), task.body)?;
         task.body = body.unwrap_or_else(Unopened::into_body);
         Ok(task)
     }
 
     /// Nothing stands in for a document: a decision that rests on it must not be taken.
-    fn opened_document(&self, document: Document) -> Result<Document, Error> {
+    fn decrypted_document(&self, document: Document) -> Result<Document, Error> {
         let about = about_document(&document.key);
-        match self.open(&about, document.body)? {
+        match self.decrypt(&about, document.body)? {
             Ok(body) => Ok(Document { body, ..document }),
             Err(unopened) => Err(Error::Corrupt { what: about, why: unopened.to_string() }),
         }
@@ -183,21 +186,21 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         if let Some(write) = &mut commit.record {
             let owner = self.owner_of(&write.record);
             let about = about_record(write.record.id);
-            self.seal(&owner, &about, &mut write.record.body)?;
-            self.remember(write.record.id, owner);
+            self.encrypt(&owner, &about, &mut write.record.body)?;
+            self.cache_owner(write.record.id, owner);
         }
         for entry in &mut commit.journal {
             let owner = self.owner(entry.execution).await?;
-            self.seal(&owner, &about_entry(entry.execution), &mut entry.detail)?;
+            self.encrypt(&owner, &about_entry(entry.execution), &mut entry.detail)?;
         }
         for put in &mut commit.documents {
             if let Some(body) = &mut put.body {
-                self.seal("", &about_document(&put.key), body)?;
+                self.encrypt("", &about_document(&put.key), body)?;
             }
         }
         for task in commit.schedule.iter_mut().filter(|task| !task.body.is_empty()) {
             let owner = self.owner(task.id.execution).await?;
-            self.seal(&owner, &about_task(task.id.execution), &mut task.body)?;
+            self.encrypt(&owner, &about_task(task.id.execution), &mut task.body)?;
         }
         if !self.noted.load(Ordering::Acquire) {
             let key = Key::new(NOTE.0, NOTE.1);
@@ -209,7 +212,7 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
     }
 
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
-        self.inner.load(id).await?.map(|record| self.opened(record)).transpose()
+        self.inner.load(id).await?.map(|record| self.decrypted_record(record)).transpose()
     }
 
     async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
@@ -223,13 +226,13 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
         let Page { items, next } = self.inner.journal(id, after, limit).await?;
-        let items = items.into_iter().map(|entry| self.opened_entry(entry)).collect::<Result<_, _>>()?;
+        let items = items.into_iter().map(|entry| self.decrypted_entry(entry)).collect::<Result<_, _>>()?;
         Ok(Page { items, next })
     }
 
     async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error> {
         let Page { items, next } = self.inner.history(after, limit).await?;
-        let items = items.into_iter().map(|(place, entry)| Ok((place, self.opened_entry(entry)?)));
+        let items = items.into_iter().map(|(place, entry)| Ok((place, self.decrypted_entry(entry)?)));
         Ok(Page { items: items.collect::<Result<_, Error>>()?, next })
     }
 
@@ -240,13 +243,15 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error> {
         let Page { items, next } = self.inner.list(filter, after, limit).await?;
-        let items = items.into_iter().map(|record| self.opened(record)).collect::<Result<_, _>>()?;
+        let items =
+            items.into_iter().map(|record| self.decrypted_record(record)).collect::<Result<_, _>>()?;
         Ok(Page { items, next })
     }
 
     async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
         let found = self.inner.search(query, after, limit).await?;
-        let items = found.items.into_iter().map(|record| self.opened(record)).collect::<Result<_, _>>()?;
+        let items =
+            found.items.into_iter().map(|record| self.decrypted_record(record)).collect::<Result<_, _>>()?;
         Ok(Found { items, ..found })
     }
 
@@ -255,7 +260,7 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
     }
 
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
-        self.inner.document(key).await?.map(|document| self.opened_document(document)).transpose()
+        self.inner.document(key).await?.map(|document| self.decrypted_document(document)).transpose()
     }
 
     async fn documents(
@@ -266,7 +271,7 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         limit: usize,
     ) -> Result<Page<Document, String>, Error> {
         let Page { items, next } = self.inner.documents(collection, prefix, after, limit).await?;
-        let items = items.into_iter().map(|document| self.opened_document(document));
+        let items = items.into_iter().map(|document| self.decrypted_document(document));
         Ok(Page { items: items.collect::<Result<_, _>>()?, next })
     }
 
@@ -278,12 +283,12 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
         let leases = self.inner.lease(holder, now, ttl, limit).await?;
-        leases.into_iter().filter_map(|lease| self.opened_lease(lease).transpose()).collect()
+        leases.into_iter().filter_map(|lease| self.decrypted_lease(lease).transpose()).collect()
     }
 
     fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
         let lease = self.inner.lease_at_hand(holder, now, ttl)?;
-        self.opened_lease(lease).ok().flatten()
+        self.decrypted_lease(lease).ok().flatten()
     }
 
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
@@ -305,7 +310,7 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
     }
 
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
-        self.inner.tasks(id).await?.into_iter().map(|task| self.opened_task(task)).collect()
+        self.inner.tasks(id).await?.into_iter().map(|task| self.decrypted_task(task)).collect()
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {

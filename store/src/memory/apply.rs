@@ -1,6 +1,6 @@
 //! What a commit checks, and what it changes once it holds.
 
-use super::{Grip, Held, State};
+use super::{ActiveLease, State, TaskState};
 use crate::{
     Commit, Document, Entry, Epoch, Erase, Error, ExecutionId, Lease, Receipt, Revision, Sequence, Task,
     TaskId, Timestamp, Write,
@@ -120,7 +120,7 @@ impl State {
         match self.tasks.get_mut(&task.id) {
             Some(held) => held.task = task,
             None => {
-                self.tasks.insert(task.id, Held { task, deliveries: 0, grip: None });
+                self.tasks.insert(task.id, TaskState { task, deliveries: 0, grip: None });
             }
         }
     }
@@ -129,7 +129,7 @@ impl State {
         let held = self.tasks.get_mut(&id)?;
         self.epoch = Epoch(self.epoch.0.saturating_add(1));
         held.deliveries = held.deliveries.saturating_add(1);
-        held.grip = Some(Grip { holder: holder.into(), epoch: self.epoch, until });
+        held.grip = Some(ActiveLease { holder: holder.into(), epoch: self.epoch, until });
         let grip = held.grip.as_ref()?;
         Some(Lease {
             task: held.task.clone(),

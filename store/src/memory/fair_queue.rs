@@ -1,6 +1,6 @@
 //! Whose turn it is, told as plainly as it can be: by looking at everything.
 
-use super::{Held, State};
+use super::{State, TaskState};
 use crate::{TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ impl State {
         due
     }
 
-    fn tenant_of(&self, held: &Held) -> String {
+    fn tenant_of(&self, held: &TaskState) -> String {
         self.records.get(&held.task.id.execution).map_or_else(String::new, |record| record.tenant.clone())
     }
 

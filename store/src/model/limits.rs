@@ -1,6 +1,7 @@
 //! How large and how named the parts of a commit may be. Checked before anything is decided, by every store alike.
 
-use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key, encrypted};
+use super::encrypted_body;
+use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key};
 use std::collections::BTreeSet;
 
 /// The longest body of a record, task, document or history entry, in bytes.
@@ -114,7 +115,7 @@ fn within(what: impl FnOnce() -> String, size: usize, limit: usize) -> Result<()
 
 /// The length of a body as limits see it, in bytes: what sealing adds does not count.
 pub(crate) fn measured(body: &[u8]) -> usize {
-    body.len().saturating_sub(encrypted::overhead(body))
+    body.len().saturating_sub(encrypted_body::overhead(body))
 }
 
 struct Sum(usize);

@@ -4,10 +4,6 @@
 //! people is in `docs/search.md`. [`Query::accepts`] is the meaning; an index may only make the answer quicker.
 
 use crate::{ExecutionId, Record, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// What a record can be found by beside its columns: the values of each field, in order.
-pub type Attributes = BTreeMap<String, BTreeSet<String>>;
 
 /// The columns a query can name; no attribute bears such a name.
 pub const COLUMNS: &[&str] =

@@ -1,8 +1,14 @@
 //! What a store keeps. Bodies are opaque bytes here; the fields beside them are what people query.
 
-use crate::{Attributes, Epoch, ExecutionId, Revision, Sequence, Timestamp};
+use crate::{Epoch, ExecutionId, Revision, Sequence, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// What a record can be found by beside its columns: the values of each field, in order.
+pub type Attributes = BTreeMap<String, BTreeSet<String>>;
 
 /// One execution as it stands: the columns people filter by, and its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Which failures of the database pass, and what the others are called.
 
-use super::Shared;
+use super::shared::Shared;
 use crate::Error;
 use std::{future::Future, sync::atomic::Ordering, time::Duration};
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Whether to try again: the connection broke, the server stops, starts, is a standby still, or chose this transaction as a victim.
-pub(super) fn passes(error: &sqlx::Error) -> bool {
+pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut
@@ -31,12 +31,12 @@ pub(super) fn unavailable(error: &sqlx::Error) -> Error {
 }
 
 /// How long tries are spread, and the pause before each.
-pub(super) struct Tries {
+pub(super) struct Retries {
     until: Instant,
     pause: Duration,
 }
 
-impl Tries {
+impl Retries {
     pub(super) fn within(patience: Duration) -> Self {
         Self { until: Instant::now() + patience, pause: FIRST_PAUSE }
     }
@@ -54,17 +54,17 @@ impl Tries {
 
 impl Shared {
     /// Does something that may be done twice, again while its failures pass.
-    pub(super) async fn retried<T, F>(&self, work: impl Fn() -> F + Send + Sync) -> Result<T, Error>
+    pub(super) async fn with_retries<T, F>(&self, work: impl Fn() -> F + Send + Sync) -> Result<T, Error>
     where
         F: Future<Output = Result<T, sqlx::Error>> + Send,
     {
-        let mut tries = Tries::within(self.options.patience);
+        let mut retries = Retries::within(self.options.patience);
         loop {
             match work().await {
                 Ok(done) => return Ok(done),
-                Err(error) if passes(&error) => {
+                Err(error) if is_transient(&error) => {
                     self.counters.retries.fetch_add(1, Ordering::Relaxed);
-                    if !tries.again().await {
+                    if !retries.again().await {
                         return Err(unavailable(&error));
                     }
                 }

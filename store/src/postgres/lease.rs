@@ -1,17 +1,14 @@
 //! Handing work out: by turns of tenants, to one process at a time, each time under a new epoch.
 
 use super::{
-    Shared,
     error::unavailable,
-    row::{self, big, short, small, uuid},
+    fair_queue::Due,
+    row::{self, to_i64, to_u32, to_u64, uuid},
+    shared::Shared,
 };
-use crate::{Epoch, Error, Lease, TaskId, Timestamp};
+use crate::{Epoch, Error, Lease, TaskId, Timestamp, sync::lock_unpoisoned};
 use sqlx::{Row as _, postgres::PgRow};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{PoisonError, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 /// What is due, the earliest first: all of it, unless there is a backlog.
 const EARLIEST: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
@@ -59,50 +56,7 @@ const HASTEN: &str = "UPDATE tasks SET due = least(due, $4), available = least(d
     WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch IS NULL";
 
 /// With fewer due than this there is no backlog.
-const FEW: usize = 256;
-
-/// What can be handed out.
-#[derive(Debug, Default)]
-struct Due {
-    /// Before all else: held by somebody who is gone. The tenant has had this turn, so that it counts as none.
-    lapsed: Vec<TaskId>,
-    /// Of each tenant, the earliest first.
-    others: BTreeMap<String, VecDeque<(i64, TaskId)>>,
-}
-
-impl Due {
-    fn len(&self) -> usize {
-        self.lapsed.len().saturating_add(self.others.values().map(VecDeque::len).sum())
-    }
-}
-
-/// When each tenant was last served by this process.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    served: BTreeMap<String, u64>,
-    count: u64,
-}
-
-impl Turns {
-    /// Takes up to `limit` of what is due: each time of the tenant served longest ago, or among equals of the one that has waited longest.
-    fn choose(&mut self, due: Due, limit: usize) -> Vec<TaskId> {
-        let Due { lapsed: mut chosen, others: mut due } = due;
-        chosen.truncate(limit);
-        while chosen.len() < limit {
-            let firsts = due.iter().filter_map(|(tenant, tasks)| {
-                let (available, id) = tasks.front()?;
-                Some((self.served.get(tenant).copied().unwrap_or(0), *available, tenant, *id))
-            });
-            let Some((_, _, tenant, id)) = firsts.min() else { break };
-            let tenant = tenant.clone();
-            due.get_mut(&tenant).map(VecDeque::pop_front);
-            self.count = self.count.saturating_add(1);
-            self.served.insert(tenant, self.count);
-            chosen.push(id);
-        }
-        chosen
-    }
-}
+const BACKLOG_FROM: usize = 256;
 
 impl Shared {
     pub(super) async fn lease(
@@ -121,12 +75,12 @@ impl Shared {
                 break;
             }
             let all = due.len() <= wanted;
-            let chosen = self.turns.lock().unwrap_or_else(PoisonError::into_inner).choose(due, wanted);
+            let chosen = lock_unpoisoned(&self.fair_queue).choose(due, wanted);
             let mut taken = self.take(&chosen, holder, now, until).await?;
             // Another process took them all; it will be back for more before this one is. Or there was more here once.
             let none = taken.is_empty();
             if none {
-                self.compare().await.map_err(|error| unavailable(&error))?;
+                self.check_watermark().await.map_err(|error| unavailable(&error))?;
             }
             let place = |lease: &Lease| chosen.iter().position(|id| *id == lease.task.id);
             taken.sort_by_key(place);
@@ -139,13 +93,13 @@ impl Shared {
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {
-        let few = limit.saturating_mul(4).max(FEW);
+        let few = limit.saturating_mul(4).max(BACKLOG_FROM);
         let mut due = Due::default();
-        let mut rows = self.asked(EARLIEST, now, few).await?;
+        let mut rows = self.query_due(EARLIEST, now, few).await?;
         if rows.len() >= few {
-            due.lapsed = self.asked(LAPSED, now, limit).await?.into_iter().map(|(_, _, id)| id).collect();
+            due.lapsed = self.query_due(LAPSED, now, limit).await?.into_iter().map(|(_, _, id)| id).collect();
             // Whoever has waited longest might be one tenant alone; others have their turn.
-            rows = self.asked(DUE, now, limit).await?;
+            rows = self.query_due(DUE, now, limit).await?;
         }
         for (tenant, available, id) in rows {
             if !due.lapsed.contains(&id) {
@@ -156,7 +110,7 @@ impl Shared {
         Ok(due)
     }
 
-    async fn asked(
+    async fn query_due(
         &self,
         sql: &'static str,
         now: Timestamp,
@@ -164,8 +118,8 @@ impl Shared {
     ) -> Result<Vec<(String, i64, TaskId)>, Error> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let found = |row: &PgRow| Ok((row.try_get("tenant")?, row.try_get("available")?, row::task_id(row)?));
-        self.retried(|| async move {
-            let rows = sqlx::query(sql).bind(big(now.0)).bind(most).fetch_all(&self.pool).await?;
+        self.with_retries(|| async move {
+            let rows = sqlx::query(sql).bind(to_i64(now.0)).bind(most).fetch_all(&self.pool).await?;
             rows.iter().map(found).collect::<Result<_, sqlx::Error>>()
         })
         .await
@@ -182,15 +136,15 @@ impl Shared {
         let executions: Vec<_> = wanted.iter().map(|id| uuid(id.execution)).collect();
         let visits: Vec<i64> = wanted.iter().map(|id| i64::from(id.visit)).collect();
         let slots: Vec<i64> = wanted.iter().map(|id| i64::from(id.slot)).collect();
-        let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(big(now.0));
-        let seen = big(self.seen.load(Ordering::Acquire));
-        let rows = query.bind(holder).bind(big(until.0)).bind(seen).fetch_all(&self.pool).await;
+        let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(to_i64(now.0));
+        let seen = to_i64(self.seen.load(Ordering::Acquire));
+        let rows = query.bind(holder).bind(to_i64(until.0)).bind(seen).fetch_all(&self.pool).await;
         let lease = |found: &PgRow| {
             Ok(Lease {
                 task: row::task(found)?,
                 holder: holder.into(),
-                epoch: Epoch(small(found.try_get("epoch")?)),
-                deliveries: short(found.try_get("deliveries")?),
+                epoch: Epoch(to_u64(found.try_get("epoch")?)),
+                deliveries: to_u32(found.try_get("deliveries")?),
                 until,
             })
         };
@@ -200,8 +154,8 @@ impl Shared {
 
     pub(super) async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
         let renewed = self
-            .retried(|| async move {
-                let query = held(RENEW, task, epoch).bind(big(until.0));
+            .with_retries(|| async move {
+                let query = lease_statement(RENEW, task, epoch).bind(to_i64(until.0));
                 Ok(query.execute(&self.pool).await?.rows_affected())
             })
             .await?;
@@ -215,8 +169,8 @@ impl Shared {
         due: Timestamp,
         deliveries: u32,
     ) -> Result<(), Error> {
-        self.retried(|| async move {
-            let query = held(RELEASE, task, epoch).bind(big(due.0)).bind(i64::from(deliveries));
+        self.with_retries(|| async move {
+            let query = lease_statement(RELEASE, task, epoch).bind(to_i64(due.0)).bind(i64::from(deliveries));
             let query = query.bind(self.channel());
             query.execute(&self.pool).await.map(drop)
         })
@@ -225,8 +179,8 @@ impl Shared {
 
     pub(super) async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
         let hastened = self
-            .retried(|| async move {
-                let query = named(HASTEN, task).bind(big(due.0));
+            .with_retries(|| async move {
+                let query = task_statement(HASTEN, task).bind(to_i64(due.0));
                 Ok(query.execute(&self.pool).await?.rows_affected())
             })
             .await?;
@@ -234,12 +188,12 @@ impl Shared {
     }
 }
 
-type Asked = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
+type Statement = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-fn named(sql: &'static str, task: TaskId) -> Asked {
+fn task_statement(sql: &'static str, task: TaskId) -> Statement {
     sqlx::query(sql).bind(uuid(task.execution)).bind(i64::from(task.visit)).bind(i64::from(task.slot))
 }
 
-fn held(sql: &'static str, task: TaskId, epoch: Epoch) -> Asked {
-    named(sql, task).bind(big(epoch.0))
+fn lease_statement(sql: &'static str, task: TaskId, epoch: Epoch) -> Statement {
+    task_statement(sql, task).bind(to_i64(epoch.0))
 }

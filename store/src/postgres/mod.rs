@@ -5,8 +5,9 @@
 //! order of the history is the order of commits. How a commit is decided is the reference store's; here its rows are loaded
 //! before and written after. ADR 0014 has the reasons.
 
-pub(crate) mod commit;
+mod commit;
 mod error;
+mod fair_queue;
 mod lease;
 mod maintenance;
 mod notifications;
@@ -16,29 +17,28 @@ mod processes;
 mod reads;
 mod row;
 mod search;
+mod shared;
 mod transfer;
 mod watermark;
 
-pub use crate::postgres::processes::EngineRow;
 pub use open::Schema;
 pub use options::PostgresOptions;
+pub use processes::EngineRow;
 
-use crate::postgres::commit::writer::Request;
+use self::{commit::writer::Request, shared::Shared};
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
     Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
 };
 use async_trait::async_trait;
-use sqlx::PgPool;
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::JoinHandle,
 };
-use uuid::Uuid;
 
 /// A [`Store`] in a PostgreSQL database, shared by any number of processes.
 #[derive(Debug)]
@@ -46,29 +46,6 @@ pub struct Postgres {
     shared: Arc<Shared>,
     inbox: mpsc::Sender<Request>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    pool: PgPool,
-    options: PostgresOptions,
-    /// This process among those that write.
-    id: Uuid,
-    turns: Mutex<lease::Turns>,
-    bell: Notify,
-    /// Which history the database holds.
-    lineage: Uuid,
-    /// The last commit that this process, or one here before it, has seen there.
-    seen: AtomicU64,
-    counters: Counters,
-}
-
-/// What this process has done since it was opened.
-#[derive(Debug, Default)]
-struct Counters {
-    commits: AtomicU64,
-    batches: AtomicU64,
-    retries: AtomicU64,
 }
 
 #[async_trait]
@@ -191,7 +168,7 @@ impl Store for Postgres {
     }
 
     async fn rung(&self) {
-        self.shared.bell.notified().await;
+        self.shared.notifications.notified().await;
     }
 
     async fn health(&self) -> Health {

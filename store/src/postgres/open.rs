@@ -1,13 +1,18 @@
 //! Opening: the schema and its version, the place of this process, and what runs beside.
 
-use crate::postgres::{
-    Counters, Postgres, PostgresOptions, Shared,
-    commit::writer::Writer,
-    error::{Tries, passes, unavailable},
-    lease::Turns,
-    notifications, processes,
+use crate::{
+    Error,
+    postgres::{
+        Postgres, PostgresOptions,
+        commit::writer::Writer,
+        error::{Retries, is_transient, unavailable},
+        fair_queue::FairQueue,
+        notifications, processes,
+        shared::{Counters, Shared},
+    },
+    random,
+    sync::lock_unpoisoned,
 };
-use crate::{Error, random};
 use sqlx::{
     Connection as _, Executor as _, PgConnection, PgPool, Row as _,
     migrate::Migrator,
@@ -15,7 +20,7 @@ use sqlx::{
 };
 use std::{
     str::FromStr as _,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
@@ -24,7 +29,7 @@ use uuid::Uuid;
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// How long a transaction may stand still between two of its statements, in milliseconds.
-const STANDSTILL_MS: &str = "3000";
+const IDLE_TIMEOUT_MS: &str = "3000";
 /// Requests that may wait before those who ask do.
 const INBOX: usize = 4_096;
 
@@ -49,31 +54,31 @@ impl Postgres {
     /// [`Error::Unavailable`] when it cannot be reached.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let pool = pool(&options)?;
-        reach(&pool, &options).await?;
+        wait_for_database(&pool, &options).await?;
         migrate(&pool, &options).await?;
         let id = random::name().map_err(|why| Error::Unavailable { why })?;
         let mut shared = Shared {
             pool,
             id,
-            turns: Mutex::new(Turns::default()),
-            bell: Notify::new(),
+            fair_queue: Mutex::new(FairQueue::default()),
+            notifications: Notify::new(),
             lineage: Uuid::nil(),
             seen: AtomicU64::new(0),
             counters: Counters::default(),
             options,
         };
         shared.lineage = shared.lineage().await?;
-        shared.recall();
+        shared.load_watermark();
         let shared = Arc::new(shared);
-        shared.settle().await?;
-        shared.compare().await.map_err(|error| unavailable(&error))?;
+        shared.record_location().await?;
+        shared.check_watermark().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
         let (inbox, requests) = mpsc::channel(INBOX);
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
         let tasks = vec![
             tokio::spawn(writer.run()),
             tokio::spawn(notifications::run(shared.clone())),
-            tokio::spawn(processes::beat(shared.clone())),
+            tokio::spawn(processes::heartbeat(shared.clone())),
         ];
         Ok(Self { shared, inbox, tasks: Mutex::new(tasks) })
     }
@@ -94,9 +99,9 @@ impl Postgres {
     /// # Errors
     /// [`Error::Unavailable`] when the database is away; leases then lapse by themselves.
     pub async fn close(&self) -> Result<(), Error> {
-        self.shared.remember();
+        self.shared.save_watermark();
         let ended = self.shared.end().await;
-        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for task in lock_unpoisoned(&self.tasks).drain(..) {
             task.abort();
         }
         self.shared.pool.close().await;
@@ -120,7 +125,7 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         ("lock_timeout", lock),
         ("client_min_messages", "warning"),
         // Whoever stands still with the lock of commits in hand bars all others.
-        ("idle_in_transaction_session_timeout", STANDSTILL_MS),
+        ("idle_in_transaction_session_timeout", IDLE_TIMEOUT_MS),
         // There is an index for everything; a plan that reads a whole table, made while that was small, would be kept.
         ("enable_seqscan", "off"),
         // What takes a millisecond is not compiled first; the one row of `head` has no index, and would be.
@@ -134,14 +139,14 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
 }
 
 /// Waits for a database that is away, as long as for everything else: both may have been started at once.
-async fn reach(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
-    let mut tries = Tries::within(options.patience);
+async fn wait_for_database(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
+    let mut retries = Retries::within(options.patience);
     let mut told = false;
     let connect = pool.connect_options();
     // Not through the pool, which says no more than that it has waited in vain.
     while let Err(error) = PgConnection::connect_with(&connect).await {
         let (host, port) = (connect.get_host(), connect.get_port());
-        if !passes(&error) || !tries.again().await {
+        if !is_transient(&error) || !retries.again().await {
             return Err(Error::Unavailable { why: format!("the database at {host}:{port}: {error}") });
         }
         if !told {

@@ -1,6 +1,6 @@
 //! The processes that write: who they are, when they last spoke, and what they hold.
 
-use super::{Postgres, Shared, error::unavailable, row::small};
+use super::{Postgres, error::unavailable, row::to_u64, shared::Shared};
 use crate::Error;
 use sqlx::Row as _;
 use std::{sync::Arc, time::Duration};
@@ -11,13 +11,13 @@ use uuid::Uuid;
 const TIDY_EVERY: Duration = Duration::from_secs(3_600);
 const REGISTER: &str =
     "INSERT INTO engines (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
-const BEAT: &str = "UPDATE engines SET beat_at = now() WHERE id = $1 AND ended_at IS NULL";
+const HEARTBEAT: &str = "UPDATE engines SET beat_at = now() WHERE id = $1 AND ended_at IS NULL";
 const END: &str = "UPDATE engines SET ended_at = now() WHERE id = $1";
 /// What it still holds is due as it was, for others, who are told. It counts as delivered: it may have been begun.
 const HAND_BACK: &str = "WITH freed AS (UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, available = due \
     WHERE holder = $1 AND epoch IS NOT NULL RETURNING 1) SELECT pg_notify($2, '') FROM freed LIMIT 1";
 /// Those that ended or fell silent long ago are of no interest.
-const FORGET: &str = "DELETE FROM engines WHERE coalesce(ended_at, beat_at) < now() - interval '7 days'";
+const DELETE_OLD: &str = "DELETE FROM engines WHERE coalesce(ended_at, beat_at) < now() - interval '7 days'";
 const LIST: &str = "\
 SELECT e.id, e.name, e.version, e.batch, e.ended_at IS NOT NULL AS ended,
     (extract(epoch FROM e.started_at) * 1000)::bigint AS started_at,
@@ -71,18 +71,26 @@ impl Postgres {
     pub async fn bar(&self, id: Uuid) -> Result<bool, Error> {
         let barred = self
             .shared
-            .retried(|| async move {
+            .with_retries(|| async move {
                 Ok(sqlx::query(END).bind(id).execute(&self.shared.pool).await?.rows_affected())
             })
             .await?;
         Ok(barred > 0)
     }
+
+    /// Drops the parts of the history that are full and of which nothing is left, and names them. Done by every process each hour.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the database is away, or others read the history just now; what is empty goes the next time.
+    pub async fn tidy(&self) -> Result<Vec<String>, Error> {
+        self.shared.drop_empty_partitions().await.map_err(|error| unavailable(&error))
+    }
 }
 
 impl Shared {
     pub(super) async fn register(&self) -> Result<(), Error> {
-        self.retried(|| async move {
-            sqlx::query(FORGET).execute(&self.pool).await?;
+        self.with_retries(|| async move {
+            sqlx::query(DELETE_OLD).execute(&self.pool).await?;
             let query = sqlx::query(REGISTER).bind(self.id).bind(&self.options.name);
             query.bind(env!("CARGO_PKG_VERSION")).execute(&self.pool).await.map(drop)
         })
@@ -101,18 +109,18 @@ impl Shared {
     }
 
     async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let rows = sqlx::query(LIST).fetch_all(&self.pool).await?;
             let engine = |row: &sqlx::postgres::PgRow| {
                 Ok(EngineRow {
                     id: row.try_get("id")?,
                     name: row.try_get("name")?,
                     version: row.try_get("version")?,
-                    started_at: crate::Timestamp(small(row.try_get("started_at")?)),
-                    silent_ms: small(row.try_get("silent_ms")?),
+                    started_at: crate::Timestamp(to_u64(row.try_get("started_at")?)),
+                    silent_ms: to_u64(row.try_get("silent_ms")?),
                     ended: row.try_get("ended")?,
-                    batch: small(row.try_get("batch")?),
-                    held: small(row.try_get("held")?),
+                    batch: to_u64(row.try_get("batch")?),
+                    held: to_u64(row.try_get("held")?),
                 })
             };
             rows.iter().map(engine).collect()
@@ -122,23 +130,23 @@ impl Shared {
 }
 
 /// Says that this process lives, until it ends.
-pub(super) async fn beat(shared: Arc<Shared>) {
+pub(super) async fn heartbeat(shared: Arc<Shared>) {
     let mut tidied = Instant::now();
     loop {
         tokio::time::sleep(shared.options.beat).await;
         if tidied.elapsed() > TIDY_EVERY {
             tidied = Instant::now();
-            if let Err(error) = shared.tidy().await {
+            if let Err(error) = shared.drop_empty_partitions().await {
                 tracing::debug!(%error, "empty parts of the history were not dropped; the next hour will");
             }
         }
-        if let Err(error) = sqlx::query(BEAT).bind(shared.id).execute(&shared.pool).await {
+        if let Err(error) = sqlx::query(HEARTBEAT).bind(shared.id).execute(&shared.pool).await {
             tracing::debug!(%error, "the database was not told that this process lives");
             continue;
         }
-        if let Err(error) = shared.compare().await {
+        if let Err(error) = shared.check_watermark().await {
             tracing::debug!(%error, "where the database stands was not heard of");
         }
-        shared.remember();
+        shared.save_watermark();
     }
 }

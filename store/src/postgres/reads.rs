@@ -1,8 +1,10 @@
 //! Reads: each one statement, so that each sees one moment.
 
 use super::{
-    Shared,
-    row::{self, and_one, big, execution, page, small, uuid},
+    error::unavailable,
+    maintenance,
+    row::{self, and_one, execution, page, to_i64, to_u64, uuid},
+    shared::Shared,
 };
 use crate::{
     Document, Entry, Error, ExecutionId, Health, History, Key, Page, Record, Sequence, Task, Timestamp,
@@ -34,7 +36,7 @@ const HEALTH: &str = "SELECT h.sequence, pg_database_size(current_database()) AS
 
 impl Shared {
     pub(super) async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let found = sqlx::query(LOAD).bind(uuid(id)).fetch_optional(&self.pool).await?;
             found.as_ref().map(row::record).transpose()
         })
@@ -42,7 +44,7 @@ impl Shared {
     }
 
     pub(super) async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let found = sqlx::query_scalar(HOLDER).bind(guard).fetch_optional(&self.pool).await?;
             Ok(found.map(execution))
         })
@@ -57,7 +59,7 @@ impl Shared {
     ) -> Result<Page<Entry, (Sequence, u32)>, Error> {
         let (sequence, place) = from(after);
         let entries = self
-            .retried(|| async move {
+            .with_retries(|| async move {
                 let query = sqlx::query(JOURNAL).bind(uuid(id)).bind(sequence).bind(place);
                 let rows = query.bind(and_one(limit)).fetch_all(&self.pool).await?;
                 rows.iter().map(row::entry).collect::<Result<Vec<_>, _>>()
@@ -74,7 +76,7 @@ impl Shared {
     ) -> Result<History, Error> {
         let (sequence, place) = from(after);
         let entries = self
-            .retried(|| async move {
+            .with_retries(|| async move {
                 let query = sqlx::query(HISTORY).bind(sequence).bind(place).bind(and_one(limit));
                 let rows = query.fetch_all(&self.pool).await?;
                 rows.iter().map(row::entry).collect::<Result<Vec<_>, _>>()
@@ -84,7 +86,7 @@ impl Shared {
     }
 
     pub(super) async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let query = sqlx::query(DOCUMENT).bind(&key.collection).bind(&key.id);
             query.fetch_optional(&self.pool).await?.as_ref().map(row::document).transpose()
         })
@@ -101,7 +103,7 @@ impl Shared {
         let end = end_of(prefix);
         let end = end.as_deref();
         let documents = self
-            .retried(|| async move {
+            .with_retries(|| async move {
                 let sql = if end.is_some() { DOCUMENTS_TO } else { DOCUMENTS };
                 let query = sqlx::query(sql).bind(collection).bind(prefix).bind(after).bind(and_one(limit));
                 let query = if let Some(end) = end { query.bind(end) } else { query };
@@ -113,7 +115,7 @@ impl Shared {
     }
 
     pub(super) async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let rows = sqlx::query(TASKS).bind(uuid(id)).fetch_all(&self.pool).await?;
             rows.iter().map(row::task).collect()
         })
@@ -121,9 +123,9 @@ impl Shared {
     }
 
     pub(super) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        self.retried(|| async move {
+        self.with_retries(|| async move {
             let found: Option<i64> = sqlx::query_scalar(NEXT_DUE).fetch_one(&self.pool).await?;
-            Ok(found.map(|at| Timestamp(small(at))))
+            Ok(found.map(|at| Timestamp(to_u64(at))))
         })
         .await
     }
@@ -138,23 +140,23 @@ impl Shared {
         };
         match sqlx::query(HEALTH).fetch_one(&self.pool).await {
             Ok(found) => {
-                let number = |name: &str| found.try_get::<i64, _>(name).map(small).unwrap_or_default();
+                let number = |name: &str| found.try_get::<i64, _>(name).map(to_u64).unwrap_or_default();
                 Health {
                     writable: true,
                     sequence: Sequence(number("sequence")),
                     disk_bytes: number("bytes"),
                     tasks: number("tasks"),
-                    held: crate::postgres::maintenance::held(&found).ok(),
+                    held: maintenance::hold_from_row(&found).ok(),
                     ..counted
                 }
             }
-            Err(error) => Health { problem: Some(super::error::unavailable(&error).to_string()), ..counted },
+            Err(error) => Health { problem: Some(unavailable(&error).to_string()), ..counted },
         }
     }
 }
 
 fn from(after: Option<(Sequence, u32)>) -> (i64, i64) {
-    after.map_or((-1, -1), |(sequence, place)| (big(sequence.0), i64::from(place)))
+    after.map_or((-1, -1), |(sequence, place)| (to_i64(sequence.0), i64::from(place)))
 }
 
 /// The first text behind all that begin with `prefix`, if it can be said.

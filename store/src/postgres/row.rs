@@ -7,15 +7,15 @@ use sqlx::{Row as _, postgres::PgRow, types::Json};
 use uuid::Uuid;
 
 /// Numbers are 64 bits and signed there. What is larger is as good as never.
-pub(super) fn big(number: u64) -> i64 {
+pub(super) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn small(number: i64) -> u64 {
+pub(super) fn to_u64(number: i64) -> u64 {
     if number == i64::MAX { u64::MAX } else { u64::try_from(number).unwrap_or_default() }
 }
 
-pub(super) fn short(number: i64) -> u32 {
+pub(super) fn to_u32(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -33,9 +33,9 @@ pub(super) const RECORD: &str = "id, revision, workflow, schema, tenant, subject
 pub(super) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
         id: execution(row.try_get("id")?),
-        revision: Revision(small(row.try_get("revision")?)),
+        revision: Revision(to_u64(row.try_get("revision")?)),
         workflow: row.try_get("workflow")?,
-        schema: short(row.try_get("schema")?),
+        schema: to_u32(row.try_get("schema")?),
         tenant: row.try_get("tenant")?,
         subject: row.try_get("subject")?,
         guard: row.try_get("guard")?,
@@ -44,8 +44,8 @@ pub(super) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
         reason: row.try_get("reason")?,
         open: row.try_get("open")?,
         requested_by: row.try_get("requested_by")?,
-        created_at: Timestamp(small(row.try_get("created_at")?)),
-        updated_at: Timestamp(small(row.try_get("updated_at")?)),
+        created_at: Timestamp(to_u64(row.try_get("created_at")?)),
+        updated_at: Timestamp(to_u64(row.try_get("updated_at")?)),
         attributes: row.try_get::<Json<Attributes>, _>("attributes")?.0,
         body: row.try_get("body")?,
     })
@@ -53,22 +53,22 @@ pub(super) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
 
 pub(super) fn entry(row: &PgRow) -> Result<(u32, Entry), sqlx::Error> {
     let entry = Entry {
-        sequence: Sequence(small(row.try_get("sequence")?)),
+        sequence: Sequence(to_u64(row.try_get("sequence")?)),
         execution: execution(row.try_get("execution")?),
-        at: Timestamp(small(row.try_get("at")?)),
+        at: Timestamp(to_u64(row.try_get("at")?)),
         actor: row.try_get("actor")?,
         event: row.try_get("event")?,
         from: row.try_get("from_state")?,
         to: row.try_get("to_state")?,
         detail: row.try_get("detail")?,
     };
-    Ok((short(row.try_get("place")?), entry))
+    Ok((to_u32(row.try_get("place")?), entry))
 }
 
 pub(super) fn document(row: &PgRow) -> Result<Document, sqlx::Error> {
     Ok(Document {
         key: Key { collection: row.try_get("collection")?, id: row.try_get("id")? },
-        version: Sequence(small(row.try_get("version")?)),
+        version: Sequence(to_u64(row.try_get("version")?)),
         body: row.try_get("body")?,
     })
 }
@@ -76,13 +76,13 @@ pub(super) fn document(row: &PgRow) -> Result<Document, sqlx::Error> {
 pub(super) fn task_id(row: &PgRow) -> Result<TaskId, sqlx::Error> {
     Ok(TaskId {
         execution: execution(row.try_get("execution")?),
-        visit: short(row.try_get("visit")?),
-        slot: short(row.try_get("slot")?),
+        visit: to_u32(row.try_get("visit")?),
+        slot: to_u32(row.try_get("slot")?),
     })
 }
 
 pub(super) fn task(row: &PgRow) -> Result<Task, sqlx::Error> {
-    Ok(Task { id: task_id(row)?, due: Timestamp(small(row.try_get("due")?)), body: row.try_get("body")? })
+    Ok(Task { id: task_id(row)?, due: Timestamp(to_u64(row.try_get("due")?)), body: row.try_get("body")? })
 }
 
 /// The first `limit` items of one more, and the cursor of the last if there is more.

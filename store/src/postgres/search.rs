@@ -1,8 +1,8 @@
 //! Queries as SQL. What they mean is said by [`Query::accepts`].
 
 use super::{
-    Shared,
-    row::{self, and_one, big, page, uuid},
+    row::{self, and_one, page, to_i64, uuid},
+    shared::Shared,
 };
 use crate::{Error, ExecutionId, Found, Query};
 use sqlx::{Postgres, QueryBuilder, types::Json};
@@ -16,10 +16,10 @@ impl Shared {
         limit: usize,
     ) -> Result<Found, Error> {
         let records = self
-            .retried(|| async move {
+            .with_retries(|| async move {
                 let mut sql = QueryBuilder::new("SELECT ");
                 sql.push(row::RECORD).push(" FROM executions WHERE ");
-                push(&mut sql, query, true);
+                push_query(&mut sql, query, true);
                 if let Some(after) = after {
                     sql.push(" AND id > ").push_bind(uuid(after));
                 }
@@ -41,25 +41,27 @@ fn column(field: &str) -> Option<&'static str> {
 }
 
 /// Adds what `query` means. `must` says that it has to be so, and is not one of several ways: then an index of its own leads there.
-fn push(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
+fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
     match query {
         Query::All => _ = sql.push("true"),
         // No text there has one.
         Query::Is { value: text, .. } | Query::Begins { with: text, .. } if text.contains('\0') => {
             _ = sql.push("false");
         }
-        Query::And(all) => joined(sql, all, (" AND ", "true"), must),
+        Query::And(all) => push_joined(sql, all, (" AND ", "true"), must),
         Query::Or(any) => match states(any).filter(|_| must) {
-            Some(states) => standing(sql, |sql| _ = sql.push("state = ANY(").push_bind(states).push(")")),
-            None => joined(sql, any, (" OR ", "false"), false),
+            Some(states) => {
+                push_standing(sql, |sql| _ = sql.push("state = ANY(").push_bind(states).push(")"))
+            }
+            None => push_joined(sql, any, (" OR ", "false"), false),
         },
         Query::Not(one) => {
             // What is unknown, such as a comparison with a reason that there is not, is not so.
             sql.push("NOT coalesce(");
-            push(sql, one, false);
+            push_query(sql, one, false);
             sql.push(", false)");
         }
-        Query::Is { field, value } => is(sql, field, value, must),
+        Query::Is { field, value } => push_is(sql, field, value, must),
         Query::Begins { field, with } if field == "open" => {
             sql.push("starts_with(open::text, ").push_bind(with.clone()).push(")");
         }
@@ -68,7 +70,7 @@ fn push(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
                 sql.push("starts_with(").push(column).push(", ").push_bind(with.clone()).push(")");
             }
             None => {
-                values(sql, field);
+                push_attribute_values(sql, field);
                 sql.push("starts_with(v, ").push_bind(with.clone()).push("))");
             }
         },
@@ -76,7 +78,7 @@ fn push(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
         Query::Has { field } => match column(field) {
             Some(column) => _ = sql.push("coalesce(").push(column).push(", '') <> ''"),
             None => {
-                values(sql, field);
+                push_attribute_values(sql, field);
                 sql.push("v <> '')");
             }
         },
@@ -86,22 +88,24 @@ fn push(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
         }
         Query::Updated { from, until } => {
             let between = |sql: &mut QueryBuilder<Postgres>| {
-                sql.push("(updated_at >= ").push_bind(big(from.0));
-                sql.push(" AND updated_at < ").push_bind(big(until.0)).push(")");
+                sql.push("(updated_at >= ").push_bind(to_i64(from.0));
+                sql.push(" AND updated_at < ").push_bind(to_i64(until.0)).push(")");
             };
-            if must { standing(sql, between) } else { between(sql) }
+            if must { push_standing(sql, between) } else { between(sql) }
         }
     }
 }
 
-fn is(sql: &mut QueryBuilder<Postgres>, field: &str, value: &str, must: bool) {
+fn push_is(sql: &mut QueryBuilder<Postgres>, field: &str, value: &str, must: bool) {
     match (field, column(field)) {
         ("open", _) => match value {
             "true" => _ = sql.push("open"),
             "false" => _ = sql.push("NOT open"),
             _ => _ = sql.push("false"),
         },
-        ("state", _) if must => standing(sql, |sql| _ = sql.push("state = ").push_bind(value.to_owned())),
+        ("state", _) if must => {
+            push_standing(sql, |sql| _ = sql.push("state = ").push_bind(value.to_owned()))
+        }
         (_, Some(column)) => _ = sql.push(column).push(" = ").push_bind(value.to_owned()),
         (_, None) => {
             let wanted = BTreeMap::from([(field.to_owned(), vec![value.to_owned()])]);
@@ -111,7 +115,7 @@ fn is(sql: &mut QueryBuilder<Postgres>, field: &str, value: &str, must: bool) {
 }
 
 /// That it is among those of which `says` holds, by what stands apart since it changes with every transition.
-fn standing(sql: &mut QueryBuilder<Postgres>, says: impl FnOnce(&mut QueryBuilder<Postgres>)) {
+fn push_standing(sql: &mut QueryBuilder<Postgres>, says: impl FnOnce(&mut QueryBuilder<Postgres>)) {
     sql.push("id IN (SELECT id FROM standing WHERE ");
     says(sql);
     sql.push(")");
@@ -135,12 +139,12 @@ fn states(any: &[Query]) -> Option<Vec<String>> {
 }
 
 /// That one of the values of an attribute is as follows; to be closed with a parenthesis.
-fn values(sql: &mut QueryBuilder<Postgres>, field: &str) {
+fn push_attribute_values(sql: &mut QueryBuilder<Postgres>, field: &str) {
     sql.push("EXISTS (SELECT 1 FROM jsonb_array_elements_text(coalesce(attributes->");
     sql.push_bind(field.to_owned()).push(", '[]'::jsonb)) v WHERE ");
 }
 
-fn joined(
+fn push_joined(
     sql: &mut QueryBuilder<Postgres>,
     all: &[Query],
     (by, none): (&'static str, &'static str),
@@ -155,7 +159,7 @@ fn joined(
         if place > 0 {
             sql.push(by);
         }
-        push(sql, query, must);
+        push_query(sql, query, must);
     }
     sql.push(")");
 }

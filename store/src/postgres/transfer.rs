@@ -1,23 +1,24 @@
 //! Moving: a database as an export, and an export into an empty database.
 
-use crate::postgres::{
-    Postgres, Shared,
+use super::{
+    Postgres,
     commit::{
-        partitions::divide,
+        partitions::create_partitions,
         save::{self, Before, Touched},
     },
     error::unavailable,
     maintenance,
-    row::{self, big, short, small},
+    row::{self, to_i64, to_u32, to_u64},
+    shared::Shared,
 };
 use crate::{
     Epoch, Error, Sequence, TaskId,
-    memory::{Held, State},
+    memory::{State, TaskState},
     transfer::{
-        Counts,
-        export::{Lines, Source, moved, not_free},
-        import::{Reader, fits, refused, restored},
+        Counts, Source,
         line::{DocumentLine, EntryLine, Line, RecordLine, TaskLine},
+        reader::{Reader, fits, refused, restored},
+        writer::{Lines, moved, not_free},
     },
 };
 use sqlx::{PgConnection, Row as _};
@@ -41,10 +42,10 @@ const DOCUMENTS: &str = "SELECT collection, id, version, body FROM documents \
 const EMPTY: &str = "SELECT sequence = 0 AND NOT EXISTS (SELECT FROM executions) AND NOT EXISTS (SELECT FROM documents) \
     FROM head FOR UPDATE";
 /// Whoever reads or writes the export may take a while.
-const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+const NO_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
 const EPOCH: &str = "SELECT last_value FROM epochs";
 const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epochs";
-const OWNERS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
+const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
 
 impl Postgres {
     /// Writes everything to `out`, as of one commit; others go on meanwhile. Counts what was written.
@@ -57,13 +58,13 @@ impl Postgres {
             if let Some(hold) = self.shared.held().await? {
                 return Err(not_free(&hold));
             }
-            self.alone().await?;
+            self.check_alone().await?;
         }
         self.shared.export(out, &source).await
     }
 
     /// Nobody else is at work.
-    async fn alone(&self) -> Result<(), Error> {
+    async fn check_alone(&self) -> Result<(), Error> {
         let engines = self.engines().await?;
         let holder = self.holder();
         let others = engines.iter().filter(|engine| !engine.ended && engine.silent_ms < SILENT_MS);
@@ -100,11 +101,11 @@ impl Shared {
         let mut on = self.pool.begin().await.map_err(failed)?;
         let frozen = sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
         frozen.execute(&mut *on).await.map_err(failed)?;
-        sqlx::query(PATIENT).execute(&mut *on).await.map_err(failed)?;
+        sqlx::query(NO_TIMEOUT).execute(&mut *on).await.map_err(failed)?;
         let sequence: i64 =
             sqlx::query_scalar("SELECT sequence FROM head").fetch_one(&mut *on).await.map_err(failed)?;
         let epoch: i64 = sqlx::query_scalar(EPOCH).fetch_one(&mut *on).await.map_err(failed)?;
-        let mut lines = Lines::begin(out, Sequence(small(sequence)), Epoch(small(epoch)))?;
+        let mut lines = Lines::begin(out, Sequence(to_u64(sequence)), Epoch(to_u64(epoch)))?;
         let mut counts = Counts::default();
         export_records(&mut on, &mut lines, &mut counts).await?;
         export_journal(&mut on, &mut lines, &mut counts).await?;
@@ -119,7 +120,7 @@ impl Shared {
 
     async fn import(&self, from: impl Read + Send) -> Result<Counts, Error> {
         let mut on = self.pool.begin().await.map_err(failed)?;
-        sqlx::query(PATIENT).execute(&mut *on).await.map_err(failed)?;
+        sqlx::query(NO_TIMEOUT).execute(&mut *on).await.map_err(failed)?;
         let empty: bool = sqlx::query_scalar(EMPTY).fetch_one(&mut *on).await.map_err(failed)?;
         if !empty {
             let why = format!("schema {} holds something; an import needs an empty one", self.options.schema);
@@ -132,8 +133,8 @@ impl Shared {
             match line {
                 Line::Header { sequence, epoch, .. } => {
                     last = Sequence(sequence);
-                    sqlx::query(EPOCHS).bind(big(epoch).max(1)).execute(&mut *on).await.map_err(failed)?;
-                    divide(&mut on, Sequence(0), last).await.map_err(failed)?;
+                    sqlx::query(EPOCHS).bind(to_i64(epoch).max(1)).execute(&mut *on).await.map_err(failed)?;
+                    create_partitions(&mut on, Sequence(0), last).await.map_err(failed)?;
                 }
                 line => chunk.take(line).map_err(|why| refused(number, &why))?,
             }
@@ -142,11 +143,11 @@ impl Shared {
             }
         }
         chunk.save(&mut on).await?;
-        sqlx::query(OWNERS).execute(&mut *on).await.map_err(failed)?;
+        sqlx::query(UPDATE_TENANTS).execute(&mut *on).await.map_err(failed)?;
         if !lines.moved() {
-            maintenance::hold_on(&mut on, &restored(last)).await.map_err(failed)?;
+            maintenance::insert_hold(&mut on, &restored(last)).await.map_err(failed)?;
         }
-        let head = sqlx::query("UPDATE head SET sequence = $1").bind(big(last.0));
+        let head = sqlx::query("UPDATE head SET sequence = $1").bind(to_i64(last.0));
         head.execute(&mut *on).await.map_err(failed)?;
         on.commit().await.map_err(failed)?;
         Ok(chunk.counts)
@@ -183,7 +184,7 @@ impl Chunk {
                 let (task, _, deliveries) = line.task()?;
                 fits(&task.body)?;
                 self.touched.task(task.id);
-                self.state.tasks.insert(task.id, Held { task, deliveries, grip: None });
+                self.state.tasks.insert(task.id, TaskState { task, deliveries, grip: None });
                 self.counts.tasks += 1;
             }
             Line::Document(line) => {
@@ -221,7 +222,7 @@ async fn export_records<W: Write>(
         for found in &rows {
             let record = row::record(found).map_err(failed)?;
             after = Some(row::uuid(record.id));
-            lines.write(&Line::Record(Box::new(RecordLine::of(record))))?;
+            lines.write(&Line::Record(Box::new(RecordLine::new(record))))?;
             counts.records += 1;
         }
         if rows.is_empty() {
@@ -242,8 +243,8 @@ async fn export_journal<W: Write>(
         for found in &rows {
             let (at, entry) = row::entry(found).map_err(failed)?;
             (after, sequence, place) =
-                (Some(row::uuid(entry.execution)), big(entry.sequence.0), i64::from(at));
-            lines.write(&Line::Entry(EntryLine::of(entry, at)))?;
+                (Some(row::uuid(entry.execution)), to_i64(entry.sequence.0), i64::from(at));
+            lines.write(&Line::Entry(EntryLine::new(entry, at)))?;
             counts.entries += 1;
         }
         if rows.is_empty() {
@@ -264,9 +265,9 @@ async fn export_tasks<W: Write>(
         let rows = query.bind(PAGE).fetch_all(&mut *on).await.map_err(failed)?;
         for found in &rows {
             let task = row::task(found).map_err(failed)?;
-            let deliveries = short(found.try_get("deliveries").map_err(failed)?);
+            let deliveries = to_u32(found.try_get("deliveries").map_err(failed)?);
             after = Some(task.id);
-            lines.write(&Line::Task(TaskLine::of(&task, Sequence(0), deliveries)))?;
+            lines.write(&Line::Task(TaskLine::new(&task, Sequence(0), deliveries)))?;
             counts.tasks += 1;
         }
         if rows.is_empty() {
@@ -287,7 +288,7 @@ async fn export_documents<W: Write>(
         for found in &rows {
             let document = row::document(found).map_err(failed)?;
             (collection, id) = (Some(document.key.collection.clone()), Some(document.key.id.clone()));
-            lines.write(&Line::Document(DocumentLine::of(document)))?;
+            lines.write(&Line::Document(DocumentLine::new(document)))?;
             counts.documents += 1;
         }
         if rows.is_empty() {

@@ -2,10 +2,13 @@
 //!
 //! The file holds one line, `LINEAGE SEQUENCE`. It is a little behind, and never ahead; without it nothing is noticed.
 
-use super::Shared;
-use crate::Sequence;
+use super::{commit::LOCK, maintenance::insert_hold, row::to_u64, shared::Shared};
+use crate::{Hold, Sequence};
+use sqlx::PgConnection;
 use std::{fs, io, path::Path, sync::atomic::Ordering};
 use uuid::Uuid;
+
+const SEQUENCE: &str = "SELECT sequence FROM head";
 
 /// The last commit of the history `lineage` that was seen here.
 pub(super) fn read(file: &Path, lineage: Uuid) -> Sequence {
@@ -27,19 +30,66 @@ pub(super) fn write(file: &Path, lineage: Uuid, sequence: Sequence) -> io::Resul
 
 impl Shared {
     /// Begins with what was seen here before.
-    pub(super) fn recall(&self) {
+    pub(super) fn load_watermark(&self) {
         if let Some(file) = &self.options.witness {
-            self.saw(read(file, self.lineage));
+            self.observe(read(file, self.lineage));
         }
     }
 
     /// Keeps what was seen.
-    pub(super) fn remember(&self) {
+    pub(super) fn save_watermark(&self) {
         let seen = Sequence(self.seen.load(Ordering::Acquire));
         if let Some(file) = &self.options.witness
             && let Err(error) = write(file, self.lineage, seen)
         {
             tracing::warn!(%error, file = %file.display(), "what was seen of the database is not kept; if it is set back, nobody here notices");
         }
+    }
+
+    /// Remembers that the database stood at `sequence`.
+    pub(super) fn observe(&self, sequence: Sequence) {
+        self.seen.fetch_max(sequence.0, Ordering::AcqRel);
+    }
+
+    /// Holds the database if it stands before what this process has seen of it. `on` has the lock of commits. Says whether it did.
+    pub(super) async fn check_rollback(
+        &self,
+        on: &mut PgConnection,
+        at: Sequence,
+    ) -> Result<bool, sqlx::Error> {
+        let seen = self.seen.load(Ordering::Acquire);
+        if at.0 >= seen {
+            return Ok(false);
+        }
+        let why = format!(
+            "it stands at commit {}, and {} has seen commit {seen}: it was restored, or failed over to a server that had less",
+            at.0, self.options.name
+        );
+        insert_hold(on, &Hold::begun(why)).await?;
+        Ok(true)
+    }
+
+    /// What was seen is seen no more, now that it is told.
+    pub(super) fn reset_watermark(&self, at: Sequence) {
+        self.seen.store(at.0, Ordering::Release);
+    }
+
+    /// Compares where the database stands with what this process has seen of it.
+    pub(super) async fn check_watermark(&self) -> Result<(), sqlx::Error> {
+        let at: i64 = sqlx::query_scalar(SEQUENCE).fetch_one(&self.pool).await?;
+        if to_u64(at) >= self.seen.load(Ordering::Acquire) {
+            self.observe(Sequence(to_u64(at)));
+            return Ok(());
+        }
+        // Once more under the lock: what was read may have been read before what was seen.
+        let mut on = self.pool.begin().await?;
+        let at: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *on).await?;
+        let at = Sequence(to_u64(at));
+        if self.check_rollback(&mut on, at).await? {
+            on.commit().await?;
+            self.reset_watermark(at);
+            return Ok(());
+        }
+        on.rollback().await
     }
 }

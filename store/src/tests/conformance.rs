@@ -1,7 +1,9 @@
 //! Both stores keep what every store promises.
 
-use crate::tests::fixture::{open, options};
-use crate::{Memory, Store, conformance};
+use crate::{
+    Memory, Store, conformance,
+    tests::fixture::{open, options},
+};
 use std::sync::{Arc, Mutex};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

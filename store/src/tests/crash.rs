@@ -1,9 +1,9 @@
 //! Copies taken while the store is at work, and journals that end anywhere.
 
-use crate::tests::{dump::dump, fixture::*};
 use crate::{
     Error, Memory, Options, Store,
     embedded::journal::{frame, segment, survey},
+    tests::{dump::dump, fixture::*},
 };
 use std::{
     fs,

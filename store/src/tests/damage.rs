@@ -1,16 +1,16 @@
 //! Files damaged at random: a store opens whole, or says why it does not; it never panics, hangs or forgets in
 //! silence.
 
-use crate::tests::{
-    dump::{Dump, dump},
-    fixture::*,
-    rng::Random,
-};
 use crate::{
     Embedded, Error, Memory, Options, Report, Store,
     embedded::{
         format::key,
         journal::{frame, segment},
+    },
+    tests::{
+        dump::{Dump, dump},
+        fixture::*,
+        rng::Random,
     },
 };
 use std::{

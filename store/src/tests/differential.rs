@@ -1,6 +1,5 @@
 //! The embedded store does what the reference does, operation by operation, over restarts.
 
-use crate::tests::{dump::dump, fixture::*, rng::Random};
 use crate::{
     Attributes, Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Query, Read, Record, Revision,
     Sequence, Settle, Store, Task, TaskId, Timestamp, Write,
@@ -8,6 +7,7 @@ use crate::{
         format::{index_keys, key},
         index::rows_in,
     },
+    tests::{dump::dump, fixture::*, rng::Random},
 };
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -178,7 +178,7 @@ impl Pair {
 
 /// The terms that the index of the closed store in `dir` holds.
 fn terms_in(dir: &Path) -> BTreeSet<Vec<u8>> {
-    let rows = rows_in(&dir.join("index"), &[key::TERM], &[key::TERM + 1]);
+    let rows = rows_in(&dir.join("index"), &[key::INDEX_KEY], &[key::INDEX_KEY + 1]);
     rows.into_iter().map(|(key, _)| key.into_vec()).collect()
 }
 
@@ -258,6 +258,6 @@ async fn embedded_does_what_memory_does_over_restarts() {
         pair.embedded.close().await.unwrap();
         drop(pair.embedded);
         let records = pair.memory.search(&Query::All, None, usize::MAX).await.unwrap().items;
-        assert_eq!(terms_in(folder.path()), records.iter().flat_map(index_keys::of_record).collect());
+        assert_eq!(terms_in(folder.path()), records.iter().flat_map(index_keys::for_record).collect());
     }
 }

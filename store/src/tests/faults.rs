@@ -1,7 +1,6 @@
 //! A world that fails: disks that are full or broken, an index that fails, hangs or stands still.
 
-use crate::tests::fixture::*;
-use crate::{Commit, Error, Faults, Options, Store};
+use crate::{Commit, Error, Faults, Options, Store, tests::fixture::*};
 use std::{
     path::Path,
     sync::{

@@ -1,6 +1,5 @@
 //! What is on disk: every value ever written can still be read, and what is written does not move by a byte.
 
-use crate::tests::fixture::*;
 use crate::{
     Revision, Sequence,
     embedded::{
@@ -9,8 +8,9 @@ use crate::{
             envelope::{self, Kind},
             key,
         },
-        index::Account,
+        index::IndexStats,
     },
+    tests::fixture::*,
 };
 use std::path::PathBuf;
 
@@ -153,7 +153,7 @@ fn keys_sort_as_their_parts_do_and_read_back() {
 
 #[test]
 fn the_account_of_the_index_does_not_depend_on_the_order_of_its_rows() {
-    let (mut forth, mut back) = (Account::default(), Account::default());
+    let (mut forth, mut back) = (IndexStats::default(), IndexStats::default());
     forth.add(b"a", b"1");
     forth.add(b"b", b"2");
     back.add(b"b", b"2");
@@ -162,5 +162,5 @@ fn the_account_of_the_index_does_not_depend_on_the_order_of_its_rows() {
     assert!(!forth.same_rows(&back));
     back.subtract(b"c", b"3");
     assert!(forth.same_rows(&back));
-    assert_eq!(Account::decode(&forth.encode()), Ok(forth));
+    assert_eq!(IndexStats::decode(&forth.encode()), Ok(forth));
 }

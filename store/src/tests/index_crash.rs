@@ -1,7 +1,8 @@
 //! A crash between any two batches by which the index takes commits over.
 
-use crate::tests::fixture::*;
-use crate::{Commit, Embedded, Memory, Options, Query, Record, Revision, Store, Timestamp, Write};
+use crate::{
+    Commit, Embedded, Memory, Options, Query, Record, Revision, Store, Timestamp, Write, tests::fixture::*,
+};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering},

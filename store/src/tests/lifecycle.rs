@@ -1,7 +1,6 @@
 //! Opening, closing, killing and reopening.
 
-use crate::tests::fixture::*;
-use crate::{Embedded, Error, Filter, Hold, Options, Sequence, Store, Timestamp};
+use crate::{Embedded, Error, Filter, Hold, Options, Sequence, Store, Timestamp, tests::fixture::*};
 use std::{
     ops::RangeInclusive,
     path::Path,

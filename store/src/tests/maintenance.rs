@@ -1,8 +1,8 @@
 //! A store that is not what it was is held, however it came to be so.
 
-use crate::tests::fixture::*;
 use crate::{
     Commit, Embedded, Error, Hold, Options, Store, Timestamp,
+    tests::fixture::*,
     transfer::{Source, export_folder, import},
 };
 use std::{fs, io, path::Path, time::Duration};

@@ -10,7 +10,7 @@ mod faults;
 mod fixture;
 mod format;
 mod index_crash;
-mod killed;
+mod process_kill;
 mod lifecycle;
 mod maintenance;
 mod rng;

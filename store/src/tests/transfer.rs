@@ -1,8 +1,8 @@
 //! Stores on their way to another place.
 
-use crate::tests::{dump::dump, fixture::*};
 use crate::{
     Commit, Error, Settle, Store, Timestamp,
+    tests::{dump::dump, fixture::*},
     transfer::{Source, check, export, export_folder, import},
 };
 use std::{path::Path, time::Duration};

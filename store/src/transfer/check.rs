@@ -132,8 +132,7 @@ fn check_index(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
         report.problems.push("there is no index; the next start makes it from snapshot and journal".into());
         return Ok(());
     }
-    let Verified { index, account } = match open_verified(&folder, &Options::default(), &Progress::default())
-    {
+    let Verified { index, stats } = match open_verified(&folder, &Options::default(), &Progress::default()) {
         Verdict::Whole(found) => *found,
         Verdict::Unusable(why) => {
             report.problems.push(format!(
@@ -142,7 +141,7 @@ fn check_index(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
             return Ok(());
         }
     };
-    report.index_to = account.applied;
+    report.index_to = stats.applied;
     let mut from = Bound::Unbounded;
     loop {
         let rows = index.range(from.as_ref().map(Vec::as_slice), &[key::CHUNK], STEP)?;

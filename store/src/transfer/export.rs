@@ -1,37 +1,22 @@
-//! Writing a store out.
+//! Exporting an embedded store.
 
 use super::{
-    Counts,
-    line::{DocumentLine, EntryLine, FORMAT, Line, RecordLine, TaskLine, VERSION},
+    Counts, Source,
+    line::{DocumentLine, EntryLine, Line, RecordLine, TaskLine},
+    writer::{Lines, moved, not_free},
 };
 use crate::{
-    Embedded, Epoch, Error, Hold, Options, Sequence,
+    Embedded, Error, Options,
     embedded::{
-        commit::apply::locked,
         format::{
             codec,
             key::{self, Name},
         },
         shared::Shared,
     },
-    hex::hex,
+    sync::lock_unpoisoned,
 };
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use std::{
-    io::{self, Write},
-    ops::Bound,
-    path::Path,
-};
-
-/// What becomes of a store that is exported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// It goes on. What is made of the export is a second one, and held.
-    Stays,
-    /// It is held from the end of the export on; what is made of the export goes on in its place.
-    Moves,
-}
+use std::{io::Write, ops::Bound, path::Path};
 
 /// Writes all of `store` to `out`, as of one commit; commits wait meanwhile. Counts what was written.
 ///
@@ -60,63 +45,15 @@ pub async fn export_folder(
     exported
 }
 
-/// A writer of lines that keeps the digest of all it wrote.
-pub(crate) struct Lines<W: Write> {
-    out: io::BufWriter<W>,
-    sha: Sha256,
-    line: Vec<u8>,
-}
-
-impl<W: Write> Lines<W> {
-    /// Begins an export as of a commit.
-    pub(crate) fn begin(out: W, sequence: Sequence, epoch: Epoch) -> Result<Self, Error> {
-        let mut lines = Self { out: io::BufWriter::new(out), sha: Sha256::new(), line: Vec::new() };
-        let format = FORMAT.into();
-        lines.write(&Line::Header { format, version: VERSION, sequence: sequence.0, epoch: epoch.0 })?;
-        Ok(lines)
-    }
-
-    /// Ends it; without this it is no export.
-    pub(crate) fn end(mut self, counts: Counts, source: &Source) -> Result<Counts, Error> {
-        let sha256 = hex(&self.sha.clone().finalize());
-        self.write(&Line::Trailer { counts, sha256, moved: *source == Source::Moves })?;
-        self.out.flush().map_err(|error| failed(&error))?;
-        Ok(counts)
-    }
-
-    pub(crate) fn write(&mut self, line: &impl Serialize) -> Result<(), Error> {
-        self.line.clear();
-        serde_json::to_writer(&mut self.line, line).map_err(|error| failed(&error.into()))?;
-        self.line.push(b'\n');
-        self.sha.update(&self.line);
-        self.out.write_all(&self.line).map_err(|error| failed(&error))
-    }
-}
-
-fn failed(error: &io::Error) -> Error {
-    Error::Unavailable { why: format!("the export cannot be written: {error}") }
-}
-
-/// Why a store is held that was exported to go on elsewhere.
-pub(crate) fn moved() -> Hold {
-    Hold::begun("it was exported to go on elsewhere; to go on here after all, make sure that it does not")
-}
-
-/// A store that is held does not move: what is made of it would not be held, and nobody would have let it go.
-pub(crate) fn not_free(hold: &Hold) -> Error {
-    let why = format!("the store is held, and does not move before somebody has let it go: {}", hold.why);
-    Error::Refused { why }
-}
-
 fn write_all(shared: &Shared, out: impl Write, source: &Source) -> Result<Counts, Error> {
-    if let (Source::Moves, Some(hold)) = (source, locked(&shared.held).as_ref()) {
+    if let (Source::Moves, Some(hold)) = (source, lock_unpoisoned(&shared.held).as_ref()) {
         return Err(not_free(hold));
     }
-    let epoch = locked(&shared.tasks).last_epoch();
-    let mut lines = Lines::begin(out, shared.overlay().last(), epoch)?;
+    let epoch = lock_unpoisoned(&shared.tasks).last_epoch();
+    let mut lines = Lines::begin(out, shared.memtable().last(), epoch)?;
     let mut counts = Counts::default();
     shared.scan(Bound::Unbounded, &[key::CHUNK], |key, value| {
-        let corrupt = |why| Error::Corrupt { what: codec::describe(key), why };
+        let corrupt = |why| codec::corrupt(key, why);
         if let Some(item) = item(shared, key, value.as_ref(), &mut counts).map_err(corrupt)? {
             lines.write(&item)?;
         }
@@ -134,20 +71,20 @@ fn item(shared: &Shared, key: &[u8], value: &[u8], counts: &mut Counts) -> Resul
     let name = key::parse(key).ok_or("its key is none of ours")?;
     let (count, item) = match name {
         Name::Record(_) => {
-            (&mut counts.records, Line::Record(Box::new(RecordLine::of(codec::record(key, value)?))))
+            (&mut counts.records, Line::Record(Box::new(RecordLine::new(codec::record(key, value)?))))
         }
         Name::Entry(..) => {
             let (entry, place) = codec::entry(key, value)?;
-            (&mut counts.entries, Line::Entry(EntryLine::of(entry, place)))
+            (&mut counts.entries, Line::Entry(EntryLine::new(entry, place)))
         }
         Name::Task(id) => {
             let (mut task, since) = codec::task(id, key, value)?;
-            let (due, deliveries) = shared.standing(id).unwrap_or((task.due, 0));
+            let (due, deliveries) = shared.due_and_deliveries(id).unwrap_or((task.due, 0));
             task.due = due;
-            (&mut counts.tasks, Line::Task(TaskLine::of(&task, since, deliveries)))
+            (&mut counts.tasks, Line::Task(TaskLine::new(&task, since, deliveries)))
         }
         Name::Document(_) => {
-            (&mut counts.documents, Line::Document(DocumentLine::of(codec::document(key, value)?)))
+            (&mut counts.documents, Line::Document(DocumentLine::new(codec::document(key, value)?)))
         }
         Name::Guard(_) | Name::Open(_) | Name::Tenant(..) | Name::Order(..) => return Ok(None),
     };

@@ -1,11 +1,12 @@
-//! Reading an export into an empty folder.
+//! Importing an export into an empty folder.
 
 use super::{
     Counts,
-    line::{FORMAT, LINE_LIMIT, Line, VERSION},
+    line::Line,
+    reader::{Reader, fits, refused, restored},
 };
 use crate::{
-    BODY_LIMIT, Error, Hold, Record, Sequence, TaskId,
+    Error, Record, Sequence, TaskId,
     embedded::{
         IMPORTING,
         folder::{deliveries, lock::Lock},
@@ -15,14 +16,12 @@ use crate::{
         open::RESTORED_OPENS,
         snapshot::{self, Extent},
     },
-    hex::hex,
     model::limits,
 };
-use sha2::{Digest, Sha256};
 use std::{
     collections::HashSet,
     fs,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, Read},
     path::Path,
 };
 
@@ -63,41 +62,6 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
     imported
 }
 
-/// Reads an export to its end and says what it holds; nothing is written.
-///
-/// # Errors
-/// As those of [`import`], of the export.
-pub fn verify(from: impl Read) -> Result<Counts, Error> {
-    let (mut lines, mut counts) = (Reader::new(from), Counts::default());
-    while let Some((number, line)) = lines.next(&counts)? {
-        counted(line, &mut counts).map_err(|why| refused(number, &why))?;
-    }
-    Ok(counts)
-}
-
-fn counted(line: Line, counts: &mut Counts) -> Result<(), String> {
-    match line {
-        Line::Record(line) => {
-            fits(&line.record()?.body)?;
-            counts.records += 1;
-        }
-        Line::Entry(line) => {
-            fits(&line.entry()?.0.detail)?;
-            counts.entries += 1;
-        }
-        Line::Task(line) => {
-            fits(&line.task()?.0.body)?;
-            counts.tasks += 1;
-        }
-        Line::Document(line) => {
-            fits(&line.document()?.body)?;
-            counts.documents += 1;
-        }
-        Line::Header { .. } | Line::Trailer { .. } => {}
-    }
-    Ok(())
-}
-
 /// Takes away what an import has made, the marker last.
 fn clear(dir: &Path) -> io::Result<()> {
     for folder in [segment::folder(dir), snapshot::folder(dir)] {
@@ -110,79 +74,6 @@ fn clear(dir: &Path) -> io::Result<()> {
     fs::remove_file(dir.join(IMPORTING))
 }
 
-/// The lines of an export, one after the other.
-pub(crate) struct Reader<R> {
-    from: BufReader<R>,
-    sha: Sha256,
-    line: Vec<u8>,
-    number: u64,
-    moved: bool,
-}
-
-impl<R: Read> Reader<R> {
-    pub(crate) fn new(from: R) -> Self {
-        Self { from: BufReader::new(from), sha: Sha256::new(), line: Vec::new(), number: 0, moved: false }
-    }
-
-    /// The next line with its number, the header first; `None` at the end, where the digest was right, and `counts` what
-    /// the export says that it holds.
-    pub(crate) fn next(&mut self, counts: &Counts) -> Result<Option<(u64, Line)>, Error> {
-        self.number += 1;
-        let number = self.number;
-        self.line.clear();
-        let read = self.from.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut self.line);
-        let read = read.map_err(|error| refused(number, &format!("it cannot be read: {error}")))?;
-        if read == 0 || self.line.last() != Some(&b'\n') {
-            return Err(refused(number, "the export ends here, without its trailer"));
-        }
-        let found: Line =
-            serde_json::from_slice(&self.line).map_err(|error| refused(number, &error.to_string()))?;
-        match &found {
-            Line::Header { format, version, .. } if number == 1 => {
-                if format != FORMAT || *version > VERSION {
-                    let why = format!("{format} {version} is no export, or one of a newer version of Tenure");
-                    return Err(refused(number, &why));
-                }
-            }
-            Line::Trailer { counts: wanted, sha256, moved } if number > 1 => {
-                self.trailer(wanted, sha256, counts).map_err(|why| refused(number, &why))?;
-                self.moved = *moved;
-                return Ok(None);
-            }
-            Line::Record(_) | Line::Entry(_) | Line::Task(_) | Line::Document(_) if number > 1 => {}
-            Line::Header { .. }
-            | Line::Trailer { .. }
-            | Line::Record(_)
-            | Line::Entry(_)
-            | Line::Task(_)
-            | Line::Document(_) => {
-                return Err(refused(number, "an export has one header, and begins with it"));
-            }
-        }
-        self.sha.update(&self.line);
-        Ok(Some((number, found)))
-    }
-
-    /// Whether the store that was exported is held, as the end of the export says.
-    pub(crate) fn moved(&self) -> bool {
-        self.moved
-    }
-
-    fn trailer(&mut self, wanted: &Counts, sha256: &str, counts: &Counts) -> Result<(), String> {
-        if hex(&self.sha.clone().finalize()) != sha256 {
-            return Err("the digest does not match: the export was changed".into());
-        }
-        if wanted != counts {
-            return Err(format!("it should hold {wanted} and holds {counts}"));
-        }
-        match self.from.fill_buf() {
-            Ok([]) => Ok(()),
-            Ok(_) => Err("something follows the trailer".into()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
 struct Import {
     writer: snapshot::Writer,
     counts: Counts,
@@ -192,15 +83,6 @@ struct Import {
     moved: bool,
     deliveries: Vec<(TaskId, Sequence, u32)>,
     row: Vec<u8>,
-}
-
-/// Why a store is held that was made from an export while the one that was exported goes on.
-pub(crate) fn restored(sequence: Sequence) -> Hold {
-    Hold::begun(format!("it was made from an export as of commit {}", sequence.0))
-}
-
-pub(crate) fn refused(line: u64, why: &str) -> Error {
-    Error::Refused { why: format!("line {line} of the export: {why}; nothing was imported") }
 }
 
 impl Import {
@@ -317,9 +199,4 @@ impl Import {
         self.writer.finish(dir, extent)?;
         Ok(self.counts)
     }
-}
-
-pub(crate) fn fits(body: &[u8]) -> Result<(), String> {
-    let bytes = limits::measured(body);
-    if bytes > BODY_LIMIT { Err(format!("a body of {bytes} bytes exceeds {BODY_LIMIT}")) } else { Ok(()) }
 }

@@ -1,8 +1,10 @@
 //! The lines of an export.
 
 use super::Counts;
-use crate::hex::{hex, unhex};
-use crate::{Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp};
+use crate::{
+    Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp,
+    hex::{hex, unhex},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -53,7 +55,7 @@ pub(crate) struct Body {
 
 impl Body {
     /// The form that gives back the same bytes: JSON only if it stands on one line and begins and ends without space.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let none = Self { json: None, text: None, hex: None };
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Self { hex: Some(hex(bytes)), ..none };
@@ -133,7 +135,7 @@ fn id(text: &str) -> Result<ExecutionId, String> {
 }
 
 impl RecordLine {
-    pub(crate) fn of(record: Record) -> Self {
+    pub(crate) fn new(record: Record) -> Self {
         Self {
             id: record.id.to_string(),
             revision: record.revision.0,
@@ -150,7 +152,7 @@ impl RecordLine {
             created_at: record.created_at.0,
             updated_at: record.updated_at.0,
             attributes: record.attributes,
-            body: Body::of(&record.body),
+            body: Body::from_bytes(&record.body),
         }
     }
 
@@ -177,7 +179,7 @@ impl RecordLine {
 }
 
 impl EntryLine {
-    pub(crate) fn of(entry: Entry, place: u32) -> Self {
+    pub(crate) fn new(entry: Entry, place: u32) -> Self {
         Self {
             execution: entry.execution.to_string(),
             sequence: entry.sequence.0,
@@ -187,7 +189,7 @@ impl EntryLine {
             event: entry.event,
             from: entry.from,
             to: entry.to,
-            detail: Body::of(&entry.detail),
+            detail: Body::from_bytes(&entry.detail),
         }
     }
 
@@ -207,7 +209,7 @@ impl EntryLine {
 }
 
 impl TaskLine {
-    pub(crate) fn of(task: &Task, since: Sequence, deliveries: u32) -> Self {
+    pub(crate) fn new(task: &Task, since: Sequence, deliveries: u32) -> Self {
         Self {
             execution: task.id.execution.to_string(),
             visit: task.id.visit,
@@ -215,7 +217,7 @@ impl TaskLine {
             due: task.due.0,
             since: since.0,
             deliveries,
-            body: Body::of(&task.body),
+            body: Body::from_bytes(&task.body),
         }
     }
 
@@ -227,9 +229,9 @@ impl TaskLine {
 }
 
 impl DocumentLine {
-    pub(crate) fn of(document: Document) -> Self {
+    pub(crate) fn new(document: Document) -> Self {
         let Key { collection, id } = document.key;
-        Self { collection, id, version: document.version.0, body: Body::of(&document.body) }
+        Self { collection, id, version: document.version.0, body: Body::from_bytes(&document.body) }
     }
 
     pub(crate) fn document(self) -> Result<Document, String> {

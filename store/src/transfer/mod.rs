@@ -4,15 +4,16 @@
 //! header, one line per record, history entry, task and document in the order of their keys, and a trailer with counts and the
 //! SHA-256 of everything before it. Versions, revisions and sequences are kept. Leases are not exported: tasks in
 //! flight arrive as due, with their deliveries. The format is told in `docs/store.md`.
-
 mod check;
-pub(crate) mod export;
-pub(crate) mod import;
+mod export;
+mod import;
 pub(crate) mod line;
-
+pub(crate) mod reader;
+pub(crate) mod writer;
 pub use check::{CheckReport, check};
-pub use export::{Source, export, export_folder};
-pub use import::{import, verify};
+pub use export::{export, export_folder};
+pub use import::import;
+pub use reader::verify;
 
 use std::fmt;
 
@@ -34,4 +35,13 @@ impl fmt::Display for Counts {
         let Self { records, entries, tasks, documents } = self;
         write!(f, "{records} records, {entries} history entries, {tasks} tasks, {documents} documents")
     }
+}
+
+/// What becomes of a store that is exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It goes on. What is made of the export is a second one, and held.
+    Stays,
+    /// It is held from the end of the export on; what is made of the export goes on in its place.
+    Moves,
 }

@@ -3,17 +3,20 @@
 //! The writer decides in order, against the acknowledged rows and those of the frame being filled, so that commits
 //! of one frame see each other as if each had been synced alone.
 
-use crate::embedded::{
-    format::{codec, envelope::Kind, key},
-    journal::frame::{Builder, Place},
-    memtable::{Changed, Value},
-    tasks::{Change, Tasks},
+use crate::{
+    Commit, Erase, Error, Receipt, Record, Revision, Sequence, Task, TaskId, Write,
+    embedded::{
+        format::{codec, envelope::Kind, key},
+        journal::frame::{Builder, Place},
+        memtable::{Changed, Value},
+        tasks::{Change, Tasks},
+    },
+    sync::lock_unpoisoned,
 };
-use crate::{Commit, Erase, Error, Receipt, Record, Revision, Sequence, Task, TaskId, Write};
 use std::{
     collections::{BTreeSet, HashMap},
     ops::Bound,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
 };
 
 /// The acknowledged rows.
@@ -53,12 +56,12 @@ impl Group {
         lookup: &dyn Lookup,
         tasks: &Mutex<Tasks>,
     ) -> Result<Receipt, Error> {
-        self.check_fence(commit, &mut locked(tasks))?;
+        self.check_fence(commit, &mut lock_unpoisoned(tasks))?;
         let added = self.add_fenced(commit, lookup, tasks);
         if let Some(settle) = commit.settle {
             match added {
                 Ok(_) => self.claimed.push(settle.task),
-                Err(_) => locked(tasks).unclaim(settle.task),
+                Err(_) => lock_unpoisoned(tasks).unclaim(settle.task),
             }
         }
         added
@@ -70,7 +73,7 @@ impl Group {
         lookup: &dyn Lookup,
         tasks: &Mutex<Tasks>,
     ) -> Result<Receipt, Error> {
-        let former = commit.record.as_ref().map_or(Ok(None), |write| self.former(write, lookup))?;
+        let former = commit.record.as_ref().map_or(Ok(None), |write| self.stored_head(write, lookup))?;
         let erased = commit.erase.as_ref().map(|erase| self.rows_to_erase(erase, lookup)).transpose()?;
         self.check_reads(commit, lookup)?;
         if let Some(write) = &commit.record {
@@ -85,7 +88,7 @@ impl Group {
         let Rows { changed, .. } = rows;
         let result = result.and_then(|revision| {
             let tenants = self.tenants(commit, lookup)?;
-            self.change_tasks(commit, sequence, &locked(tasks), tenants).map(|()| revision)
+            self.change_tasks(commit, sequence, &lock_unpoisoned(tasks), tenants).map(|()| revision)
         });
         let revision = match result {
             Ok(revision) => revision,
@@ -115,10 +118,12 @@ impl Group {
     ) -> Result<Option<T>, Error> {
         let stored = match self.changed.get(key) {
             Some((_, None)) => return Ok(None),
-            Some((_, Some(place))) => return decoded(key, decode(self.builder.value(place))).map(Some),
+            Some((_, Some(place))) => {
+                return codec::decoded(key, decode(self.builder.value(place))).map(Some);
+            }
             None => lookup.get(key)?,
         };
-        stored.map(|value| decoded(key, decode(value.as_ref()))).transpose()
+        stored.map(|value| codec::decoded(key, decode(value.as_ref()))).transpose()
     }
 
     /// The lease first: a late holder must hear that it is late, not be invited to decide again. The task is kept
@@ -141,7 +146,7 @@ impl Group {
         Ok(())
     }
 
-    fn former(&self, write: &Write, lookup: &dyn Lookup) -> Result<Option<codec::HeadV1>, Error> {
+    fn stored_head(&self, write: &Write, lookup: &dyn Lookup) -> Result<Option<codec::HeadV1>, Error> {
         let key = key::record(write.record.id);
         let former = self.value(&key, lookup, |value| codec::record_head(&key, value))?;
         if former.as_ref().map(|head| Revision(head.revision)) != write.expected {
@@ -269,15 +274,6 @@ impl Group {
         }
         Ok(())
     }
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Turns a value that cannot be read into the error that names it.
-pub(crate) fn decoded<T>(key: &[u8], result: Result<T, String>) -> Result<T, Error> {
-    result.map_err(|why| Error::Corrupt { what: codec::describe(key), why })
 }
 
 fn guard_of(record: &Record) -> Option<&str> {

@@ -7,12 +7,15 @@
 //! the fate of the frame is unknown; its commits are told so, and nothing more goes into that file: the next segment
 //! begins at the same sequence and thereby voids the frame.
 
-use crate::embedded::{
-    commit::apply::{Group, locked},
-    journal::segment::{Blank, Segment},
-    shared::{Course, Part, Shared},
+use crate::{
+    Commit, Error, Receipt, Sequence,
+    embedded::{
+        commit::apply::Group,
+        journal::segment::{BlankSegment, Segment},
+        shared::{Component, RunMode, Shared},
+    },
+    sync::lock_unpoisoned,
 };
-use crate::{Commit, Error, Receipt, Sequence};
 use std::{
     sync::{
         Arc, Mutex, TryLockError,
@@ -30,11 +33,11 @@ use tokio::{
 const GROUP_BYTES: usize = 1 << 20;
 const GROUP_COMMITS: u32 = 4096;
 /// After so many groups of one commit each, whoever comes next is likely to be alone as well.
-const CALM: u32 = 4;
+const INLINE_AFTER: u32 = 4;
 /// What the frame of a commit may take beside twice what is counted of it, in bytes.
 const MARGIN: usize = 4 << 10;
 /// A group waits no longer than this before the index has too much to take over.
-const SLOWEST: Duration = Duration::from_millis(40);
+const BACKPRESSURE_LIMIT: Duration = Duration::from_millis(40);
 
 /// A commit and who waits for it.
 pub(crate) struct Request {
@@ -82,7 +85,7 @@ impl Inbox {
 /// Commits what comes until told to stop, or until nobody can ask any more. From then on nobody else does either.
 pub(crate) fn run(writer: &Mutex<Writer>, inbox: Inbox) {
     work_off(writer, inbox);
-    let mut writer = locked(writer);
+    let mut writer = lock_unpoisoned(writer);
     writer.segment = None;
     // Whoever prepares journal files hears by this that none is wanted any more.
     writer.blanks = mpsc::sync_channel(0).1;
@@ -111,7 +114,7 @@ fn work_off(writer: &Mutex<Writer>, mut inbox: Inbox) {
 }
 
 /// Commits `commit` here and now, if nobody else is about to and it is likely to be over in no time.
-pub(crate) fn alone(
+pub(crate) fn commit_inline(
     writer: &Mutex<Writer>,
     waiting: &AtomicUsize,
     commit: &Commit,
@@ -122,12 +125,12 @@ pub(crate) fn alone(
         Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return None,
     };
     let is_alone = waiting.load(Ordering::Acquire) == 0;
-    (is_alone && writer.is_at_ease(bytes)).then(|| writer.one(commit))
+    (is_alone && writer.can_commit_inline(bytes)).then(|| writer.commit_one(commit))
 }
 
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) blanks: Receiver<Blank>,
+    pub(crate) blanks: Receiver<BlankSegment>,
     /// `None` while the fate of the last write is unknown.
     pub(crate) segment: Option<Segment>,
     pace: Pace,
@@ -139,48 +142,48 @@ pub(crate) struct Writer {
 #[derive(Default)]
 struct Pace {
     /// So many groups of one commit each came last.
-    lone: u32,
+    single_commits: u32,
     sync: Duration,
 }
 
 /// How long a group waits when so many bytes wait for the index and as many may: longer the fewer are left, so that callers are slowed down
 /// to what the index bears instead of standing still once it is full.
-fn slowed(waiting: usize, most: usize) -> Duration {
+fn backpressure(waiting: usize, most: usize) -> Duration {
     let from = most / 4 * 3;
     let (over, room) = (waiting.saturating_sub(from) >> 10, most.saturating_sub(from) >> 10);
     let parts = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    SLOWEST.saturating_mul(parts(over.min(room))) / parts(room).max(1)
+    BACKPRESSURE_LIMIT.saturating_mul(parts(over.min(room))) / parts(room).max(1)
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, blanks: Receiver<Blank>, segment: Segment) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, blanks: Receiver<BlankSegment>, segment: Segment) -> Self {
         Self { shared, blanks, segment: Some(segment), pace: Pace::default(), ended: false }
     }
 
     /// Whether a commit of so many bytes can be made without waiting for anything but a sync, and that is likely to be short.
-    fn is_at_ease(&self, bytes: usize) -> bool {
+    fn can_commit_inline(&self, bytes: usize) -> bool {
         let most = bytes.saturating_mul(2).saturating_add(MARGIN);
         let has_room = |segment: &Segment| segment.has_room(most);
-        self.pace.lone >= CALM
+        self.pace.single_commits >= INLINE_AFTER
             && self.pace.sync <= self.shared.options.quick_sync
             && !self.ended
             && self.segment.as_ref().is_some_and(has_room)
-            && self.shared.course() == Course::Run
-            && self.shared.overlay().bytes() <= self.shared.options.backlog_bytes
-            && self.shared.problem(Part::Index).is_none()
+            && self.shared.run_mode() == RunMode::Run
+            && self.shared.memtable().bytes() <= self.shared.options.backlog_bytes
+            && self.shared.problem(Component::Index).is_none()
     }
 
-    fn one(&mut self, commit: &Commit) -> Result<Receipt, Error> {
-        let mut group = self.begun();
-        let answer = self.decide(&mut group, commit);
+    fn commit_one(&mut self, commit: &Commit) -> Result<Receipt, Error> {
+        let mut group = self.new_group();
+        let answer = self.check(&mut group, commit);
         if !group.builder.is_empty() {
             self.write(group)?;
         }
         answer
     }
 
-    fn begun(&self) -> Group {
-        Group::new(Sequence(self.shared.overlay().last().0.saturating_add(1)))
+    fn new_group(&self) -> Group {
+        Group::new(Sequence(self.shared.memtable().last().0.saturating_add(1)))
     }
 
     /// Commits `request` together with all that waits behind it; returns what is not a commit.
@@ -189,18 +192,19 @@ impl Writer {
             let _ = request.reply.send(Err(error));
             return None;
         }
-        let mut group = self.begun();
+        let mut group = self.new_group();
         let mut answers: Vec<Answer> = Vec::new();
         let mut bytes = 0_usize;
         let mut waiting = Some(Work::Commit(request));
         while let Some(Work::Commit(request)) = waiting {
             bytes = bytes.saturating_add(request.bytes);
-            let answer = self.decide(&mut group, &request.commit);
+            let answer = self.check(&mut group, &request.commit);
             answers.push((request, answer));
             let full = bytes >= GROUP_BYTES || group.builder.commits() >= GROUP_COMMITS;
             waiting = if full { None } else { inbox.next_at_hand() };
         }
-        self.pace.lone = if answers.len() == 1 { self.pace.lone.saturating_add(1) } else { 0 };
+        self.pace.single_commits =
+            if answers.len() == 1 { self.pace.single_commits.saturating_add(1) } else { 0 };
         let written = if group.builder.is_empty() { Ok(()) } else { self.write(group) };
         // Refusals wait for the sync too: they may be due to a commit of this very group, and whoever reads again
         // after a refusal must see it.
@@ -214,7 +218,7 @@ impl Writer {
         waiting
     }
 
-    fn decide(&self, group: &mut Group, commit: &Commit) -> Result<Receipt, Error> {
+    fn check(&self, group: &mut Group, commit: &Commit) -> Result<Receipt, Error> {
         let begins = commit.record.as_ref().is_some_and(|write| write.expected.is_none());
         self.shared.space.admit(begins)?;
         group.add(commit, &*self.shared, &self.shared.tasks)
@@ -223,49 +227,49 @@ impl Writer {
     /// Waits until there is a segment to write to and room in the backlog.
     fn ready(&mut self) -> Result<(), Error> {
         loop {
-            if let Some(why) = self.shared.problem(Part::Index) {
+            if let Some(why) = self.shared.problem(Component::Index) {
                 return Err(Error::Unavailable { why });
             }
-            if self.shared.course() == Course::Stop {
+            if self.shared.run_mode() == RunMode::Stop {
                 return Err(Error::Unavailable { why: "the store is closing".into() });
             }
             let seen = self.shared.applied.count();
-            let (waiting, most) = (self.shared.overlay().bytes(), self.shared.options.backlog_bytes);
+            let (waiting, most) = (self.shared.memtable().bytes(), self.shared.options.backlog_bytes);
             if waiting <= most {
-                let slowed = slowed(waiting, most);
+                let slowed = backpressure(waiting, most);
                 if !slowed.is_zero() {
                     self.shared.applied.wait(seen, slowed);
                 }
                 break;
             }
-            self.shared.published.ring();
+            self.shared.published.notify();
             self.shared.applied.wait(seen, Duration::from_millis(100));
         }
         if self.segment.is_none() {
             self.begin_segment()?;
-            self.shared.resolve(Part::Journal);
+            self.shared.resolve(Component::Journal);
         }
         Ok(())
     }
 
     fn begin_segment(&mut self) -> Result<(), Error> {
         let blank = self.blank()?;
-        let first = Sequence(self.shared.overlay().last().0.saturating_add(1));
+        let first = Sequence(self.shared.memtable().last().0.saturating_add(1));
         let segment = Segment::begin(blank, &self.shared.dir, first, self.shared.opens).map_err(|error| {
             let why = format!("no journal file can be begun in {}: {error}", self.shared.dir.display());
-            self.shared.report(Part::Journal, why.clone());
+            self.shared.report(Component::Journal, why.clone());
             Error::Unavailable { why }
         })?;
         self.segment = Some(segment);
         Ok(())
     }
 
-    fn blank(&self) -> Result<Blank, Error> {
+    fn blank(&self) -> Result<BlankSegment, Error> {
         loop {
             match self.blanks.recv_timeout(Duration::from_millis(5)) {
                 Ok(blank) => return Ok(blank),
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(error) = self.shared.space.lacking() {
+                    if let Some(error) = self.shared.space.segment_error() {
                         return Err(error);
                     }
                 }
@@ -281,18 +285,18 @@ impl Writer {
         let Group { builder, changed, changes, claimed, .. } = group;
         let (frame, bytes) = builder.finish();
         let written = self.append(&bytes);
-        let mut tasks = locked(&self.shared.tasks);
+        let mut tasks = lock_unpoisoned(&self.shared.tasks);
         if let Err(error) = written {
             claimed.into_iter().for_each(|task| tasks.unclaim(task));
             return Err(error);
         }
         let counters = &self.shared.counters;
         counters.commits.fetch_add(u64::from(frame.header.commits), Ordering::Relaxed);
-        locked(&counters.tallies).groups.note(f64::from(frame.header.commits));
-        self.shared.overlay_mut().publish(frame, changed);
+        lock_unpoisoned(&counters.tallies).groups.note(f64::from(frame.header.commits));
+        self.shared.memtable_mut().publish(frame, changed);
         changes.into_iter().for_each(|change| tasks.apply(change));
         drop(tasks);
-        self.shared.published.ring();
+        self.shared.published.notify();
         Ok(())
     }
 
@@ -313,7 +317,7 @@ impl Writer {
         if let Err(error) = synced {
             self.segment = None;
             let why = format!("writing the journal in {} failed: {error}", self.shared.dir.display());
-            self.shared.report(Part::Journal, why.clone());
+            self.shared.report(Component::Journal, why.clone());
             return Err(Error::Unavailable {
                 why: format!("{why}; whether the commit is durable is not known"),
             });
@@ -322,7 +326,7 @@ impl Writer {
         let took = began.elapsed();
         self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(took)) / 8;
         let bytes = frame.len() as u64;
-        locked(&self.shared.counters.tallies).seconds.note(took.as_secs_f64());
+        lock_unpoisoned(&self.shared.counters.tallies).seconds.note(took.as_secs_f64());
         self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
@@ -338,8 +342,8 @@ mod tests {
     fn callers_are_slowed_down_before_they_are_stopped() {
         let most = 64 << 20;
         let waits: Vec<_> =
-            [0, 47, 48, 52, 56, 60, 64, 99].map(|mib| slowed(mib << 20, most).as_millis()).into();
+            [0, 47, 48, 52, 56, 60, 64, 99].map(|mib| backpressure(mib << 20, most).as_millis()).into();
         assert_eq!(waits, [0, 0, 0, 10, 20, 30, 40, 40]);
-        assert_eq!(slowed(1, 0), Duration::ZERO, "without room there is nothing to be gradual about");
+        assert_eq!(backpressure(1, 0), Duration::ZERO, "without room there is nothing to be gradual about");
     }
 }

@@ -4,8 +4,10 @@
 //! perhaps not a power cut. Rows of 40 bytes: `execution 16 | visit u32 | slot u32 | since u64 | deliveries u32 |
 //! crc32c u32`. Damaged rows are passed over; a row counts only for a task that counts from the same commit.
 
-use crate::embedded::{format::bytes::Cursor, tasks::Tasks};
-use crate::{ExecutionId, Sequence, TaskId};
+use crate::{
+    ExecutionId, Sequence, TaskId,
+    embedded::{format::bytes::Cursor, tasks::Tasks},
+};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufReader, BufWriter, Read as _, Write},

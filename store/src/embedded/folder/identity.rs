@@ -24,7 +24,7 @@ fn identity(file: &File) -> io::Result<String> {
     Ok(format!("inode {} born {born}\n", metadata.ino()))
 }
 
-/// Whether the folder was copied since its store was last opened. What is said of the place is not changed: see [`settle`].
+/// Whether the folder was copied since its store was last opened. What is said of the place is not changed: see [`record`].
 pub(crate) fn is_copy(dir: &Path) -> io::Result<bool> {
     let file = match File::open(path(dir)) {
         Ok(file) => file,
@@ -38,7 +38,7 @@ pub(crate) fn is_copy(dir: &Path) -> io::Result<bool> {
 }
 
 /// From now on this folder is the place of its store.
-pub(crate) fn settle(dir: &Path) -> io::Result<()> {
+pub(crate) fn record(dir: &Path) -> io::Result<()> {
     // In place: under a new name it would be another file.
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path(dir))?;
     let is = identity(&file)?;

@@ -3,7 +3,10 @@
 //! Used on opening and by the monitor. Invariant: one process at a time works in a folder.
 
 pub(crate) mod deliveries;
+mod error;
 pub(crate) mod identity;
 pub(crate) mod lock;
 pub(crate) mod space;
 pub(crate) mod watermark;
+
+pub(crate) use error::failed;

@@ -1,9 +1,8 @@
 //! Room on the disk: what may still be begun, and what may still be committed.
 
-use crate::Error;
-use crate::embedded::{commit::apply::locked, options::Options};
+use crate::{Error, embedded::options::Options, sync::lock_unpoisoned};
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -13,7 +12,7 @@ use std::{
 
 /// Why the next journal file could not be made.
 #[derive(Clone, Debug)]
-enum Lack {
+enum SegmentFailure {
     Room(String),
     Other(String),
 }
@@ -23,7 +22,7 @@ pub(crate) struct Space {
     dir: PathBuf,
     reserve: u64,
     free: AtomicU64,
-    lack: Mutex<Option<Lack>>,
+    failure: Mutex<Option<SegmentFailure>>,
 }
 
 impl Space {
@@ -32,25 +31,25 @@ impl Space {
             dir: dir.to_owned(),
             reserve: options.reserve_bytes,
             free: AtomicU64::new(u64::MAX),
-            lack: Mutex::new(None),
+            failure: Mutex::new(None),
         };
-        space.look(options);
+        space.refresh(options);
         space
     }
 
     /// Asks the file system again.
-    pub(crate) fn look(&self, options: &Options) {
+    pub(crate) fn refresh(&self, options: &Options) {
         if let Ok(free) = (options.free_space)(&self.dir) {
             self.free.store(free, Ordering::Relaxed);
         }
     }
 
     /// Notes whether the next journal file could be made.
-    pub(crate) fn note(&self, made: Result<(), &io::Error>) {
-        *locked(&self.lack) = made.err().map(|error| {
+    pub(crate) fn note_segment(&self, made: Result<(), &io::Error>) {
+        *lock_unpoisoned(&self.failure) = made.err().map(|error| {
             let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
             let why = format!("no further journal file can be made in {}: {error}", self.dir.display());
-            if full { Lack::Room(why) } else { Lack::Other(why) }
+            if full { SegmentFailure::Room(why) } else { SegmentFailure::Other(why) }
         });
     }
 
@@ -60,10 +59,10 @@ impl Space {
     }
 
     /// Why there is no next journal file, if it is known that there is none.
-    pub(crate) fn lacking(&self) -> Option<Error> {
-        locked(&self.lack).clone().map(|lack| match lack {
-            Lack::Room(what) => Error::Full { what },
-            Lack::Other(why) => Error::Unavailable { why },
+    pub(crate) fn segment_error(&self) -> Option<Error> {
+        lock_unpoisoned(&self.failure).clone().map(|failure| match failure {
+            SegmentFailure::Room(what) => Error::Full { what },
+            SegmentFailure::Other(why) => Error::Unavailable { why },
         })
     }
 
@@ -73,15 +72,15 @@ impl Space {
         let wanted = if begins { self.reserve } else { self.reserve / 4 };
         if free < wanted {
             let what = if begins { "begin an execution" } else { "commit" };
-            return Err(Error::Full { what: self.tell(free, wanted, what) });
+            return Err(Error::Full { what: self.describe(free, wanted, what) });
         }
-        match self.lacking() {
+        match self.segment_error() {
             Some(error) if begins => Err(error),
             Some(_) | None => Ok(()),
         }
     }
 
-    fn tell(&self, free: u64, wanted: u64, what: &str) -> String {
+    fn describe(&self, free: u64, wanted: u64, what: &str) -> String {
         const MIB: u64 = 1 << 20;
         let (free, wanted) = (free / MIB, wanted.div_ceil(MIB));
         format!("{free} MiB are free in {}, {wanted} MiB are needed to {what}", self.dir.display())
@@ -91,4 +90,16 @@ impl Space {
     pub(crate) fn problem(&self) -> Option<String> {
         self.admit(true).err().map(|error| error.to_string())
     }
+}
+
+/// Length of all files under `folder`, in bytes.
+pub(crate) fn folder_bytes(folder: &Path) -> u64 {
+    let Ok(files) = fs::read_dir(folder) else { return 0 };
+    files
+        .flatten()
+        .filter_map(|file| {
+            let metadata = file.metadata().ok()?;
+            Some(if metadata.is_dir() { folder_bytes(&file.path()) } else { metadata.len() })
+        })
+        .fold(0, u64::saturating_add)
 }

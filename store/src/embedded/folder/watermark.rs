@@ -3,8 +3,7 @@
 //! It is never ahead of what is durable and may be behind, so it proves that commits are missing and never that none
 //! are. 32 bytes: `magic u32 | crc32c u32 (of what follows) | sequence u64 | opens u64 | zeros`.
 
-use crate::Sequence;
-use crate::embedded::format::bytes::Cursor;
+use crate::{Sequence, embedded::format::bytes::Cursor};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -17,12 +16,12 @@ const MAGIC: u32 = 0x4448_4E54;
 
 /// What the hint says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Watermark {
     pub(crate) sequence: Sequence,
     pub(crate) opens: u64,
 }
 
-impl Head {
+impl Watermark {
     /// The hint in `dir`; `None` if there is none or it is damaged.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = std::fs::read(dir.join("HEAD")).ok()?;
@@ -42,7 +41,7 @@ impl Writer {
         Ok(Self(file))
     }
 
-    pub(crate) fn write(&self, head: Head) -> io::Result<()> {
+    pub(crate) fn write(&self, head: Watermark) -> io::Result<()> {
         let mut content = Vec::with_capacity(24);
         content.extend_from_slice(&head.sequence.0.to_le_bytes());
         content.extend_from_slice(&head.opens.to_le_bytes());

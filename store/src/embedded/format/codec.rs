@@ -120,7 +120,7 @@ fn seal_as(
 }
 
 /// The head of a payload and the body that follows it, which must be exactly as long as the head says.
-fn unseal<'a, T: DeserializeOwned>(
+fn decode_value<'a, T: DeserializeOwned>(
     key: &[u8],
     kind: Kind,
     value: &'a [u8],
@@ -243,7 +243,7 @@ pub(crate) fn entry(key: &[u8], value: &[u8]) -> Result<(Entry, u32), String> {
     let Some(key::Name::Entry(execution, sequence, place)) = key::parse(key) else {
         return Err("its key is not that of a history entry".into());
     };
-    let (head, body) = unseal(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes)?;
+    let (head, body) = decode_value(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes)?;
     let EntryV1 { at, actor, event, from, to, .. } = head;
     Ok((
         Entry { sequence, execution, at: Timestamp(at), actor, event, from, to, detail: body.to_vec() },
@@ -258,7 +258,7 @@ pub(crate) fn put_task(out: &mut Vec<u8>, key: &[u8], task: &Task, since: Sequen
 
 /// A stored task and the commit that scheduled it anew.
 pub(crate) fn task(id: TaskId, key: &[u8], value: &[u8]) -> Result<(Task, Sequence), String> {
-    let (head, body) = unseal(key, Kind::Task, value, |head: &TaskV1| head.body_bytes)?;
+    let (head, body) = decode_value(key, Kind::Task, value, |head: &TaskV1| head.body_bytes)?;
     Ok((Task { id, due: Timestamp(head.due), body: body.to_vec() }, Sequence(head.since)))
 }
 
@@ -276,13 +276,13 @@ pub(crate) fn document(key: &[u8], value: &[u8]) -> Result<Document, String> {
     let Some(key::Name::Document(name)) = key::parse(key) else {
         return Err("its key is not that of a document".into());
     };
-    let (head, body) = unseal(key, Kind::Document, value, |head: &DocumentV1| head.body_bytes)?;
+    let (head, body) = decode_value(key, Kind::Document, value, |head: &DocumentV1| head.body_bytes)?;
     Ok(Document { key: name, version: Sequence(head.version), body: body.to_vec() })
 }
 
 /// The version of a stored document, without a copy of its body.
 pub(crate) fn document_version(key: &[u8], value: &[u8]) -> Result<Sequence, String> {
-    unseal(key, Kind::Document, value, |head: &DocumentV1| head.body_bytes)
+    decode_value(key, Kind::Document, value, |head: &DocumentV1| head.body_bytes)
         .map(|(head, _)| Sequence(head.version))
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn put_guard(out: &mut Vec<u8>, key: &[u8], holder: ExecutionId) -> R
 }
 
 pub(crate) fn guard(key: &[u8], value: &[u8]) -> Result<ExecutionId, String> {
-    let (head, _) = unseal(key, Kind::Guard, value, |_: &HolderV1| 0)?;
+    let (head, _) = decode_value(key, Kind::Guard, value, |_: &HolderV1| 0)?;
     Ok(ExecutionId::from_bytes(head.execution))
 }
 
@@ -320,15 +320,25 @@ pub(crate) fn describe(key: &[u8]) -> String {
     }
 }
 
+/// Returns the error for the value of `key`, which cannot be read because of `why`.
+pub(crate) fn corrupt(key: &[u8], why: String) -> Error {
+    Error::Corrupt { what: describe(key), why }
+}
+
+/// Turns a value that cannot be read into the error that names it.
+pub(crate) fn decoded<T>(key: &[u8], result: Result<T, String>) -> Result<T, Error> {
+    result.map_err(|why| corrupt(key, why))
+}
+
 /// Checks that `value` is a whole value of the kind its `key` asks for.
 pub(crate) fn check(key: &[u8], value: &[u8]) -> Result<(), String> {
     use crate::embedded::format::key::Name;
     match key::parse(key).ok_or("its key is none of ours")? {
         Name::Record(_) => record_head(key, value).map(|_| ()),
         Name::Entry(..) => {
-            unseal(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes).map(|_| ())
+            decode_value(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes).map(|_| ())
         }
-        Name::Task(_) => unseal(key, Kind::Task, value, |head: &TaskV1| head.body_bytes).map(|_| ()),
+        Name::Task(_) => decode_value(key, Kind::Task, value, |head: &TaskV1| head.body_bytes).map(|_| ()),
         Name::Document(_) => document_version(key, value).map(|_| ()),
         Name::Guard(_) => guard(key, value).map(|_| ()),
         Name::Open(_) => envelope::open(key, Kind::Open, value).map(|_| ()),

@@ -21,24 +21,24 @@ pub(crate) fn hour(at: Timestamp) -> String {
 }
 
 /// `field`'s part of the keys of its terms.
-pub(crate) fn of_field(field: &str) -> Vec<u8> {
+pub(crate) fn for_field(field: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(field.len() + 64);
-    key.push(key::TERM);
+    key.push(key::INDEX_KEY);
     key.extend_from_slice(field.as_bytes());
     key.push(0);
     key
 }
 
 /// What the keys of all records begin with that have `value` in `field`.
-pub(crate) fn of_value(field: &str, value: &str) -> Vec<u8> {
-    let mut key = of_field(field);
-    key.extend_from_slice(&stem(value));
+pub(crate) fn for_value(field: &str, value: &str) -> Vec<u8> {
+    let mut key = for_field(field);
+    key.extend_from_slice(&bounded_value(value));
     key.push(0);
     key
 }
 
 /// The value as it stands in a key: as it is, or cut and with the hash of the whole.
-fn stem(value: &str) -> Vec<u8> {
+fn bounded_value(value: &str) -> Vec<u8> {
     let bytes = value.as_bytes();
     let plain = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     if plain == bytes.len() && plain <= VALUE_BYTES {
@@ -50,12 +50,12 @@ fn stem(value: &str) -> Vec<u8> {
 }
 
 /// As much of `with` as the keys of values that begin so have in common.
-pub(crate) fn beginning(with: &str) -> Vec<u8> {
+pub(crate) fn bounded_prefix(with: &str) -> Vec<u8> {
     with.bytes().take_while(|byte| *byte != 0).take(VALUE_BYTES).collect()
 }
 
 /// The keys of the terms of `record`.
-pub(crate) fn of_record(record: &Record) -> BTreeSet<Vec<u8>> {
+pub(crate) fn for_record(record: &Record) -> BTreeSet<Vec<u8>> {
     let columns = [
         ("workflow", &record.workflow),
         ("state", &record.state),
@@ -63,11 +63,12 @@ pub(crate) fn of_record(record: &Record) -> BTreeSet<Vec<u8>> {
         ("subject", &record.subject),
         ("requested_by", &record.requested_by),
     ];
-    let columns = columns.into_iter().map(|(field, value)| of_value(field, value));
-    let reason = record.reason.iter().map(|reason| of_value("reason", reason));
-    let updated = of_value(UPDATED, &hour(record.updated_at));
+    let columns = columns.into_iter().map(|(field, value)| for_value(field, value));
+    let reason = record.reason.iter().map(|reason| for_value("reason", reason));
+    let updated = for_value(UPDATED, &hour(record.updated_at));
     let attributes = record.attributes.iter();
-    let attributes = attributes.flat_map(|(field, values)| values.iter().map(|value| of_value(field, value)));
+    let attributes =
+        attributes.flat_map(|(field, values)| values.iter().map(|value| for_value(field, value)));
     let all = columns.chain(reason).chain([updated]).chain(attributes);
     let of_id = |mut key: Vec<u8>| {
         key.extend_from_slice(record.id.as_bytes());
@@ -77,12 +78,12 @@ pub(crate) fn of_record(record: &Record) -> BTreeSet<Vec<u8>> {
 }
 
 /// The keys of the terms of a stored record; none if it cannot be read.
-pub(crate) fn of_stored(key: &[u8], value: Option<&[u8]>) -> BTreeSet<Vec<u8>> {
+pub(crate) fn for_stored(key: &[u8], value: Option<&[u8]>) -> BTreeSet<Vec<u8>> {
     let record = value.and_then(|value| codec::record_and_body(key, value).ok());
-    record.map(|(record, _)| of_record(&record)).unwrap_or_default()
+    record.map(|(record, _)| for_record(&record)).unwrap_or_default()
 }
 
 /// The execution that a key ends in, if it begins with `prefix`.
-pub(crate) fn id_behind(prefix: &[u8], key: &[u8]) -> Option<ExecutionId> {
+pub(crate) fn execution_after(prefix: &[u8], key: &[u8]) -> Option<ExecutionId> {
     key.strip_prefix(prefix)?.try_into().ok().map(ExecutionId::from_bytes)
 }

@@ -8,7 +8,7 @@ use crate::{ExecutionId, Key, Sequence, TaskId};
 /// Rows that only the index has: pieces of long values, and the index's account of itself.
 pub(crate) const CHUNK: u8 = 0xF0;
 /// A row for each value of a field of each record, by which [`Store::search`](crate::Store::search) goes.
-pub(crate) const TERM: u8 = 0xF1;
+pub(crate) const INDEX_KEY: u8 = 0xF1;
 /// The one key of the index's account of itself; it sorts behind everything else. Earlier versions, whose rows lay in no blocks, had
 /// theirs at `[0xFF]`: neither finds that of the other, and each makes the index anew.
 pub(crate) const META: &[u8] = &[0xFF, 2];

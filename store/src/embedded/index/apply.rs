@@ -24,10 +24,10 @@ use std::{
 const SLICE_BYTES: usize = 256 << 10;
 
 /// Rows that only the index has, by key: what they are to be, or that they are to go.
-type Aside = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+type SideRows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Where changes go: a block, or where one is to begin, and which of the changes.
-struct Spot {
+struct BlockChange {
     key: Vec<u8>,
     sealed: Option<sled::IVec>,
     plain: Vec<u8>,
@@ -43,9 +43,9 @@ impl Index {
     /// Applies `rows` that are part of a state in which nothing after `touched` has a share; once they are in, the
     /// index holds everything up to `applied`.
     pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
-        let before = self.account();
+        let before = self.stats();
         let mut pending = self.pending();
-        pending.account.touched = touched.max(before.touched);
+        pending.stats.touched = touched.max(before.touched);
         let mut changes: Vec<Change<'_>> = Vec::new();
         let mut bytes = 0_usize;
         for (key, value) in rows {
@@ -58,7 +58,7 @@ impl Index {
             }
         }
         self.change(&mut pending, &changes)?;
-        pending.account.applied = applied.max(before.applied);
+        pending.stats.applied = applied.max(before.applied);
         self.flush(&mut pending)
     }
 
@@ -67,44 +67,46 @@ impl Index {
         if pending.bytes > 0 {
             self.flush(pending)?;
         }
-        let spots = self.spots(changes)?;
-        let (mut aside, mut gone) = (Aside::new(), Aside::new());
+        let block_changes = self.block_changes(changes)?;
+        let (mut side, mut gone) = (SideRows::new(), SideRows::new());
         let mut stubs: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-        for spot in &spots {
-            let had = rows_of(&spot.key, &spot.plain)?;
-            for at in spot.changes.clone() {
+        for block_change in &block_changes {
+            let had = rows_of(&block_change.key, &block_change.plain)?;
+            for at in block_change.changes.clone() {
                 let Some((key, value)) = changes.get(at).copied() else { continue };
                 let former = block::find(&had, key);
                 if key.first() == Some(&(Kind::Record as u8)) {
-                    self.change_terms((&mut aside, &mut gone), key, former, value)?;
+                    self.change_index_keys((&mut side, &mut gone), key, former, value)?;
                 }
-                stubs.extend(cut_up(&mut aside, key, former, value).map(|stub| (at, stub)));
+                stubs.extend(cut_up(&mut side, key, former, value).map(|stub| (at, stub)));
             }
         }
-        self.put_aside(pending, &aside)?;
+        self.write_side(pending, &side)?;
         let mut changes: Vec<Change<'_>> = changes.to_vec();
         for (at, stub) in &stubs {
             if let Some((_, value)) = changes.get_mut(*at) {
                 *value = Some(stub);
             }
         }
-        spots.iter().try_for_each(|spot| self.rewrite(pending, spot, &changes))?;
+        block_changes.iter().try_for_each(|block_change| self.rewrite(pending, block_change, &changes))?;
         if !gone.is_empty() {
             self.flush(pending)?;
-            self.put_aside(pending, &gone)?;
+            self.write_side(pending, &gone)?;
         }
         Ok(())
     }
 
-    fn put_aside(&self, pending: &mut Pending, aside: &Aside) -> Result<(), Error> {
+    fn write_side(&self, pending: &mut Pending, side: &SideRows) -> Result<(), Error> {
         let changes: Vec<Change<'_>> =
-            aside.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect();
-        self.spots(&changes)?.iter().try_for_each(|spot| self.rewrite(pending, spot, &changes))
+            side.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect();
+        self.block_changes(&changes)?
+            .iter()
+            .try_for_each(|block_change| self.rewrite(pending, block_change, &changes))
     }
 
     /// Where each of `changes`, which are in the order of keys, goes.
-    fn spots(&self, changes: &[Change<'_>]) -> Result<Vec<Spot>, Error> {
-        let mut spots = Vec::new();
+    fn block_changes(&self, changes: &[Change<'_>]) -> Result<Vec<BlockChange>, Error> {
+        let mut block_changes = Vec::new();
         let mut at = 0_usize;
         while let Some((first, _)) = changes.get(at) {
             let kind: Vec<u8> = first.iter().copied().take(1).collect();
@@ -124,10 +126,10 @@ impl Index {
                 None => Vec::new(),
             };
             let until = at.saturating_add(count);
-            spots.push(Spot { key, sealed, plain, changes: at..until });
+            block_changes.push(BlockChange { key, sealed, plain, changes: at..until });
             at = until;
         }
-        Ok(spots)
+        Ok(block_changes)
     }
 
     /// The block behind that of `key`.
@@ -139,26 +141,31 @@ impl Index {
     /// Writes a block anew with the changes that are its own. All parts with rows that were there are in one batch: with some of them
     /// alone a crash would lose rows that no journal has any more. Of a block that grows these are in the first part, and what is behind
     /// comes from the journal.
-    fn rewrite(&self, pending: &mut Pending, spot: &Spot, changes: &[Change<'_>]) -> Result<(), Error> {
-        let had = rows_of(&spot.key, &spot.plain)?;
-        let changes = changes.get(spot.changes.clone()).unwrap_or_default();
+    fn rewrite(
+        &self,
+        pending: &mut Pending,
+        block_change: &BlockChange,
+        changes: &[Change<'_>],
+    ) -> Result<(), Error> {
+        let had = rows_of(&block_change.key, &block_change.plain)?;
+        let changes = changes.get(block_change.changes.clone()).unwrap_or_default();
         let has = block::changed(&had, changes);
         if has == had {
             return Ok(());
         }
-        pending.account.live = pending.account.live.wrapping_sub(block::live(&had));
+        pending.stats.live = pending.stats.live.wrapping_sub(block::live(&had));
         let first = changes.first().map(|(key, _)| *key);
         let grow = had.last().map(|(key, _)| *key) < first;
         let parts = block::cut(&has, grow);
         if parts.is_empty() {
-            pending.put(&spot.key, spot.sealed.as_deref(), None);
+            pending.put(&block_change.key, block_change.sealed.as_deref(), None);
         }
         for (n, part) in parts.into_iter().enumerate() {
             let sealed = Some(block::seal(part));
-            pending.account.live = pending.account.live.wrapping_add(block::live(part));
+            pending.stats.live = pending.stats.live.wrapping_add(block::live(part));
             match part.first().filter(|_| n > 0) {
                 Some((key, _)) => pending.put(key, None, sealed),
-                None => pending.put(&spot.key, spot.sealed.as_deref(), sealed),
+                None => pending.put(&block_change.key, block_change.sealed.as_deref(), sealed),
             }
             if grow {
                 self.flush_if_full(pending)?;
@@ -168,9 +175,9 @@ impl Index {
     }
 
     /// Takes the terms away that the record of `key` no longer has, and gives it those that it lacks.
-    fn change_terms(
+    fn change_index_keys(
         &self,
-        (aside, gone): (&mut Aside, &mut Aside),
+        (side, gone): (&mut SideRows, &mut SideRows),
         key: &[u8],
         former: Option<&[u8]>,
         value: Option<&[u8]>,
@@ -179,22 +186,22 @@ impl Index {
             Some(stub) => self.join(key, &stub)?,
             None => None,
         };
-        let had = joined.as_deref().or(former).map(|former| index_keys::of_stored(key, Some(former)));
-        let (had, has) = (had.unwrap_or_default(), index_keys::of_stored(key, value));
+        let had = joined.as_deref().or(former).map(|former| index_keys::for_stored(key, Some(former)));
+        let (had, has) = (had.unwrap_or_default(), index_keys::for_stored(key, value));
         gone.extend(had.difference(&has).map(|term| (term.clone(), None)));
-        aside.extend(has.difference(&had).map(|term| (term.clone(), Some(Vec::new()))));
+        side.extend(has.difference(&had).map(|term| (term.clone(), Some(Vec::new()))));
         Ok(())
     }
 }
 
 /// Cuts a long value into pieces, and takes those away that the former one had and this one has not; what stands for it, then.
-fn cut_up(aside: &mut Aside, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) -> Option<Vec<u8>> {
+fn cut_up(side: &mut SideRows, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) -> Option<Vec<u8>> {
     let former = former.and_then(Stub::read).map_or(0, |stub| stub.pieces);
     let long = value.filter(|value| value.len() > PIECE_BYTES);
     let mut pieces = long.unwrap_or_default().chunks(PIECE_BYTES);
     let count = u16::try_from(pieces.len()).unwrap_or(u16::MAX);
     for n in 0..count.max(former) {
-        aside.insert(key::chunk(key, n), pieces.next().map(<[u8]>::to_vec));
+        side.insert(key::chunk(key, n), pieces.next().map(<[u8]>::to_vec));
     }
     long.map(Stub::write)
 }

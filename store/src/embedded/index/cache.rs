@@ -15,14 +15,14 @@ const ACCESSES_A_LOOK: usize = 64;
 /// through the index as many as 16,384 pages stay in memory, whatever the bound. To read some keys of all shards that often has each shard
 /// look: a tenth of a second.
 #[derive(Default)]
-pub(crate) struct Spread {
+pub(crate) struct CacheTrim {
     keys: Vec<Box<[u8]>>,
     seen: u64,
     /// One key in two to the power of this is kept.
     rare: u32,
 }
 
-impl Spread {
+impl CacheTrim {
     /// Notes a key that was passed.
     pub(crate) fn note(&mut self, key: &[u8]) {
         self.seen = self.seen.wrapping_add(1);
@@ -37,7 +37,7 @@ impl Spread {
     }
 
     /// Has sled let go of what its cache may not hold.
-    pub(super) fn let_go(&self, db: &Db, moved: impl Fn()) -> sled::Result<()> {
+    pub(super) fn trim_cache(&self, db: &Db, moved: impl Fn()) -> sled::Result<()> {
         for key in &self.keys {
             for _ in 0..ACCESSES_A_LOOK {
                 drop(db.get(key)?);
@@ -49,9 +49,9 @@ impl Spread {
 }
 
 impl Index {
-    /// Has sled let go of pages that were read on the way of `spread`, as far as its cache may not hold them.
-    pub(crate) fn let_go(&self, spread: &Spread) -> Result<(), Error> {
-        guarded(|| spread.let_go(self.db()?, || self.progress.moved()))
+    /// Has sled let go of pages that were read on the way of `trim`, as far as its cache may not hold them.
+    pub(crate) fn trim_cache(&self, trim: &CacheTrim) -> Result<(), Error> {
+        guarded(|| trim.trim_cache(self.db()?, || self.progress.moved()))
     }
 }
 
@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn of_a_long_way_few_keys_are_kept_and_they_are_from_all_of_it() {
-        let mut spread = Spread::default();
+        let mut trim = CacheTrim::default();
         for n in 0..100_000_u32 {
-            spread.note(&n.to_be_bytes());
+            trim.note(&n.to_be_bytes());
         }
-        assert!((MOST / 2..MOST).contains(&spread.keys.len()), "{}", spread.keys.len());
+        assert!((MOST / 2..MOST).contains(&trim.keys.len()), "{}", trim.keys.len());
         let at = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
-        let gaps = spread.keys.windows(2).map(|pair| at(&pair[1]) - at(&pair[0]));
-        assert!(gaps.max().unwrap() < 1_000 && at(&spread.keys[0]) < 1_000);
+        let gaps = trim.keys.windows(2).map(|pair| at(&pair[1]) - at(&pair[0]));
+        assert!(gaps.max().unwrap() < 1_000 && at(&trim.keys[0]) < 1_000);
     }
 }

@@ -1,6 +1,6 @@
 //! Counting every row of the index, by as many threads as there are cores.
 
-use super::{Account, Progress, Spread};
+use super::{CacheTrim, IndexStats, Progress};
 use crate::embedded::format::key;
 use sled::Db;
 use std::{
@@ -18,28 +18,28 @@ const PARTS_A_KIND: u8 = 16;
 
 /// What one thread has counted.
 #[derive(Default)]
-struct Share {
-    account: Account,
-    spread: Spread,
+struct PartialCount {
+    stats: IndexStats,
+    trim: CacheTrim,
 }
 
-impl Share {
+impl PartialCount {
     fn add(&mut self, key: &[u8], value: &[u8]) {
-        self.account.add(key, value);
-        self.spread.note(key);
+        self.stats.add(key, value);
+        self.trim.note(key);
     }
 }
 
 /// The account of the rows that are there; leaves no more of them in memory than the cache may hold.
-pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<Account> {
+pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
     let cuts = cuts(db)?;
     let next = AtomicUsize::new(0);
-    let count = || -> sled::Result<Share> {
-        let mut share = Share::default();
+    let count = || -> sled::Result<PartialCount> {
+        let mut partial = PartialCount::default();
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part > cuts.len() {
-                return Ok(share);
+                return Ok(partial);
             }
             let from = part.checked_sub(1).and_then(|before| cuts.get(before));
             let (from, to) = (
@@ -50,25 +50,25 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<Account> {
                 let (key, value) = row?;
                 progress.moved();
                 if key != key::META {
-                    share.add(&key, &value);
+                    partial.add(&key, &value);
                 }
             }
         }
     };
     let others = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS).saturating_sub(1);
-    let shares = thread::scope(|scope| {
+    let partials = thread::scope(|scope| {
         let others: Vec<_> = (0..others).map(|_| scope.spawn(count)).collect();
         let mine = count();
         // A panic of sled's goes on here, and is caught where this was called.
         let theirs = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
         theirs.chain([mine]).collect::<sled::Result<Vec<_>>>()
     })?;
-    let mut account = Account::default();
-    for share in shares {
-        account.join(&share.account);
-        share.spread.let_go(db, || progress.moved())?;
+    let mut stats = IndexStats::default();
+    for partial in partials {
+        stats.join(&partial.stats);
+        partial.trim.trim_cache(db, || progress.moved())?;
     }
-    Ok(account)
+    Ok(stats)
 }
 
 /// Keys, in order, between which about as many rows lie. That is a guess, and only the time depends on it: the names of
@@ -122,7 +122,7 @@ mod tests {
             rows in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(any::<u8>(), 0..40), 0..400),
         ) {
             let db = sled::Config::default().temporary(true).open().unwrap();
-            let mut expected = Account::default();
+            let mut expected = IndexStats::default();
             for (key, value) in &rows {
                 db.insert(key, value.as_slice()).unwrap();
                 if key != key::META {

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 /// How far the index is, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct IndexStats {
     /// Every commit up to this one is in the index.
     pub(crate) applied: Sequence,
     /// No commit after this one has touched it.
@@ -37,7 +37,7 @@ fn size(key: &[u8], value: &[u8]) -> u64 {
     key.len().saturating_add(value.len()) as u64
 }
 
-impl Account {
+impl IndexStats {
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
         self.rows = self.rows.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(size(key, value));

@@ -1,16 +1,19 @@
 //! Opening the index: on a thread of its own, since sled may panic or hang on damaged files, and with a full scan.
 
-use crate::embedded::index::{Account, Index, Progress, full_scan::scan, guarded};
 use crate::{
     Error,
-    embedded::{format::key, options::Options},
+    embedded::{
+        format::key,
+        index::{Index, IndexStats, Progress, full_scan::scan, guarded},
+        options::Options,
+    },
 };
 use std::{path::Path, sync::Mutex, thread, time::Duration};
 
 /// An index found on opening.
 pub(crate) struct Verified {
     pub(crate) index: Index,
-    pub(crate) account: Account,
+    pub(crate) stats: IndexStats,
 }
 
 /// What became of opening an index.
@@ -39,25 +42,25 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
         sled::Config::default().path(folder).cache_capacity(options.cache_bytes).flush_every_ms(None);
     let db = guarded(|| config.open())?;
     let unusable = |why: &str| Err(Error::Unavailable { why: why.into() });
-    let account = match guarded(|| db.get(key::META))? {
-        Some(value) => match Account::decode(&value) {
-            Ok(account) => Some(account),
+    let stats = match guarded(|| db.get(key::META))? {
+        Some(value) => match IndexStats::decode(&value) {
+            Ok(stats) => Some(stats),
             Err(why) => return unusable(&format!("its account of itself is unreadable: {why}")),
         },
         None => None,
     };
     let counted = guarded(|| scan(&db, progress))?;
-    if !account.unwrap_or_default().same_rows(&counted) {
-        let rows = account.unwrap_or_default().rows;
+    if !stats.unwrap_or_default().same_rows(&counted) {
+        let rows = stats.unwrap_or_default().rows;
         return unusable(&format!("it holds {} rows that are not the {rows} it should hold", counted.rows));
     }
-    let account = account.unwrap_or_default();
+    let stats = stats.unwrap_or_default();
     let index = Index {
         db: Some(db),
         progress: progress.clone(),
-        account: Mutex::new(account),
+        stats: Mutex::new(stats),
         folder: folder.to_owned(),
         faults: options.faults.clone(),
     };
-    Ok(Verified { index, account })
+    Ok(Verified { index, stats })
 }

@@ -6,8 +6,10 @@
 //! LZ4 where that is shorter, and as they are where `rows bytes` is 0. Frames are padded with zeros to a multiple of 8 bytes, so that
 //! one behind damage can be searched for in steps of 8.
 
-use crate::Sequence;
-use crate::embedded::format::bytes::{Cursor, length};
+use crate::{
+    Sequence,
+    embedded::format::bytes::{Cursor, length},
+};
 use std::{ops::Range, sync::Arc};
 
 /// `TNRF`.

@@ -5,8 +5,7 @@
 //! sequence u64 | opens u64 | zeros | crc32c u32`. A segment that begins at sequence *n* voids whatever an earlier
 //! segment says of *n* and after: so a write whose fate is unknown is undone, and a torn tail closed.
 
-use crate::Sequence;
-use crate::embedded::format::bytes::Cursor;
+use crate::{Sequence, embedded::format::bytes::Cursor};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
@@ -57,13 +56,13 @@ pub(crate) fn numbered(folder: &Path, extension: &str) -> io::Result<Vec<(Sequen
 }
 
 /// A file of zeros that waits to become a segment.
-pub(crate) struct Blank {
+pub(crate) struct BlankSegment {
     file: File,
     path: PathBuf,
     bytes: u64,
 }
 
-impl Blank {
+impl BlankSegment {
     /// Writes and syncs `bytes` zeros; `n` tells it from blanks not yet put to use.
     pub(crate) fn make(dir: &Path, n: u64, bytes: u64) -> io::Result<Self> {
         let path = folder(dir).join(format!("{n}.blank"));
@@ -107,7 +106,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Turns `blank` into the segment that begins at `first`; when this returns, the segment outlasts a power cut.
-    pub(crate) fn begin(blank: Blank, dir: &Path, first: Sequence, opens: u64) -> io::Result<Self> {
+    pub(crate) fn begin(blank: BlankSegment, dir: &Path, first: Sequence, opens: u64) -> io::Result<Self> {
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(&MAGIC.to_le_bytes());
         header.extend_from_slice(&FORMAT.to_le_bytes());
@@ -154,7 +153,7 @@ pub(crate) struct Header {
 
 /// Why a header could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub(crate) enum HeaderError {
     /// It is not whole.
     Damaged,
     /// It is whole and of a format that this version does not know.
@@ -162,11 +161,11 @@ pub(crate) enum Unusable {
 }
 
 impl Header {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unusable> {
-        Self::parse(bytes).unwrap_or(Err(Unusable::Damaged))
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, HeaderError> {
+        Self::parse(bytes).unwrap_or(Err(HeaderError::Damaged))
     }
 
-    fn parse(bytes: &[u8]) -> Option<Result<Self, Unusable>> {
+    fn parse(bytes: &[u8]) -> Option<Result<Self, HeaderError>> {
         let header = bytes.get(..HEADER)?;
         let (content, crc) = header.split_last_chunk::<4>()?;
         let mut cursor = Cursor::new(content);
@@ -175,7 +174,7 @@ impl Header {
             return None;
         }
         if format == 0 || format > FORMAT {
-            return Some(Err(Unusable::Newer(format)));
+            return Some(Err(HeaderError::Newer(format)));
         }
         Some(Ok(Self { first: Sequence(cursor.u64()?), opens: cursor.u64()? }))
     }

@@ -2,7 +2,7 @@
 
 use super::{
     frame::{self, Frame},
-    segment::{self, Unusable},
+    segment::{self, HeaderError},
 };
 use crate::{Error, Sequence};
 use std::{
@@ -101,8 +101,8 @@ fn read_header(survey: &mut Survey, bytes: &[u8], first: Sequence, path: &Path) 
                 ),
             });
         }
-        Err(Unusable::Damaged) => survey.headers.push(path.to_owned()),
-        Err(Unusable::Newer(format)) => {
+        Err(HeaderError::Damaged) => survey.headers.push(path.to_owned()),
+        Err(HeaderError::Newer(format)) => {
             return Err(Error::Refused {
                 why: format!(
                     "{} has format {format}: it was written by a newer version of Tenure; use that version, or import \

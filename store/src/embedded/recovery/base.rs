@@ -1,7 +1,9 @@
 //! From which base the journal leads to the last commit without a gap.
 
-use crate::embedded::recovery::evidence::Evidence;
-use crate::{Error, Sequence, embedded::snapshot::Extent};
+use crate::{
+    Error, Sequence,
+    embedded::{recovery::evidence::Evidence, snapshot::Extent},
+};
 use std::path::PathBuf;
 
 /// Where replaying begins.
@@ -19,14 +21,37 @@ pub(crate) struct Choice {
     pub(crate) sequence: Sequence,
 }
 
+impl Choice {
+    /// Whether the journal of `evidence` ends before this choice does, so that what is behind its end is damage, not a torn tail.
+    pub(crate) fn is_repair(&self, evidence: &Evidence) -> bool {
+        self.sequence > evidence.journal.last
+    }
+
+    /// What this choice makes good.
+    pub(crate) fn repaired(&self, evidence: &Evidence) -> Vec<String> {
+        let mut repaired: Vec<String> = evidence.journal.damage.iter().map(ToString::to_string).collect();
+        repaired.extend(
+            evidence.journal.headers.iter().map(|path| format!("{} has a damaged header", path.display())),
+        );
+        repaired.extend(evidence.damaged_snapshots.iter().cloned());
+        if self.is_repair(evidence) && matches!(self.base, Base::Index | Base::Snapshot(..)) {
+            let (from, to) = (evidence.journal.last.0.saturating_add(1), self.sequence.0);
+            // After a snapshot has been imported there is no journal, and nothing is wrong.
+            if evidence.journal.begins.is_some() {
+                repaired.push(format!("the journal lacks commits {from} to {to}"));
+            }
+        }
+        repaired
+    }
+}
+
 /// The best base there is.
 ///
 /// # Errors
 /// [`Error::Refused`] if none leads to everything that was acknowledged, with what is wrong and what to do.
 pub(crate) fn choose(evidence: &Evidence) -> Result<Choice, Error> {
     let acknowledged = evidence.acknowledged();
-    let index =
-        evidence.index.iter().map(|found| (Base::Index, found.account.applied, found.account.touched));
+    let index = evidence.index.iter().map(|found| (Base::Index, found.stats.applied, found.stats.touched));
     let snapshots = evidence
         .snapshots
         .iter()

@@ -1,10 +1,9 @@
 //! What there is to go by: index, snapshots, journal and hint.
 
-use super::{Base, Choice, failed};
 use crate::{
     Error, Sequence,
     embedded::{
-        folder::watermark::Head,
+        folder::{failed, watermark::Watermark},
         format::codec,
         index::{Progress, Verdict, Verified, open_verified},
         journal::survey::{self, Survey},
@@ -26,12 +25,15 @@ pub(crate) struct Evidence {
     pub(crate) index: Option<Verified>,
     /// Why there is no index to go by.
     pub(crate) index_problem: Option<String>,
-    pub(crate) head: Option<Head>,
+    pub(crate) head: Option<Watermark>,
 }
 
-pub(crate) fn look(dir: &Path, options: &Options, progress: &Progress) -> Result<Evidence, Error> {
-    let mut evidence =
-        Evidence { journal: survey::survey(dir, |_| Ok(()))?, head: Head::read(dir), ..Evidence::default() };
+pub(crate) fn gather(dir: &Path, options: &Options, progress: &Progress) -> Result<Evidence, Error> {
+    let mut evidence = Evidence {
+        journal: survey::survey(dir, |_| Ok(()))?,
+        head: Watermark::read(dir),
+        ..Evidence::default()
+    };
     snapshots(dir, &mut evidence)?;
     index(dir, options, progress, &mut evidence);
     Ok(evidence)
@@ -77,7 +79,7 @@ impl Evidence {
     /// The greatest count of openings that anything tells of.
     pub(crate) fn opens(&self) -> u64 {
         let snapshots = self.snapshots.iter().map(|(_, extent)| extent.opens);
-        let index = self.index.as_ref().map(|found| found.account.opens);
+        let index = self.index.as_ref().map(|found| found.stats.opens);
         let head = self.head.map(|head| head.opens);
         snapshots.chain(index).chain(head).fold(self.journal.opens, u64::max)
     }
@@ -85,30 +87,8 @@ impl Evidence {
     /// The last commit that is known to have been acknowledged.
     pub(crate) fn acknowledged(&self) -> Sequence {
         let snapshots = self.snapshots.iter().map(|(_, extent)| extent.touched.max(extent.applied));
-        let index = self.index.as_ref().map(|found| found.account.touched.max(found.account.applied));
+        let index = self.index.as_ref().map(|found| found.stats.touched.max(found.stats.applied));
         let head = self.head.map(|head| head.sequence);
         snapshots.chain(index).chain(head).max().unwrap_or_default()
-    }
-
-    /// Whether the journal ends before `choice` does, so that what is behind its end is damage, not a torn tail.
-    pub(crate) fn is_repaired(&self, choice: &Choice) -> bool {
-        choice.sequence > self.journal.last
-    }
-
-    /// What `choice` makes good.
-    pub(crate) fn repaired(&self, choice: &Choice) -> Vec<String> {
-        let mut repaired: Vec<String> = self.journal.damage.iter().map(ToString::to_string).collect();
-        repaired.extend(
-            self.journal.headers.iter().map(|path| format!("{} has a damaged header", path.display())),
-        );
-        repaired.extend(self.damaged_snapshots.iter().cloned());
-        if self.is_repaired(choice) && matches!(choice.base, Base::Index | Base::Snapshot(..)) {
-            let (from, to) = (self.journal.last.0.saturating_add(1), choice.sequence.0);
-            // After a snapshot has been imported there is no journal, and nothing is wrong.
-            if self.journal.begins.is_some() {
-                repaired.push(format!("the journal lacks commits {from} to {to}"));
-            }
-        }
-        repaired
     }
 }

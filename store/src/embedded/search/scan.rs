@@ -1,14 +1,15 @@
-//! Ways through the index in the order of ids: past every record that a query can want, and past as few others as may be.
+//! Index scans in the order of ids, which return a superset of the matches of a query.
 //!
-//! A way may lead to a record that is not wanted, never past one that is; whoever walks looks at each record itself. Of
-//! conditions that hold together, those with terms are followed side by side: each is asked for its next id from where the
-//! others are, so that the rarest of them sets the pace.
+//! The caller checks each record itself. An intersection asks each of its scans for the next id from where the others are, so
+//! that the rarest of them sets the pace.
 
-use crate::embedded::{
-    format::{index_keys, key},
-    index::Index,
+use crate::{
+    Error, ExecutionId, Query,
+    embedded::{
+        format::{index_keys, key},
+        index::Index,
+    },
 };
-use crate::{Error, ExecutionId, Query};
 use std::{collections::VecDeque, ops::Bound};
 
 /// Ids read ahead at once.
@@ -18,26 +19,26 @@ const MOST_VALUES: usize = 64;
 /// What reading ahead counts for among the records looked at.
 const COST: usize = 2;
 
-/// A way, and how far along it has been read.
-pub(crate) enum Walk {
+/// A scan, and how far it has been read.
+pub(crate) enum Scan {
     /// The rows with this beginning, each ending in an id.
-    Rows(Rows),
-    /// Past all of these at once.
-    Each(Vec<Walk>),
-    /// Past any of these.
-    Any(Vec<Walk>),
+    Prefix(PrefixScan),
+    /// The ids of all of these.
+    Intersect(Vec<Scan>),
+    /// The ids of any of these.
+    Union(Vec<Scan>),
     /// Every id from the first one and before the second, whether or not there is such a record.
-    Between(ExecutionId, ExecutionId),
+    Range(ExecutionId, ExecutionId),
 }
 
 /// The rows with one beginning.
-pub(crate) struct Rows {
+pub(crate) struct PrefixScan {
     prefix: Vec<u8>,
     ahead: VecDeque<ExecutionId>,
     ended: bool,
 }
 
-impl Rows {
+impl PrefixScan {
     fn next(
         &mut self,
         index: &Index,
@@ -52,7 +53,8 @@ impl Rows {
             let (from, to) = (self.key(at), [self.key(ExecutionId::LAST), vec![0]].concat());
             let keys = index.keys(Bound::Included(&from), &to, AHEAD)?;
             self.ended = keys.len() < AHEAD;
-            self.ahead = keys.iter().filter_map(|key| index_keys::id_behind(&self.prefix, key)).collect();
+            self.ahead =
+                keys.iter().filter_map(|key| index_keys::execution_after(&self.prefix, key)).collect();
         }
         Ok(self.ahead.front().copied())
     }
@@ -62,17 +64,17 @@ impl Rows {
     }
 }
 
-impl Walk {
-    /// The way to what `query` wants.
-    pub(crate) fn of(query: &Query, index: &Index) -> Result<Self, Error> {
-        Ok(narrowed(query, index)?.map_or_else(every, grounded))
+impl Scan {
+    /// Returns the scan for `query`.
+    pub(crate) fn for_query(query: &Query, index: &Index) -> Result<Self, Error> {
+        Ok(narrow(query, index)?.map_or_else(all_records, only_existing))
     }
 
     fn rows(prefix: Vec<u8>) -> Self {
-        Self::Rows(Rows { prefix, ahead: VecDeque::new(), ended: false })
+        Self::Prefix(PrefixScan { prefix, ahead: VecDeque::new(), ended: false })
     }
 
-    /// The first id on the way that is not before `at`; some id on it or before it once `left` has run out.
+    /// Returns the first id of the scan that is not before `at`; some id of it or before it once `left` has run out.
     pub(crate) fn next(
         &mut self,
         index: &Index,
@@ -80,26 +82,26 @@ impl Walk {
         left: &mut usize,
     ) -> Result<Option<ExecutionId>, Error> {
         match self {
-            Self::Rows(rows) => rows.next(index, at, left),
-            Self::Between(from, until) => Ok(Some(at.max(*from)).filter(|id| id < until)),
-            Self::Any(ways) => {
+            Self::Prefix(rows) => rows.next(index, at, left),
+            Self::Range(from, until) => Ok(Some(at.max(*from)).filter(|id| id < until)),
+            Self::Union(scans) => {
                 let mut first: Option<ExecutionId> = None;
-                for way in ways {
-                    if let Some(id) = way.next(index, at, left)? {
+                for scan in scans {
+                    if let Some(id) = scan.next(index, at, left)? {
                         first = Some(first.map_or(id, |first| first.min(id)));
                     }
                 }
                 Ok(first)
             }
-            Self::Each(ways) => {
+            Self::Intersect(scans) => {
                 let mut at = at;
                 loop {
                     let from = at;
-                    for way in ways.iter_mut() {
-                        let Some(id) = way.next(index, at, left)? else { return Ok(None) };
+                    for scan in scans.iter_mut() {
+                        let Some(id) = scan.next(index, at, left)? else { return Ok(None) };
                         at = id;
                     }
-                    // All of them are here, or whoever walks has to rest here.
+                    // All of them are here, or the caller stops here.
                     if at == from || *left == 0 {
                         return Ok(Some(at));
                     }
@@ -110,96 +112,96 @@ impl Walk {
 }
 
 /// Past every record.
-fn every() -> Walk {
-    Walk::rows(key::all_records().0)
+fn all_records() -> Scan {
+    Scan::rows(key::all_records().0)
 }
 
 /// A way that leads to records alone.
-fn grounded(walk: Walk) -> Walk {
-    match walk {
-        Walk::Between(..) => Walk::Each(vec![walk, every()]),
-        Walk::Rows(_) | Walk::Each(_) | Walk::Any(_) => walk,
+fn only_existing(scan: Scan) -> Scan {
+    match scan {
+        Scan::Range(..) => Scan::Intersect(vec![scan, all_records()]),
+        Scan::Prefix(_) | Scan::Intersect(_) | Scan::Union(_) => scan,
     }
 }
 
 /// The way to what `query` wants, if its terms narrow it down.
-fn narrowed(query: &Query, index: &Index) -> Result<Option<Walk>, Error> {
+fn narrow(query: &Query, index: &Index) -> Result<Option<Scan>, Error> {
     Ok(match query {
         Query::All | Query::Not(_) => None,
         Query::And(all) => {
-            let mut ways = Vec::new();
+            let mut scans = Vec::new();
             for query in all {
-                ways.extend(narrowed(query, index)?);
+                scans.extend(narrow(query, index)?);
             }
-            if ways.iter().all(|way| matches!(way, Walk::Between(..))) && !ways.is_empty() {
-                ways.push(every());
+            if scans.iter().all(|scan| matches!(scan, Scan::Range(..))) && !scans.is_empty() {
+                scans.push(all_records());
             }
-            if ways.len() > 1 { Some(Walk::Each(ways)) } else { ways.pop() }
+            if scans.len() > 1 { Some(Scan::Intersect(scans)) } else { scans.pop() }
         }
         Query::Or(any) => {
-            let mut ways = Vec::new();
+            let mut scans = Vec::new();
             for query in any {
-                let Some(way) = narrowed(query, index)? else { return Ok(None) };
-                ways.push(grounded(way));
+                let Some(scan) = narrow(query, index)? else { return Ok(None) };
+                scans.push(only_existing(scan));
             }
-            Some(Walk::Any(ways))
+            Some(Scan::Union(scans))
         }
         // Most of all there is has finished, and those that have are found by their phase.
         Query::Is { field, value } if field == "open" && value != "true" => None,
         Query::Is { field, value } => Some(match (field.as_str(), value.as_str()) {
-            ("open", _) => Walk::rows(key::open_start()),
-            ("tenant", tenant) if tenant.contains('\0') => Walk::Any(Vec::new()),
-            ("tenant", tenant) => Walk::rows(key::tenant_start(tenant)),
-            (field, value) => Walk::rows(index_keys::of_value(field, value)),
+            ("open", _) => Scan::rows(key::open_start()),
+            ("tenant", tenant) if tenant.contains('\0') => Scan::Union(Vec::new()),
+            ("tenant", tenant) => Scan::rows(key::tenant_start(tenant)),
+            (field, value) => Scan::rows(index_keys::for_value(field, value)),
         }),
-        Query::Begins { field, with } => begins(field, with, index)?,
-        Query::Has { field } => begins(field, "", index)?,
+        Query::Begins { field, with } => starts_with_any(field, with, index)?,
+        Query::Has { field } => starts_with_any(field, "", index)?,
         Query::Made { from, until } => {
-            Some(Walk::Between(ExecutionId::first_at(*from), ExecutionId::first_at(*until)))
+            Some(Scan::Range(ExecutionId::first_at(*from), ExecutionId::first_at(*until)))
         }
         Query::Updated { from, until } => {
             let (first, last) = (index_keys::hour(*from), index_keys::hour(*until));
-            any_of(index, index_keys::of_field(index_keys::UPDATED), first.as_bytes(), |hour| {
+            union_of_values(index, index_keys::for_field(index_keys::UPDATED), first.as_bytes(), |hour| {
                 hour <= last.as_bytes()
             })?
         }
     })
 }
 
-fn begins(field: &str, with: &str, index: &Index) -> Result<Option<Walk>, Error> {
+fn starts_with_any(field: &str, with: &str, index: &Index) -> Result<Option<Scan>, Error> {
     let of_field = match field {
         // Of the open ones there are marks of another form; they are most of all there is, or soon found.
         "open" => return Ok(None),
         "tenant" => key::tenants_start(),
-        field => index_keys::of_field(field),
+        field => index_keys::for_field(field),
     };
-    let with = index_keys::beginning(with);
-    any_of(index, of_field, &with, |value| value.starts_with(&with))
+    let with = index_keys::bounded_prefix(with);
+    union_of_values(index, of_field, &with, |value| value.starts_with(&with))
 }
 
 /// Past the rows of every value from `first` on for as long as `wanted` says; `None` if there are too many values.
-fn any_of(
+fn union_of_values(
     index: &Index,
     of_field: Vec<u8>,
     first: &[u8],
     wanted: impl Fn(&[u8]) -> bool,
-) -> Result<Option<Walk>, Error> {
+) -> Result<Option<Scan>, Error> {
     let mut to = of_field.clone();
     // The field ends in NUL, or is the kind alone: in both cases nothing of it sorts behind.
     match to.last_mut() {
         Some(last) => *last = last.saturating_add(1),
         None => return Ok(None),
     }
-    let (mut ways, mut from) = (Vec::new(), [of_field.as_slice(), first].concat());
+    let (mut scans, mut from) = (Vec::new(), [of_field.as_slice(), first].concat());
     loop {
         let found = index.keys(Bound::Included(&from), &to, 1)?;
         let key = found.first().and_then(|key| key.strip_prefix(of_field.as_slice()));
         let value = key.and_then(|rest| rest.get(..rest.len().checked_sub(17)?));
-        let Some(value) = value.filter(|value| wanted(value)) else { return Ok(Some(Walk::Any(ways))) };
-        if ways.len() == MOST_VALUES {
+        let Some(value) = value.filter(|value| wanted(value)) else { return Ok(Some(Scan::Union(scans))) };
+        if scans.len() == MOST_VALUES {
             return Ok(None);
         }
-        ways.push(Walk::rows([of_field.as_slice(), value, &[0]].concat()));
+        scans.push(Scan::rows([of_field.as_slice(), value, &[0]].concat()));
         from = [of_field.as_slice(), value, &[1]].concat();
     }
 }

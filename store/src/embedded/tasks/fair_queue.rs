@@ -11,18 +11,18 @@ use std::{
 
 /// A tenant's share of the turns, numbered as tenants were first seen; the platform's own executions have one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Share(u32);
+pub(crate) struct TenantSlot(u32);
 
-impl Share {
+impl TenantSlot {
     fn place(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
 /// A share as it stands in line: among equals, in the order of names.
-type Named = (Arc<str>, Share);
+type NamedSlot = (Arc<str>, TenantSlot);
 
-struct Queue {
+struct TenantQueue {
     name: Arc<str>,
     /// By when each may be handed out.
     tasks: BTreeSet<(Timestamp, TaskId)>,
@@ -30,7 +30,7 @@ struct Queue {
     served: u64,
 }
 
-impl Queue {
+impl TenantQueue {
     fn first(&self) -> Option<Timestamp> {
         self.tasks.first().map(|(available, _)| *available)
     }
@@ -38,58 +38,58 @@ impl Queue {
 
 /// The tasks of a store by whose they are.
 #[derive(Default)]
-pub(crate) struct Rota {
-    names: HashMap<Arc<str>, Share>,
+pub(crate) struct FairQueue {
+    names: HashMap<Arc<str>, TenantSlot>,
     /// By share. A tenant that has nothing left keeps its place, or it could come back as one that was never served.
-    queues: Vec<Queue>,
+    queues: Vec<TenantQueue>,
     /// Every tenant with tasks, by its first one.
-    firsts: BTreeSet<(Timestamp, Named)>,
+    firsts: BTreeSet<(Timestamp, NamedSlot)>,
     /// Those whose first is due by `now`, the one served longest ago first; among equals the one that has waited longest.
-    ready: BTreeSet<(u64, Timestamp, Named)>,
+    ready: BTreeSet<(u64, Timestamp, NamedSlot)>,
     now: Timestamp,
     turns: u64,
 }
 
-impl Rota {
+impl FairQueue {
     /// The share of this name, one for all that bear it.
-    pub(crate) fn share(&mut self, name: &str) -> Share {
-        if let Some(share) = self.names.get(name) {
-            return *share;
+    pub(crate) fn slot_of(&mut self, name: &str) -> TenantSlot {
+        if let Some(slot) = self.names.get(name) {
+            return *slot;
         }
-        let share = Share(u32::try_from(self.queues.len()).unwrap_or(u32::MAX));
+        let slot = TenantSlot(u32::try_from(self.queues.len()).unwrap_or(u32::MAX));
         let name: Arc<str> = name.into();
-        self.names.insert(name.clone(), share);
-        self.queues.push(Queue { name, tasks: BTreeSet::new(), served: 0 });
-        share
+        self.names.insert(name.clone(), slot);
+        self.queues.push(TenantQueue { name, tasks: BTreeSet::new(), served: 0 });
+        slot
     }
 
     /// Fills the queue of a share that has nothing yet; sets made of all there is take half the memory of those that grow.
-    pub(crate) fn fill(&mut self, share: Share, tasks: Vec<(Timestamp, TaskId)>) {
-        self.change(share, |queue| queue.tasks = tasks.into_iter().collect());
+    pub(crate) fn fill(&mut self, slot: TenantSlot, tasks: Vec<(Timestamp, TaskId)>) {
+        self.change(slot, |queue| queue.tasks = tasks.into_iter().collect());
     }
 
-    pub(crate) fn insert(&mut self, share: Share, available: Timestamp, id: TaskId) {
-        self.change(share, |queue| queue.tasks.insert((available, id)));
+    pub(crate) fn insert(&mut self, slot: TenantSlot, available: Timestamp, id: TaskId) {
+        self.change(slot, |queue| queue.tasks.insert((available, id)));
     }
 
-    pub(crate) fn remove(&mut self, share: Share, available: Timestamp, id: TaskId) {
-        self.change(share, |queue| queue.tasks.remove(&(available, id)));
+    pub(crate) fn remove(&mut self, slot: TenantSlot, available: Timestamp, id: TaskId) {
+        self.change(slot, |queue| queue.tasks.remove(&(available, id)));
     }
 
     /// Notes that the share has had its turn.
-    pub(crate) fn served(&mut self, share: Share) {
+    pub(crate) fn served(&mut self, slot: TenantSlot) {
         self.turns = self.turns.saturating_add(1);
         let turn = self.turns;
-        self.change(share, |queue| queue.served = turn);
+        self.change(slot, |queue| queue.served = turn);
     }
 
-    /// Whose turn it is at `now`, and with which task; passes over tasks that `barred` names.
-    pub(crate) fn next(&mut self, now: Timestamp, barred: impl Fn(TaskId) -> bool) -> Option<TaskId> {
-        self.turn_to(now);
-        self.ready.iter().find_map(|(_, _, (_, share))| {
+    /// Whose turn it is at `now`, and with which task; passes over tasks that `excluded` names.
+    pub(crate) fn next(&mut self, now: Timestamp, excluded: impl Fn(TaskId) -> bool) -> Option<TaskId> {
+        self.advance_to(now);
+        self.ready.iter().find_map(|(_, _, (_, slot))| {
             let due =
-                self.queues.get(share.place())?.tasks.iter().take_while(|(available, _)| *available <= now);
-            due.map(|(_, id)| *id).find(|id| !barred(*id))
+                self.queues.get(slot.place())?.tasks.iter().take_while(|(available, _)| *available <= now);
+            due.map(|(_, id)| *id).find(|id| !excluded(*id))
         })
     }
 
@@ -98,14 +98,14 @@ impl Rota {
         self.firsts.first().map(|(first, _)| *first)
     }
 
-    fn change<T>(&mut self, share: Share, change: impl FnOnce(&mut Queue) -> T) {
-        let Some(queue) = self.queues.get_mut(share.place()) else { return };
+    fn change<T>(&mut self, slot: TenantSlot, change: impl FnOnce(&mut TenantQueue) -> T) {
+        let Some(queue) = self.queues.get_mut(slot.place()) else { return };
         let (first, served) = (queue.first(), queue.served);
         change(queue);
         if (first, served) == (queue.first(), queue.served) {
             return;
         }
-        let named = (queue.name.clone(), share);
+        let named = (queue.name.clone(), slot);
         if let Some(first) = first {
             self.firsts.remove(&(first, named.clone()));
             self.ready.remove(&(served, first, named.clone()));
@@ -119,9 +119,9 @@ impl Rota {
     }
 
     /// Moves `now`, forward or back; only tenants whose first task lies between are looked at.
-    fn turn_to(&mut self, now: Timestamp) {
-        let nobody: Arc<str> = "".into();
-        let from = |at: Timestamp| (Timestamp(at.0.saturating_add(1)), (nobody.clone(), Share(0)));
+    fn advance_to(&mut self, now: Timestamp) {
+        let first_name: Arc<str> = "".into();
+        let from = |at: Timestamp| (Timestamp(at.0.saturating_add(1)), (first_name.clone(), TenantSlot(0)));
         let (earlier, later) = (self.now.min(now), self.now.max(now));
         for (first, named) in self.firsts.range(from(earlier)..from(later)) {
             let served = self.queues.get(named.1.place()).map_or(0, |queue| queue.served);

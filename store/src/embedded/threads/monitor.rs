@@ -1,11 +1,13 @@
 //! The thread that looks after the others: free space, the hint of how far commits were acknowledged, and an index
 //! that stands still.
 
-use crate::Sequence;
-use crate::embedded::{
-    commit::apply::locked,
-    folder::watermark::{Head, Writer},
-    shared::{Course, Part, Shared},
+use crate::{
+    Sequence,
+    embedded::{
+        folder::watermark::{Watermark, Writer},
+        shared::{Component, RunMode, Shared},
+    },
+    sync::lock_unpoisoned,
 };
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -18,21 +20,21 @@ pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
     let mut written = Sequence(0);
     let mut seen = None;
     let mut still = Duration::ZERO;
-    let steered = shared.steered.count();
-    while shared.course() == Course::Run {
-        shared.space.look(&shared.options);
+    let mode_changed = shared.mode_changed.count();
+    while shared.run_mode() == RunMode::Run {
+        shared.space.refresh(&shared.options);
         match shared.space.problem() {
-            Some(problem) => shared.report(Part::Space, problem),
-            None => shared.resolve(Part::Space),
+            Some(problem) => shared.report(Component::Space, problem),
+            None => shared.resolve(Component::Space),
         }
-        let sequence = shared.overlay().last();
-        if sequence != written && head.write(Head { sequence, opens: shared.opens }).is_ok() {
+        let sequence = shared.memtable().last();
+        if sequence != written && head.write(Watermark { sequence, opens: shared.opens }).is_ok() {
             written = sequence;
         }
         compact(shared);
         let progress = shared.counters.index_progress.load(Ordering::Relaxed);
-        let failed = shared.problem(Part::Index).is_some();
-        let idle = shared.overlay().bytes() == 0 && !failed;
+        let failed = shared.problem(Component::Index).is_some();
+        let idle = shared.memtable().bytes() == 0 && !failed;
         // Time counts only between two looks that both found it at the same work.
         still = if idle || seen != Some(progress) { Duration::ZERO } else { still.saturating_add(tick) };
         seen = (!idle).then_some(progress);
@@ -42,16 +44,16 @@ pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
             stalled(shared);
             return;
         }
-        shared.steered.wait(steered, tick);
+        shared.mode_changed.wait(mode_changed, tick);
     }
 }
 
 fn compact(shared: &Shared) {
-    let tasks = locked(&shared.tasks);
-    let compacted = locked(&shared.deliveries).compact(&tasks);
+    let tasks = lock_unpoisoned(&shared.tasks);
+    let compacted = lock_unpoisoned(&shared.deliveries).compact(&tasks);
     drop(tasks);
     if let Err(error) = compacted {
-        shared.report(Part::Deliveries, format!("deliveries cannot be noted: {error}"));
+        shared.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
     }
 }
 
@@ -66,6 +68,6 @@ fn stalled(shared: &Shared) {
     if let Err(error) = std::fs::write(shared.dir.join("index.stale"), &why) {
         tracing::error!("cannot mark the index as stale: {error}");
     }
-    shared.report(Part::Index, why.clone());
+    shared.report(Component::Index, why.clone());
     (shared.options.on_stall)(&why);
 }

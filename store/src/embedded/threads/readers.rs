@@ -1,7 +1,6 @@
 //! Threads that read from sled, so that a slow disk holds up no worker of the caller's runtime.
 
-use crate::Error;
-use crate::embedded::shared::Shared;
+use crate::{Error, embedded::shared::Shared, sync::lock_unpoisoned};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -54,7 +53,7 @@ impl Readers {
 fn work(waiting: &Mutex<Receiver<Job>>) {
     loop {
         // In its own statement: the lock is held while waiting, never while reading.
-        let job = crate::embedded::commit::apply::locked(waiting).recv();
+        let job = lock_unpoisoned(waiting).recv();
         match job {
             Ok(job) => job(),
             Err(_) => return,

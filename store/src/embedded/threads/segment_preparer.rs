@@ -1,20 +1,21 @@
 //! The thread that makes journal files ahead of need, one at a time.
 
 use crate::embedded::{
-    journal::segment::Blank,
-    shared::{Course, Shared},
+    journal::segment::BlankSegment,
+    shared::{RunMode, Shared},
 };
 use std::sync::{Arc, mpsc::SyncSender};
 
 /// Makes blanks and hands each over; ends when the writer has gone.
-pub(crate) fn run(shared: &Arc<Shared>, blanks: &SyncSender<Blank>) {
+pub(crate) fn run(shared: &Arc<Shared>, blanks: &SyncSender<BlankSegment>) {
     let options = &shared.options;
     let mut n = 0_u64;
-    let steered = shared.steered.count();
-    while shared.course() == Course::Run {
+    let mode_changed = shared.mode_changed.count();
+    while shared.run_mode() == RunMode::Run {
         n = n.saturating_add(1);
-        let made = options.faults.blank().and_then(|()| Blank::make(&shared.dir, n, options.segment_bytes));
-        shared.space.note(made.as_ref().map(|_| ()));
+        let made =
+            options.faults.blank().and_then(|()| BlankSegment::make(&shared.dir, n, options.segment_bytes));
+        shared.space.note_segment(made.as_ref().map(|_| ()));
         match made {
             Ok(blank) => {
                 if let Err(unsent) = blanks.send(blank) {
@@ -24,7 +25,7 @@ pub(crate) fn run(shared: &Arc<Shared>, blanks: &SyncSender<Blank>) {
             }
             Err(error) => {
                 tracing::error!("no journal file can be made in {}: {error}", shared.dir.display());
-                shared.steered.wait(steered, options.tick);
+                shared.mode_changed.wait(mode_changed, options.tick);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! What a batch touches, loaded so that it can be decided as the reference store decides.
 
-use crate::postgres::row::{self, execution, short, small, uuid};
 use crate::{
     Attributes, Commit, Document, Entry, Epoch, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId,
     Timestamp,
-    memory::{Grip, Held, State},
+    memory::{ActiveLease, State, TaskState},
+    postgres::row::{self, execution, to_u32, to_u64, uuid},
 };
 use sqlx::{PgConnection, Row as _};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const OLDEST: &str =
 
 /// What a batch names.
 #[derive(Default)]
-struct Named<'a> {
+struct BatchKeys<'a> {
     executions: BTreeSet<ExecutionId>,
     guards: BTreeSet<(ExecutionId, &'a str)>,
     documents: BTreeSet<&'a Key>,
@@ -37,8 +37,8 @@ struct Named<'a> {
     erased: BTreeMap<ExecutionId, usize>,
 }
 
-impl<'a> Named<'a> {
-    fn by(commits: impl Iterator<Item = &'a Commit>) -> Self {
+impl<'a> BatchKeys<'a> {
+    fn from_commits(commits: impl Iterator<Item = &'a Commit>) -> Self {
         let mut named = Self::default();
         for commit in commits {
             if let Some(write) = &commit.record {
@@ -64,12 +64,12 @@ impl<'a> Named<'a> {
 }
 
 /// The state that `commits` are to be decided on, at `sequence`: the rows they name, without bodies.
-pub(in crate::postgres) async fn load<'a>(
+pub(crate) async fn load<'a>(
     on: &mut PgConnection,
     sequence: Sequence,
     commits: impl Iterator<Item = &'a Commit>,
 ) -> Result<State, sqlx::Error> {
-    let named = Named::by(commits);
+    let named = BatchKeys::from_commits(commits);
     let mut state = State { sequence, ..State::default() };
     load_records(on, &named, &mut state).await?;
     load_documents(on, &named, &mut state).await?;
@@ -80,9 +80,9 @@ pub(in crate::postgres) async fn load<'a>(
         let most = i64::try_from(entries.saturating_add(1)).unwrap_or(i64::MAX);
         let rows = sqlx::query(OLDEST).bind(uuid(*id)).bind(most).fetch_all(&mut *on).await?;
         for found in rows {
-            let at = (Sequence(small(found.try_get("sequence")?)), short(found.try_get("place")?));
+            let at = (Sequence(to_u64(found.try_get("sequence")?)), to_u32(found.try_get("place")?));
             state.order.insert(at, *id);
-            state.entries.insert((*id, at.0, at.1), nothing_of(*id, at.0));
+            state.entries.insert((*id, at.0, at.1), placeholder_entry(*id, at.0));
         }
     }
     Ok(state)
@@ -90,7 +90,7 @@ pub(in crate::postgres) async fn load<'a>(
 
 async fn load_records(
     on: &mut PgConnection,
-    named: &Named<'_>,
+    named: &BatchKeys<'_>,
     state: &mut State,
 ) -> Result<(), sqlx::Error> {
     if named.executions.is_empty() {
@@ -99,11 +99,11 @@ async fn load_records(
     let ids: Vec<Uuid> = named.executions.iter().map(|id| uuid(*id)).collect();
     for found in sqlx::query(RECORDS).bind(ids).fetch_all(&mut *on).await? {
         let record = Record {
-            revision: Revision(small(found.try_get("revision")?)),
+            revision: Revision(to_u64(found.try_get("revision")?)),
             tenant: found.try_get("tenant")?,
             guard: found.try_get("guard")?,
             open: found.try_get("open")?,
-            ..blank(execution(found.try_get("id")?))
+            ..placeholder_record(execution(found.try_get("id")?))
         };
         if let Some(guard) = record.guard.clone().filter(|_| record.open) {
             state.guards.insert(guard, record.id);
@@ -127,7 +127,7 @@ async fn load_records(
 
 async fn load_documents(
     on: &mut PgConnection,
-    named: &Named<'_>,
+    named: &BatchKeys<'_>,
     state: &mut State,
 ) -> Result<(), sqlx::Error> {
     if named.documents.is_empty() {
@@ -137,7 +137,7 @@ async fn load_documents(
     let ids: Vec<&str> = named.documents.iter().map(|key| key.id.as_str()).collect();
     for found in sqlx::query(DOCUMENTS).bind(collections).bind(ids).fetch_all(&mut *on).await? {
         let key = Key { collection: found.try_get("collection")?, id: found.try_get("id")? };
-        let version = Sequence(small(found.try_get("version")?));
+        let version = Sequence(to_u64(found.try_get("version")?));
         state.documents.insert(key.clone(), Document { key, version, body: Vec::new() });
     }
     Ok(())
@@ -158,23 +158,23 @@ async fn load_tasks(
     for found in sqlx::query(sql).bind(executions).bind(visits).bind(slots).fetch_all(&mut *on).await? {
         let epoch: Option<i64> = found.try_get("epoch")?;
         let grip = match epoch {
-            Some(epoch) => Some(Grip {
+            Some(epoch) => Some(ActiveLease {
                 holder: found.try_get::<Option<String>, _>("holder")?.unwrap_or_default(),
-                epoch: Epoch(small(epoch)),
-                until: Timestamp(small(found.try_get::<Option<i64>, _>("until")?.unwrap_or_default())),
+                epoch: Epoch(to_u64(epoch)),
+                until: Timestamp(to_u64(found.try_get::<Option<i64>, _>("until")?.unwrap_or_default())),
             }),
             None => None,
         };
         let id = row::task_id(&found)?;
-        let due = Timestamp(small(found.try_get("due")?));
-        let deliveries = short(found.try_get("deliveries")?);
-        state.tasks.insert(id, Held { task: Task { id, due, body: Vec::new() }, deliveries, grip });
+        let due = Timestamp(to_u64(found.try_get("due")?));
+        let deliveries = to_u32(found.try_get("deliveries")?);
+        state.tasks.insert(id, TaskState { task: Task { id, due, body: Vec::new() }, deliveries, grip });
     }
     Ok(())
 }
 
 /// A record of which nothing but its id is known.
-fn blank(id: ExecutionId) -> Record {
+fn placeholder_record(id: ExecutionId) -> Record {
     Record {
         id,
         revision: Revision::default(),
@@ -196,7 +196,7 @@ fn blank(id: ExecutionId) -> Record {
 }
 
 /// Stands for an entry of which only the place matters.
-fn nothing_of(execution: ExecutionId, sequence: Sequence) -> Entry {
+fn placeholder_entry(execution: ExecutionId, sequence: Sequence) -> Entry {
     let none = String::new;
     Entry {
         sequence,

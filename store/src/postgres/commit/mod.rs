@@ -2,8 +2,11 @@
 //!
 //! Run by one task per process. Invariant: a batch is decided and written under the lock of the `head` row.
 
-pub(crate) mod batch;
-pub(crate) mod load;
-pub(crate) mod partitions;
-pub(crate) mod save;
-pub(crate) mod writer;
+mod batch;
+mod load;
+pub(super) mod partitions;
+pub(super) mod save;
+pub(super) mod writer;
+
+/// Whoever has this row commits; all others wait.
+pub(super) const LOCK: &str = "SELECT sequence FROM head FOR UPDATE";

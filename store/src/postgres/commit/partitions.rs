@@ -3,8 +3,11 @@
 //! What is forgotten is forgotten execution by execution, for what keeps it is not its age alone; a table that is empty then goes whole,
 //! with the room that it took.
 
-use crate::postgres::{Postgres, Shared, commit::batch, error::unavailable, row::big};
-use crate::{Error, Sequence};
+use super::LOCK;
+use crate::{
+    Sequence,
+    postgres::{row::to_i64, shared::Shared},
+};
 use sqlx::PgConnection;
 
 /// Commits that a part covers.
@@ -12,20 +15,10 @@ const PART: i64 = 10_000_000;
 const PARTS: &str = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
     WHERE i.inhparent = 'journal'::regclass ORDER BY c.relname";
 /// Readers and writers wait for whoever drops a part, so that one waits for nobody.
-const HASTY: &str = "SET LOCAL lock_timeout = '1s'";
-
-impl Postgres {
-    /// Drops the parts of the history that are full and of which nothing is left, and names them. Done by every process each hour.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when the database is away, or others read the history just now; what is empty goes the next time.
-    pub async fn tidy(&self) -> Result<Vec<String>, Error> {
-        self.shared.tidy().await.map_err(|error| unavailable(&error))
-    }
-}
+const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
 
 impl Shared {
-    pub(in crate::postgres) async fn tidy(&self) -> Result<Vec<String>, sqlx::Error> {
+    pub(crate) async fn drop_empty_partitions(&self) -> Result<Vec<String>, sqlx::Error> {
         let parts: Vec<String> = sqlx::query_scalar(PARTS).fetch_all(&self.pool).await?;
         let mut dropped = Vec::new();
         for part in parts {
@@ -46,13 +39,13 @@ impl Shared {
             return Ok(false);
         }
         let mut on = self.pool.begin().await?;
-        let last: i64 = sqlx::query_scalar(batch::LOCK).fetch_one(&mut *on).await?;
+        let last: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *on).await?;
         let is_full = number.saturating_add(1).saturating_mul(PART) <= last;
         if !is_full || sqlx::query_scalar(sqlx::AssertSqlSafe(some)).fetch_one(&mut *on).await? {
             on.rollback().await?;
             return Ok(false);
         }
-        sqlx::query(HASTY).execute(&mut *on).await?;
+        sqlx::query(SHORT_LOCK_TIMEOUT).execute(&mut *on).await?;
         sqlx::query(sqlx::AssertSqlSafe(format!("DROP TABLE journal_{number}"))).execute(&mut *on).await?;
         on.commit().await?;
         Ok(true)
@@ -60,12 +53,12 @@ impl Shared {
 }
 
 /// Makes the next part of the history when half of the last is filled, so that there is always one to write to.
-pub(in crate::postgres) async fn divide(
+pub(crate) async fn create_partitions(
     on: &mut PgConnection,
     from: Sequence,
     to: Sequence,
 ) -> Result<(), sqlx::Error> {
-    let part = |sequence: Sequence| big(sequence.0).saturating_add(PART / 2) / PART;
+    let part = |sequence: Sequence| to_i64(sequence.0).saturating_add(PART / 2) / PART;
     for part in part(from).saturating_add(1)..=part(to) {
         let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
         let sql = format!(

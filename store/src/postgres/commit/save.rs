@@ -1,15 +1,15 @@
 //! What a batch has changed, written with one statement a table.
 
-use crate::postgres::row::{big, uuid};
 use crate::{
     Commit, Entry, Epoch, ExecutionId, Key, Record, Sequence, TaskId,
-    memory::{Held, State},
+    memory::{State, TaskState},
+    postgres::row::{to_i64, uuid},
 };
 use sqlx::{PgConnection, types::Json};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-const NEW_RECORDS: &str = "\
+const INSERT_RECORDS: &str = "\
 WITH n AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::boolean[], $12::text[], $13::bigint[], $14::bigint[], $15::jsonb[], $16::bytea[])
@@ -21,7 +21,7 @@ WITH n AS (
 INSERT INTO executions (id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, requested_by,
     created_at, updated_at, attributes, body) SELECT * FROM n";
 /// What stands is found by its key by way of the conflict: a plan that reads the whole table, made while that was small, would be kept.
-const KNOWN_RECORDS: &str = "\
+const UPDATE_RECORDS: &str = "\
 WITH n AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::text[], $10::text[], $11::boolean[], $12::text[], $13::bigint[], $14::bigint[], $15::jsonb[], $16::bytea[])
@@ -36,26 +36,26 @@ UPDATE executions e SET revision = n.revision, workflow = n.workflow, schema = n
     requested_by = n.requested_by, created_at = n.created_at, updated_at = n.updated_at, attributes = n.attributes,
     body = n.body
 FROM n WHERE e.id = n.id";
-const FORGET_RECORDS: &str =
+const DELETE_RECORDS: &str =
     "WITH stands AS (DELETE FROM standing WHERE id = ANY($1)) DELETE FROM executions WHERE id = ANY($1)";
-const DOCUMENTS: &str = "\
+const UPSERT_DOCUMENTS: &str = "\
 INSERT INTO documents (collection, id, version, body)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
 ON CONFLICT (collection, id) DO UPDATE SET version = excluded.version, body = excluded.body";
-const FORGET_DOCUMENTS: &str = "DELETE FROM documents d USING unnest($1::text[], $2::text[]) k(collection, id) \
+const DELETE_DOCUMENTS: &str = "DELETE FROM documents d USING unnest($1::text[], $2::text[]) k(collection, id) \
     WHERE d.collection = k.collection AND d.id = k.id";
-const JOURNAL: &str = "\
+const INSERT_JOURNAL: &str = "\
 INSERT INTO journal (sequence, place, execution, at, actor, event, from_state, to_state, detail)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
     $9::bytea[])";
-const FORGET_JOURNAL: &str = "DELETE FROM journal j USING unnest($1::bigint[], $2::bigint[]) k(sequence, place) \
+const DELETE_JOURNAL: &str = "DELETE FROM journal j USING unnest($1::bigint[], $2::bigint[]) k(sequence, place) \
     WHERE j.sequence = k.sequence AND j.place = k.place";
-const NEW_TASKS: &str = "\
+const INSERT_TASKS: &str = "\
 INSERT INTO tasks (execution, visit, slot, tenant, due, available, body, deliveries, holder, epoch, until)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[],
     $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])";
 /// Of those that are loaded under a lock, or imported.
-const TASKS: &str = "\
+const UPSERT_TASKS: &str = "\
 INSERT INTO tasks (execution, visit, slot, tenant, due, available, body, deliveries, holder, epoch, until)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[],
     $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])
@@ -64,22 +64,22 @@ ON CONFLICT (execution, visit, slot) DO UPDATE SET tenant = excluded.tenant, due
     epoch = excluded.epoch, until = excluded.until";
 /// A lease may have passed on since it was looked at; then fewer go than should, and the batch is decided again. Found by their keys
 /// and locked there, so that what is removed is what was looked at.
-const FORGET_TASKS: &str = "\
+const DELETE_TASKS: &str = "\
 DELETE FROM tasks WHERE ctid = ANY (ARRAY (
     SELECT t.ctid FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) k(execution, visit, slot, epoch)
     CROSS JOIN LATERAL (SELECT t.ctid FROM tasks t WHERE t.execution = k.execution AND t.visit = k.visit AND t.slot = k.slot
         AND (k.epoch IS NULL OR t.epoch = k.epoch) FOR UPDATE) t))";
 /// Of which executions there is work of another tenant: it was there before the execution, or is left behind by it.
-const STRAYS: &str = "SELECT k.execution, k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
+const TASKS_OF_OTHER_TENANTS: &str = "SELECT k.execution, k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
     CROSS JOIN LATERAL (SELECT FROM tasks t WHERE t.execution = k.execution AND t.tenant <> k.tenant LIMIT 1) t";
-const OWNERS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
+const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
     WHERE t.execution = k.execution AND t.tenant <> k.tenant";
-const HEAD: &str = "WITH batch AS (UPDATE engines SET batch = $2 WHERE id = $3) \
+const UPDATE_HEAD: &str = "WITH batch AS (UPDATE engines SET batch = $2 WHERE id = $3) \
     UPDATE head SET sequence = $1 RETURNING CASE WHEN $5 THEN pg_notify($4, '') END";
 
 /// What there was before a batch.
 #[derive(Debug, Default)]
-pub(in crate::postgres) struct Before {
+pub(crate) struct Before {
     records: BTreeSet<ExecutionId>,
     /// With the epoch of the lease, if one stands.
     tasks: BTreeMap<TaskId, Option<Epoch>>,
@@ -88,8 +88,8 @@ pub(in crate::postgres) struct Before {
 }
 
 impl Before {
-    pub(in crate::postgres) fn of(state: &State) -> Self {
-        let epoch = |held: &Held| held.grip.as_ref().map(|grip| grip.epoch);
+    pub(crate) fn from_state(state: &State) -> Self {
+        let epoch = |held: &TaskState| held.grip.as_ref().map(|grip| grip.epoch);
         Self {
             records: state.records.keys().copied().collect(),
             tasks: state.tasks.iter().map(|(id, held)| (*id, epoch(held))).collect(),
@@ -100,7 +100,7 @@ impl Before {
 
 /// What accepted commits have touched; what became of it is in the state.
 #[derive(Debug, Default)]
-pub(in crate::postgres) struct Touched {
+pub(crate) struct Touched {
     records: BTreeSet<ExecutionId>,
     documents: BTreeSet<Key>,
     tasks: BTreeSet<TaskId>,
@@ -109,24 +109,24 @@ pub(in crate::postgres) struct Touched {
     /// Executions whose tasks may be another tenant's from here on.
     moved: BTreeSet<ExecutionId>,
     /// Whether work was added or moved, so that others have to look.
-    pub(in crate::postgres) scheduled: bool,
+    pub(crate) scheduled: bool,
 }
 
 impl Touched {
-    pub(in crate::postgres) fn record(&mut self, id: ExecutionId) {
+    pub(crate) fn record(&mut self, id: ExecutionId) {
         self.records.insert(id);
     }
 
-    pub(in crate::postgres) fn document(&mut self, key: Key) {
+    pub(crate) fn document(&mut self, key: Key) {
         self.documents.insert(key);
     }
 
-    pub(in crate::postgres) fn task(&mut self, id: TaskId) {
+    pub(crate) fn task(&mut self, id: TaskId) {
         self.tasks.insert(id);
     }
 
     /// Notes what `commit` is about to change in `before`.
-    pub(in crate::postgres) fn note(&mut self, commit: &Commit, before: &State) {
+    pub(crate) fn note(&mut self, commit: &Commit, before: &State) {
         if let Some(write) = &commit.record {
             let id = write.record.id;
             if before.records.get(&id).is_none_or(|former| former.tenant != write.record.tenant) {
@@ -149,14 +149,14 @@ impl Touched {
 
 /// Writes all that was touched as it stands in `state`. `from` is the last commit before the batch. False, if a lease has passed on
 /// since it was looked at: nothing of this may stay then.
-pub(in crate::postgres) async fn save(
+pub(crate) async fn save(
     on: &mut PgConnection,
     state: &State,
     touched: &Touched,
     from: Sequence,
     before: &Before,
 ) -> Result<bool, sqlx::Error> {
-    if !forget_tasks(on, state, touched, before).await? {
+    if !delete_tasks(on, state, touched, before).await? {
         return Ok(false);
     }
     save_records(on, state, touched, before).await?;
@@ -165,24 +165,24 @@ pub(in crate::postgres) async fn save(
     save_journal(on, &added).await?;
     let gone: Vec<_> = before.entries.iter().filter(|place| !state.order.contains_key(place)).collect();
     if !gone.is_empty() {
-        let sequences: Vec<i64> = gone.iter().map(|(sequence, _)| big(sequence.0)).collect();
+        let sequences: Vec<i64> = gone.iter().map(|(sequence, _)| to_i64(sequence.0)).collect();
         let places: Vec<i64> = gone.iter().map(|(_, place)| i64::from(*place)).collect();
-        sqlx::query(FORGET_JOURNAL).bind(sequences).bind(places).execute(&mut *on).await?;
+        sqlx::query(DELETE_JOURNAL).bind(sequences).bind(places).execute(&mut *on).await?;
     }
     save_tasks(on, state, touched, before).await?;
-    save_owners(on, state, touched).await?;
+    save_tenants(on, state, touched).await?;
     Ok(true)
 }
 
 /// Says how far the history goes, and which batch of which process this was; rings at `channel`, if there is something to do.
-pub(in crate::postgres) async fn save_head(
+pub(crate) async fn save_head(
     on: &mut PgConnection,
     sequence: Sequence,
     batch: (i64, Uuid),
     channel: &str,
     ring: bool,
 ) -> Result<(), sqlx::Error> {
-    let query = sqlx::query(HEAD).bind(big(sequence.0)).bind(batch.0).bind(batch.1);
+    let query = sqlx::query(UPDATE_HEAD).bind(to_i64(sequence.0)).bind(batch.0).bind(batch.1);
     query.bind(channel).bind(ring).execute(on).await.map(drop)
 }
 
@@ -195,7 +195,7 @@ async fn save_records(
     let gone = touched.records.iter().filter(|id| !state.records.contains_key(id));
     let gone: Vec<Uuid> = gone.map(|id| uuid(*id)).collect();
     if !gone.is_empty() {
-        sqlx::query(FORGET_RECORDS).bind(gone).execute(&mut *on).await?;
+        sqlx::query(DELETE_RECORDS).bind(gone).execute(&mut *on).await?;
     }
     // An erasure that left the record has not changed it, and of what is only loaded there is no body.
     let written = touched.records.iter().filter_map(|id| state.records.get(id));
@@ -204,7 +204,7 @@ async fn save_records(
         written.partition(|record| before.records.contains(&record.id));
     // Whoever lets a guard go comes before whoever takes it.
     let (open, closed): (Vec<&Record>, Vec<&Record>) = known.into_iter().partition(|record| record.open);
-    for (sql, records) in [(KNOWN_RECORDS, closed), (KNOWN_RECORDS, open), (NEW_RECORDS, new)] {
+    for (sql, records) in [(UPDATE_RECORDS, closed), (UPDATE_RECORDS, open), (INSERT_RECORDS, new)] {
         if !records.is_empty() {
             write_records(on, sql, &records).await?;
         }
@@ -222,7 +222,7 @@ async fn write_records(
     }
     sqlx::query(sql)
         .bind(column(records, |record| uuid(record.id)))
-        .bind(column(records, |record| big(record.revision.0)))
+        .bind(column(records, |record| to_i64(record.revision.0)))
         .bind(column(records, |record| record.workflow.as_str()))
         .bind(column(records, |record| i64::from(record.schema)))
         .bind(column(records, |record| record.tenant.as_str()))
@@ -233,8 +233,8 @@ async fn write_records(
         .bind(column(records, |record| record.reason.as_deref()))
         .bind(column(records, |record| record.open))
         .bind(column(records, |record| record.requested_by.as_str()))
-        .bind(column(records, |record| big(record.created_at.0)))
-        .bind(column(records, |record| big(record.updated_at.0)))
+        .bind(column(records, |record| to_i64(record.created_at.0)))
+        .bind(column(records, |record| to_i64(record.updated_at.0)))
         .bind(column(records, |record| Json(&record.attributes)))
         .bind(column(records, |record| record.body.as_slice()))
         .execute(on)
@@ -250,14 +250,14 @@ async fn save_documents(on: &mut PgConnection, state: &State, touched: &Touched)
     };
     if !gone.is_empty() {
         let (collections, ids) = names(&gone);
-        sqlx::query(FORGET_DOCUMENTS).bind(collections).bind(ids).execute(&mut *on).await?;
+        sqlx::query(DELETE_DOCUMENTS).bind(collections).bind(ids).execute(&mut *on).await?;
     }
     if !kept.is_empty() {
         let (collections, ids) = names(&kept);
         let documents = kept.iter().filter_map(|key| state.documents.get(key));
         let (versions, bodies): (Vec<i64>, Vec<&[u8]>) =
-            documents.map(|document| (big(document.version.0), document.body.as_slice())).unzip();
-        let query = sqlx::query(DOCUMENTS).bind(collections).bind(ids).bind(versions).bind(bodies);
+            documents.map(|document| (to_i64(document.version.0), document.body.as_slice())).unzip();
+        let query = sqlx::query(UPSERT_DOCUMENTS).bind(collections).bind(ids).bind(versions).bind(bodies);
         query.execute(&mut *on).await?;
     }
     Ok(())
@@ -276,11 +276,11 @@ async fn save_journal(
     ) -> Vec<T> {
         added.iter().map(|(_, entry)| of(entry)).collect()
     }
-    sqlx::query(JOURNAL)
-        .bind(column(added, |entry| big(entry.sequence.0)))
+    sqlx::query(INSERT_JOURNAL)
+        .bind(column(added, |entry| to_i64(entry.sequence.0)))
         .bind(added.iter().map(|((_, _, place), _)| i64::from(*place)).collect::<Vec<_>>())
         .bind(column(added, |entry| uuid(entry.execution)))
-        .bind(column(added, |entry| big(entry.at.0)))
+        .bind(column(added, |entry| to_i64(entry.at.0)))
         .bind(column(added, |entry| entry.actor.as_str()))
         .bind(column(added, |entry| entry.event.as_str()))
         .bind(column(added, |entry| entry.from.as_str()))
@@ -300,7 +300,7 @@ fn names<'a>(ids: impl Iterator<Item = &'a TaskId> + Clone) -> Names {
 }
 
 /// Whether all went that should.
-async fn forget_tasks(
+async fn delete_tasks(
     on: &mut PgConnection,
     state: &State,
     touched: &Touched,
@@ -313,9 +313,9 @@ async fn forget_tasks(
         return Ok(true);
     }
     let epochs: Vec<Option<i64>> =
-        gone.clone().map(|id| touched.settled.get(id).map(|epoch| big(epoch.0))).collect();
+        gone.clone().map(|id| touched.settled.get(id).map(|epoch| to_i64(epoch.0))).collect();
     let (executions, visits, slots) = names(gone);
-    let query = sqlx::query(FORGET_TASKS).bind(executions).bind(visits).bind(slots).bind(epochs);
+    let query = sqlx::query(DELETE_TASKS).bind(executions).bind(visits).bind(slots).bind(epochs);
     Ok(query.execute(on).await?.rows_affected() == wanted as u64)
 }
 
@@ -327,7 +327,7 @@ async fn save_tasks(
 ) -> Result<(), sqlx::Error> {
     let kept = touched.tasks.iter().filter(|id| state.tasks.contains_key(id));
     let (known, new): (Vec<&TaskId>, Vec<&TaskId>) = kept.partition(|id| before.tasks.contains_key(id));
-    for (sql, ids) in [(TASKS, known), (NEW_TASKS, new)] {
+    for (sql, ids) in [(UPSERT_TASKS, known), (INSERT_TASKS, new)] {
         if !ids.is_empty() {
             write_tasks(on, sql, state, &ids).await?;
         }
@@ -342,17 +342,19 @@ async fn write_tasks(
     ids: &[&TaskId],
 ) -> Result<(), sqlx::Error> {
     let (executions, visits, slots) = names(ids.iter().copied());
-    let held: Vec<&Held> = ids.iter().filter_map(|id| state.tasks.get(id)).collect();
-    let tenant =
-        |held: &&Held| state.records.get(&held.task.id.execution).map_or("", |record| record.tenant.as_str());
-    let grip = |held: &&Held| held.grip.as_ref().map(|grip| (big(grip.epoch.0), big(grip.until.0)));
+    let held: Vec<&TaskState> = ids.iter().filter_map(|id| state.tasks.get(id)).collect();
+    let tenant = |held: &&TaskState| {
+        state.records.get(&held.task.id.execution).map_or("", |record| record.tenant.as_str())
+    };
+    let grip =
+        |held: &&TaskState| held.grip.as_ref().map(|grip| (to_i64(grip.epoch.0), to_i64(grip.until.0)));
     sqlx::query(sql)
         .bind(executions)
         .bind(visits)
         .bind(slots)
         .bind(held.iter().map(tenant).collect::<Vec<_>>())
-        .bind(held.iter().map(|held| big(held.task.due.0)).collect::<Vec<_>>())
-        .bind(held.iter().map(|held| big(held.available().0)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| to_i64(held.task.due.0)).collect::<Vec<_>>())
+        .bind(held.iter().map(|held| to_i64(held.available().0)).collect::<Vec<_>>())
         .bind(held.iter().map(|held| held.task.body.as_slice()).collect::<Vec<_>>())
         .bind(held.iter().map(|held| i64::from(held.deliveries)).collect::<Vec<_>>())
         .bind(held.iter().map(|held| held.grip.as_ref().map(|grip| grip.holder.as_str())).collect::<Vec<_>>())
@@ -363,7 +365,7 @@ async fn write_tasks(
         .map(drop)
 }
 
-async fn save_owners(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
+async fn save_tenants(on: &mut PgConnection, state: &State, touched: &Touched) -> Result<(), sqlx::Error> {
     if touched.moved.is_empty() {
         return Ok(());
     }
@@ -371,10 +373,10 @@ async fn save_owners(on: &mut PgConnection, state: &State, touched: &Touched) ->
     let tenant = |id: &ExecutionId| state.records.get(id).map_or("", |record| record.tenant.as_str());
     let tenants: Vec<&str> = touched.moved.iter().map(tenant).collect();
     let strays: Vec<(Uuid, String)> =
-        sqlx::query_as(STRAYS).bind(ids).bind(tenants).fetch_all(&mut *on).await?;
+        sqlx::query_as(TASKS_OF_OTHER_TENANTS).bind(ids).bind(tenants).fetch_all(&mut *on).await?;
     if strays.is_empty() {
         return Ok(());
     }
     let (ids, tenants): (Vec<Uuid>, Vec<String>) = strays.into_iter().unzip();
-    sqlx::query(OWNERS).bind(ids).bind(tenants).execute(on).await.map(drop)
+    sqlx::query(UPDATE_TENANTS).bind(ids).bind(tenants).execute(on).await.map(drop)
 }

@@ -3,12 +3,14 @@
 //! Invariant: nobody is answered before the transaction's outcome is known. Where its answer is lost, the next one finds, under the
 //! lock, whether the batch of that number is written, and answers by that.
 
-use crate::postgres::{
-    Shared,
-    commit::batch::{Answers, Written},
-    error::{Tries, passes, unavailable},
+use super::batch::{Answers, Written};
+use crate::{
+    Commit, Error, Receipt,
+    postgres::{
+        error::{Retries, is_transient, unavailable},
+        shared::Shared,
+    },
 };
-use crate::{Commit, Error, Receipt};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,21 +20,21 @@ const BATCH_COMMITS: usize = 512;
 
 /// A commit and who waits for it.
 #[derive(Debug)]
-pub(in crate::postgres) struct Request {
-    pub(in crate::postgres) commit: Commit,
-    pub(in crate::postgres) reply: oneshot::Sender<Result<Receipt, Error>>,
+pub(crate) struct Request {
+    pub(crate) commit: Commit,
+    pub(crate) reply: oneshot::Sender<Result<Receipt, Error>>,
 }
 
-pub(in crate::postgres) struct Writer {
-    pub(in crate::postgres) shared: Arc<Shared>,
-    pub(in crate::postgres) inbox: mpsc::Receiver<Request>,
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: mpsc::Receiver<Request>,
     /// The number of the last batch that was begun.
-    pub(in crate::postgres) batch: i64,
+    pub(crate) batch: i64,
 }
 
 impl Writer {
     /// Commits until nobody can ask any more.
-    pub(in crate::postgres) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         while let Some(first) = self.inbox.recv().await {
             let batch = self.gather(first);
             self.write(batch).await;
@@ -40,11 +42,11 @@ impl Writer {
     }
 
     fn gather(&mut self, first: Request) -> Vec<Request> {
-        let mut bytes = weight(&first.commit);
+        let mut bytes = body_bytes(&first.commit);
         let mut batch = vec![first];
         while batch.len() < BATCH_COMMITS && bytes < BATCH_BYTES {
             let Ok(next) = self.inbox.try_recv() else { break };
-            bytes = bytes.saturating_add(weight(&next.commit));
+            bytes = bytes.saturating_add(body_bytes(&next.commit));
             batch.push(next);
         }
         batch
@@ -54,20 +56,20 @@ impl Writer {
     /// bars no other.
     async fn write(&mut self, batch: Vec<Request>) {
         let commits: Vec<&Commit> = batch.iter().map(|request| &request.commit).collect();
-        match self.written(&commits).await {
+        match self.write_with_retries(&commits).await {
             Ok(answers) => answer(batch, answers),
-            Err(Failed::Refused(error)) if batch.len() == 1 => {
+            Err(WriteError::Rejected(error)) if batch.len() == 1 => {
                 answer(
                     batch,
                     vec![Err(Error::Invalid { what: format!("the database refuses it: {error}") })],
                 );
             }
-            Err(Failed::Refused(_)) => {
+            Err(WriteError::Rejected(_)) => {
                 for request in batch {
                     Box::pin(self.write(vec![request])).await;
                 }
             }
-            Err(Failed::Away(error)) => {
+            Err(WriteError::Unavailable(error)) => {
                 let told = vec![Err(error); batch.len()];
                 answer(batch, told);
             }
@@ -75,48 +77,50 @@ impl Writer {
     }
 
     /// What became of each commit. Tried again while failures pass; the outcome of a try that was cut off is found by the next.
-    async fn written(&mut self, commits: &[&Commit]) -> Result<Answers, Failed> {
+    async fn write_with_retries(&mut self, commits: &[&Commit]) -> Result<Answers, WriteError> {
         self.batch = self.batch.saturating_add(1);
         let mut decided: Option<Answers> = None;
-        let mut tries = Tries::within(self.shared.options.patience);
+        let mut retries = Retries::within(self.shared.options.patience);
         loop {
             match self.shared.write_batch(self.batch, commits, &mut decided).await {
-                Ok(Written::Now(answers)) => {
+                Ok(Written::Answered(answers)) => {
                     let done = answers.iter().filter(|answer| answer.is_ok()).count();
                     self.shared.counters.commits.fetch_add(done as u64, Ordering::Relaxed);
                     self.shared.counters.batches.fetch_add(1, Ordering::Relaxed);
                     return Ok(answers);
                 }
-                Ok(Written::Before) => return decided.take().ok_or_else(lost),
+                Ok(Written::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
                 // What the commits rest on may be gone; whether it is, their conditions say.
-                Ok(Written::Back | Written::Raced) => {}
+                Ok(Written::RolledBack | Written::LeaseLost) => {}
                 Ok(Written::Unregistered) => {
                     let why = "this process is no longer among those that may write: another has ended it; start it again";
-                    return Err(Failed::Away(Error::Unavailable { why: why.into() }));
+                    return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
-                Err(error) if passes(&error) => {
+                Err(error) if is_transient(&error) => {
                     self.shared.counters.retries.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(%error, "a batch of commits could not be written; trying again");
-                    if !tries.again().await {
-                        return Err(Failed::Away(unavailable(&error)));
+                    if !retries.again().await {
+                        return Err(WriteError::Unavailable(unavailable(&error)));
                     }
                 }
-                Err(error) if error.as_database_error().is_some() => return Err(Failed::Refused(error)),
-                Err(error) => return Err(Failed::Away(unavailable(&error))),
+                Err(error) if error.as_database_error().is_some() => return Err(WriteError::Rejected(error)),
+                Err(error) => return Err(WriteError::Unavailable(unavailable(&error))),
             }
         }
     }
 }
 
-enum Failed {
+enum WriteError {
     /// The database does not take what is in it.
-    Refused(sqlx::Error),
+    Rejected(sqlx::Error),
     /// The database is not to be had; what became of it may not be known.
-    Away(Error),
+    Unavailable(Error),
 }
 
-fn lost() -> Failed {
-    Failed::Away(Error::Unavailable { why: "a batch was written of which this process knows nothing".into() })
+fn unknown_batch() -> WriteError {
+    WriteError::Unavailable(Error::Unavailable {
+        why: "a batch was written of which this process knows nothing".into(),
+    })
 }
 
 fn answer(batch: Vec<Request>, answers: Answers) {
@@ -126,7 +130,7 @@ fn answer(batch: Vec<Request>, answers: Answers) {
     }
 }
 
-fn weight(commit: &Commit) -> usize {
+fn body_bytes(commit: &Commit) -> usize {
     let record = commit.record.as_ref().map_or(0, |write| write.record.body.len());
     let documents: usize = commit.documents.iter().filter_map(|put| put.body.as_ref()).map(Vec::len).sum();
     let journal: usize = commit.journal.iter().map(|entry| entry.detail.len()).sum();

@@ -1,27 +1,29 @@
 //! Which tasks there are, when each is due, and who holds it: all in memory, built on opening.
 //!
 //! Leases do not outlive the process. Epochs do grow over restarts: their upper half counts how often the store was
-//! opened. A task whose settling is on its way to the disk is not handed out meanwhile. Tenants take turns: `rota.rs`.
+//! opened. A task whose settling is on its way to the disk is not handed out meanwhile. Tenants take turns: `fair_queue.rs`.
 
 pub(crate) mod fair_queue;
 
-use crate::embedded::tasks::fair_queue::{Rota, Share};
-use crate::{Epoch, ExecutionId, Sequence, TaskId, Timestamp};
+use crate::{
+    Epoch, ExecutionId, Sequence, TaskId, Timestamp,
+    embedded::tasks::fair_queue::{FairQueue, TenantSlot},
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What is known of a task beside its body and who has it. There may be millions, so that each byte counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct TaskState {
     pub(crate) due: Timestamp,
     /// The commit that scheduled it anew; deliveries count from there.
     pub(crate) since: Sequence,
     pub(crate) deliveries: u32,
     /// Whose it is.
-    share: Share,
+    tenant_slot: TenantSlot,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Grip {
+struct ActiveLease {
     epoch: Epoch,
     until: Timestamp,
 }
@@ -42,7 +44,7 @@ pub(crate) enum Change {
 
 /// A task just handed out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Picked {
+pub(crate) struct PickedTask {
     pub(crate) id: TaskId,
     pub(crate) due: Timestamp,
     pub(crate) since: Sequence,
@@ -54,10 +56,10 @@ pub(crate) struct Picked {
 /// The tasks of a store.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    held: BTreeMap<TaskId, Held>,
+    held: BTreeMap<TaskId, TaskState>,
     /// Of those that somebody has: few.
-    grips: HashMap<TaskId, Grip>,
-    rota: Rota,
+    leases: HashMap<TaskId, ActiveLease>,
+    queue: FairQueue,
     settling: HashSet<TaskId>,
     last_epoch: u64,
 }
@@ -72,12 +74,12 @@ impl Tasks {
         self.held.len()
     }
 
-    pub(crate) fn get(&self, id: TaskId) -> Option<&Held> {
+    pub(crate) fn get(&self, id: TaskId) -> Option<&TaskState> {
         self.held.get(&id)
     }
 
     pub(crate) fn is_held_under(&self, id: TaskId, epoch: Epoch) -> bool {
-        self.grips.get(&id).is_some_and(|grip| grip.epoch == epoch)
+        self.leases.get(&id).is_some_and(|lease| lease.epoch == epoch)
     }
 
     /// Keeps `id` from being handed out until [`Tasks::apply`] or [`Tasks::unclaim`].
@@ -89,22 +91,22 @@ impl Tasks {
         self.settling.remove(&id);
     }
 
-    /// When a task can be handed out; `grip` is that of who has it.
-    fn available(held: &Held, grip: Option<&Grip>) -> Timestamp {
-        grip.map_or(held.due, |grip| grip.until.max(held.due))
+    /// When a task can be handed out; `lease` is that of who has it.
+    fn available(held: &TaskState, lease: Option<&ActiveLease>) -> Timestamp {
+        lease.map_or(held.due, |lease| lease.until.max(held.due))
     }
 
-    fn insert(&mut self, id: TaskId, held: Held, grip: Option<Grip>) {
+    fn insert(&mut self, id: TaskId, held: TaskState, lease: Option<ActiveLease>) {
         self.remove(id);
-        self.rota.insert(held.share, Self::available(&held, grip.as_ref()), id);
+        self.queue.insert(held.tenant_slot, Self::available(&held, lease.as_ref()), id);
         self.held.insert(id, held);
-        self.grips.extend(grip.map(|grip| (id, grip)));
+        self.leases.extend(lease.map(|lease| (id, lease)));
     }
 
     fn remove(&mut self, id: TaskId) {
-        let grip = self.grips.remove(&id);
+        let lease = self.leases.remove(&id);
         if let Some(former) = self.held.remove(&id) {
-            self.rota.remove(former.share, Self::available(&former, grip.as_ref()), id);
+            self.queue.remove(former.tenant_slot, Self::available(&former, lease.as_ref()), id);
         }
     }
 
@@ -117,25 +119,25 @@ impl Tasks {
             Change::Put { id, due, since, tenant } => {
                 let kept = self.held.get(&id).filter(|held| held.since == since);
                 let deliveries = kept.map_or(0, |held| held.deliveries);
-                let grip = kept.and_then(|_| self.grips.get(&id)).copied();
-                let share = self.rota.share(&tenant);
-                self.insert(id, Held { due, since, deliveries, share }, grip);
+                let lease = kept.and_then(|_| self.leases.get(&id)).copied();
+                let tenant_slot = self.queue.slot_of(&tenant);
+                self.insert(id, TaskState { due, since, deliveries, tenant_slot }, lease);
             }
             Change::Tenant(execution, tenant) => {
-                let share = self.rota.share(&tenant);
+                let tenant_slot = self.queue.slot_of(&tenant);
                 let all = |n| TaskId { execution, visit: n, slot: n };
                 let tasks = self.held.range(all(0)..=all(u32::MAX));
-                let tasks: Vec<(TaskId, Held)> = tasks.map(|(id, held)| (*id, *held)).collect();
+                let tasks: Vec<(TaskId, TaskState)> = tasks.map(|(id, held)| (*id, *held)).collect();
                 for (id, held) in tasks {
-                    let grip = self.grips.get(&id).copied();
-                    self.insert(id, Held { share, ..held }, grip);
+                    let lease = self.leases.get(&id).copied();
+                    self.insert(id, TaskState { tenant_slot, ..held }, lease);
                 }
             }
         }
     }
 
     /// Hands out up to `limit` tasks available at `now`, until `until`: one a tenant and turn, each tenant's by due.
-    pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<Picked> {
+    pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<PickedTask> {
         let mut picked = Vec::new();
         while picked.len() < limit {
             let Some(id) = self.first(now) else { break };
@@ -147,36 +149,38 @@ impl Tasks {
     /// What [`Tasks::pick`] would hand out first.
     pub(crate) fn first(&mut self, now: Timestamp) -> Option<TaskId> {
         let settling = &self.settling;
-        self.rota.next(now, |id| settling.contains(&id))
+        self.queue.next(now, |id| settling.contains(&id))
     }
 
-    fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<Picked> {
+    fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<PickedTask> {
         let mut held = *self.held.get(&id)?;
         self.last_epoch = self.last_epoch.saturating_add(1);
         let epoch = Epoch(self.last_epoch);
         held.deliveries = held.deliveries.saturating_add(1);
-        self.insert(id, held, Some(Grip { epoch, until }));
-        let Held { due, since, deliveries, share } = held;
-        self.rota.served(share);
-        Some(Picked { id, due, since, epoch, deliveries, until })
+        self.insert(id, held, Some(ActiveLease { epoch, until }));
+        let TaskState { due, since, deliveries, tenant_slot } = held;
+        self.queue.served(tenant_slot);
+        Some(PickedTask { id, due, since, epoch, deliveries, until })
     }
 
     /// Whether the lease was there to prolong.
     pub(crate) fn renew(&mut self, id: TaskId, epoch: Epoch, until: Timestamp) -> bool {
-        self.change(id, epoch, |held, grip| (held, Some(Grip { until: grip.until.max(until), ..grip })))
+        self.change(id, epoch, |held, lease| {
+            (held, Some(ActiveLease { until: lease.until.max(until), ..lease }))
+        })
     }
 
     pub(crate) fn release(&mut self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
-        self.change(id, epoch, |held, _| (Held { due, deliveries, ..held }, None));
+        self.change(id, epoch, |held, _| (TaskState { due, deliveries, ..held }, None));
     }
 
     /// Makes a task that nobody holds due at `due`, if it would be due later; says whether there is one.
     pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
-        let Some(held) = self.held.get(&id).filter(|_| !self.grips.contains_key(&id)).copied() else {
+        let Some(held) = self.held.get(&id).filter(|_| !self.leases.contains_key(&id)).copied() else {
             return false;
         };
         if due < held.due {
-            self.insert(id, Held { due, ..held }, None);
+            self.insert(id, TaskState { due, ..held }, None);
         }
         true
     }
@@ -187,9 +191,9 @@ impl Tasks {
     }
 
     /// Keeps a task whose body cannot be read from being offered again and again.
-    pub(crate) fn set_aside(&mut self, id: TaskId) {
+    pub(crate) fn exclude(&mut self, id: TaskId) {
         if let Some(held) = self.held.get(&id) {
-            self.rota.remove(held.share, Self::available(held, self.grips.get(&id)), id);
+            self.queue.remove(held.tenant_slot, Self::available(held, self.leases.get(&id)), id);
         }
     }
 
@@ -197,20 +201,20 @@ impl Tasks {
         &mut self,
         id: TaskId,
         epoch: Epoch,
-        change: impl FnOnce(Held, Grip) -> (Held, Option<Grip>),
+        change: impl FnOnce(TaskState, ActiveLease) -> (TaskState, Option<ActiveLease>),
     ) -> bool {
         let Some(held) = self.held.get(&id).copied() else { return false };
-        let Some(grip) = self.grips.get(&id).filter(|grip| grip.epoch == epoch).copied() else {
+        let Some(lease) = self.leases.get(&id).filter(|lease| lease.epoch == epoch).copied() else {
             return false;
         };
-        let (held, grip) = change(held, grip);
-        self.insert(id, held, grip);
+        let (held, lease) = change(held, lease);
+        self.insert(id, held, lease);
         true
     }
 
     /// When the next task can be handed out.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.rota.first()
+        self.queue.first()
     }
 
     /// The last epoch that was given out.
@@ -219,19 +223,19 @@ impl Tasks {
     }
 
     /// All tasks that have been delivered at least once.
-    pub(crate) fn delivered(&self) -> impl Iterator<Item = (TaskId, &Held)> {
+    pub(crate) fn delivered(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
         self.held.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
     }
 }
 
 /// The tasks found on opening. Trees that are made of all there is have full nodes, and take half the memory of those that grow.
-pub(crate) struct Restoring {
+pub(crate) struct TasksBuilder {
     tasks: Tasks,
-    held: Vec<(TaskId, Held)>,
-    queues: BTreeMap<Share, Vec<(Timestamp, TaskId)>>,
+    held: Vec<(TaskId, TaskState)>,
+    queues: BTreeMap<TenantSlot, Vec<(Timestamp, TaskId)>>,
 }
 
-impl Restoring {
+impl TasksBuilder {
     /// Epochs begin above all that earlier openings gave out.
     pub(crate) fn new(opens: u64) -> Self {
         Self { tasks: Tasks::new(opens), held: Vec::new(), queues: BTreeMap::new() }
@@ -239,15 +243,15 @@ impl Restoring {
 
     /// Adds a task of `tenant` that nobody has.
     pub(crate) fn add(&mut self, id: TaskId, due: Timestamp, since: Sequence, deliveries: u32, tenant: &str) {
-        let share = self.tasks.rota.share(tenant);
-        self.held.push((id, Held { due, since, deliveries, share }));
-        self.queues.entry(share).or_default().push((due, id));
+        let tenant_slot = self.tasks.queue.slot_of(tenant);
+        self.held.push((id, TaskState { due, since, deliveries, tenant_slot }));
+        self.queues.entry(tenant_slot).or_default().push((due, id));
     }
 
     pub(crate) fn end(mut self) -> Tasks {
         self.tasks.held = self.held.into_iter().collect();
-        for (share, tasks) in self.queues {
-            self.tasks.rota.fill(share, tasks);
+        for (tenant_slot, tasks) in self.queues {
+            self.tasks.queue.fill(tenant_slot, tasks);
         }
         self.tasks
     }
@@ -284,7 +288,7 @@ mod tests {
     #[test]
     fn epochs_of_a_later_opening_are_greater() {
         let first = |opens| {
-            let mut found = Restoring::new(opens);
+            let mut found = TasksBuilder::new(opens);
             found.add(task(), Timestamp(1), Sequence(1), 0, "");
             let mut tasks = found.end();
             tasks.pick(Timestamp(1), Timestamp(10), 1).remove(0).epoch

@@ -2,19 +2,21 @@
 
 pub(crate) mod scan;
 
-use crate::embedded::{
-    format::{codec, key},
-    search::scan::Walk,
-    shared::Shared,
+use crate::{
+    Error, ExecutionId, Found, Query, Record,
+    embedded::{
+        format::{codec, key},
+        search::scan::Scan,
+        shared::Shared,
+    },
 };
-use crate::{Error, ExecutionId, Found, Query, Record};
 use std::ops::Bound;
 
 /// Records that wait for the index are looked up so many at once.
 const WINDOW: usize = 1_024;
 
 /// A page being filled.
-struct Filling<'a> {
+struct PageBuilder<'a> {
     query: &'a Query,
     limit: usize,
     items: Vec<Record>,
@@ -31,7 +33,7 @@ impl Shared {
         limit: usize,
         looks: usize,
     ) -> Result<Found, Error> {
-        let mut page = Filling { query, limit, items: Vec::new(), left: looks };
+        let mut page = PageBuilder { query, limit, items: Vec::new(), left: looks };
         let mut at = match after {
             None => Some(ExecutionId::FIRST),
             Some(after) => after.next(),
@@ -40,7 +42,7 @@ impl Shared {
             let (first, to) = (key::record(from), key::all_records().1);
             // First what waits, then the index: rows leave the one only when the other has them. What the index is asked is
             // asked anew in each window, for the same reason.
-            let waiting = self.overlay().keys(Bound::Included(&first), &to, WINDOW);
+            let waiting = self.memtable().keys(Bound::Included(&first), &to, WINDOW);
             let full = waiting.len() == WINDOW;
             let waiting: Vec<ExecutionId> = waiting.iter().filter_map(|key| key::trailing_id(key)).collect();
             let end = waiting.last().copied().filter(|_| full).unwrap_or(ExecutionId::LAST);
@@ -55,22 +57,22 @@ impl Shared {
     /// Looks at what lies from `at` to `end`; `Some` when the page ends there.
     fn search_window(
         &self,
-        page: &mut Filling<'_>,
+        page: &mut PageBuilder<'_>,
         waiting: &[ExecutionId],
         mut at: ExecutionId,
         end: ExecutionId,
     ) -> Result<Option<Found>, Error> {
         let index = self.index();
-        let mut walk = Walk::of(page.query, &index)?;
+        let mut scan = Scan::for_query(page.query, &index)?;
         let mut waiting = waiting.iter().copied().peekable();
         loop {
             while waiting.next_if(|id| *id < at).is_some() {}
-            let indexed = walk.next(&index, at, &mut page.left)?.filter(|id| *id <= end);
+            let indexed = scan.next(&index, at, &mut page.left)?.filter(|id| *id <= end);
             let Some(id) = [indexed, waiting.peek().copied()].into_iter().flatten().min() else {
                 return Ok(None);
             };
             page.left = page.left.saturating_sub(1);
-            if let Some(record) = self.wanted(page.query, id)? {
+            if let Some(record) = self.load_match(page.query, id)? {
                 if page.items.len() == page.limit {
                     let next = page.items.last().map(|record| record.id);
                     return Ok(Some(Found { items: std::mem::take(&mut page.items), next, partial: false }));
@@ -88,7 +90,7 @@ impl Shared {
     }
 
     /// The record of `id`, if there is one that `query` accepts. One that cannot be read is noted, and must not hide the others.
-    fn wanted(&self, query: &Query, id: ExecutionId) -> Result<Option<Record>, Error> {
+    fn load_match(&self, query: &Query, id: ExecutionId) -> Result<Option<Record>, Error> {
         let key = key::record(id);
         let value = match self.get(&key) {
             Ok(value) => value,

@@ -7,8 +7,15 @@
 //! makes of them. The first block is the header (its rows are none), the last the trailer; a snapshot without a trailer
 //! that counts its rows is none.
 
-use crate::Sequence;
-use crate::embedded::format::bytes::{Cursor, length};
+pub(crate) mod take;
+
+use crate::{
+    Sequence,
+    embedded::{
+        format::bytes::{Cursor, length},
+        journal::segment,
+    },
+};
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
@@ -39,7 +46,7 @@ pub(crate) fn path(dir: &Path, applied: Sequence) -> PathBuf {
 
 /// All snapshots of the store in `dir`, oldest first.
 pub(crate) fn list(dir: &Path) -> io::Result<Vec<(Sequence, PathBuf)>> {
-    crate::embedded::journal::segment::numbered(&folder(dir), "snap")
+    segment::numbered(&folder(dir), "snap")
 }
 
 /// What a snapshot holds.
@@ -126,7 +133,7 @@ impl Writer {
         self.write(TRAILER, &trailer, 0)?;
         self.file.sync_all()?;
         fs::rename(&self.temporary, path(dir, extent.applied))?;
-        crate::embedded::journal::segment::sync_folder(&folder(dir))?;
+        segment::sync_folder(&folder(dir))?;
         Ok(self.bytes)
     }
 }

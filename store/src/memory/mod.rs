@@ -10,12 +10,13 @@ mod fair_queue;
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
     Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp, model::limits,
+    sync::lock_unpoisoned,
 };
 use async_trait::async_trait;
 use std::{
     collections::BTreeMap,
     ops::Bound,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -35,32 +36,32 @@ pub(crate) struct State {
     pub(crate) entries: BTreeMap<(ExecutionId, Sequence, u32), Entry>,
     pub(crate) order: BTreeMap<(Sequence, u32), ExecutionId>,
     pub(crate) documents: BTreeMap<Key, Document>,
-    pub(crate) tasks: BTreeMap<TaskId, Held>,
+    pub(crate) tasks: BTreeMap<TaskId, TaskState>,
     /// The last turn of each tenant that had one.
     pub(crate) served: BTreeMap<String, u64>,
     pub(crate) turns: u64,
     pub(crate) held: Option<Hold>,
 }
 
-pub(crate) struct Held {
+pub(crate) struct TaskState {
     pub(crate) task: Task,
     pub(crate) deliveries: u32,
-    pub(crate) grip: Option<Grip>,
+    pub(crate) grip: Option<ActiveLease>,
 }
 
-pub(crate) struct Grip {
+pub(crate) struct ActiveLease {
     pub(crate) holder: String,
     pub(crate) epoch: Epoch,
     pub(crate) until: Timestamp,
 }
 
-impl Held {
+impl TaskState {
     /// When the task may be handed out (again).
     pub(crate) fn available(&self) -> Timestamp {
         self.grip.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
     }
 
-    fn held_under(&mut self, epoch: Epoch) -> Option<&mut Grip> {
+    fn held_under(&mut self, epoch: Epoch) -> Option<&mut ActiveLease> {
         self.grip.as_mut().filter(|grip| grip.epoch == epoch)
     }
 }
@@ -73,7 +74,7 @@ impl Memory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_unpoisoned(&self.state)
     }
 }
 
@@ -240,7 +241,7 @@ impl Store for Memory {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         let state = self.state();
-        let next = state.tasks.values().map(Held::available).min();
+        let next = state.tasks.values().map(TaskState::available).min();
         Ok(next.filter(|_| state.held.is_none()))
     }
 

@@ -9,31 +9,37 @@ mod apply;
 mod block;
 mod cache;
 mod full_scan;
+mod merge;
 mod read;
 mod stats;
 mod verify;
 
-pub(crate) use crate::embedded::index::cache::Spread;
-pub(crate) use crate::embedded::index::stats::Account;
+pub(crate) use cache::CacheTrim;
+pub(crate) use merge::merged;
 #[cfg(test)]
 pub(crate) use read::rows_in;
+pub(crate) use stats::IndexStats;
 pub(crate) use verify::{Verdict, Verified, open_verified};
 
-use crate::embedded::{
-    faults::Faults,
-    format::{
-        bytes::{Cursor, length},
-        key,
+use crate::{
+    Error, Sequence,
+    embedded::{
+        faults::Faults,
+        format::{
+            bytes::{Cursor, length},
+            key,
+        },
+        memtable::Value,
     },
-    memtable::Value,
+    hex::hex,
+    sync::lock_unpoisoned,
 };
-use crate::{Error, Sequence, hex::hex};
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -59,7 +65,7 @@ pub(crate) struct Index {
     /// Taken out only to be dropped.
     db: Option<sled::Db>,
     progress: Progress,
-    account: Mutex<Account>,
+    stats: Mutex<IndexStats>,
     folder: PathBuf,
     faults: Arc<Faults>,
 }
@@ -139,7 +145,7 @@ pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Resul
 struct Pending {
     batch: sled::Batch,
     bytes: usize,
-    account: Account,
+    stats: IndexStats,
 }
 
 impl Pending {
@@ -149,13 +155,13 @@ impl Pending {
             return;
         }
         if let Some(former) = former {
-            self.account.subtract(key, former);
+            self.stats.subtract(key, former);
         }
         let bytes = key.len().saturating_add(value.as_ref().map_or(0, Vec::len));
         self.bytes = self.bytes.saturating_add(bytes);
         match value {
             Some(value) => {
-                self.account.add(key, &value);
+                self.stats.add(key, &value);
                 self.batch.insert(key, value);
             }
             None => self.batch.remove(key),
@@ -189,23 +195,23 @@ impl Index {
         &self.folder
     }
 
-    pub(crate) fn account(&self) -> Account {
-        *self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn stats(&self) -> IndexStats {
+        *lock_unpoisoned(&self.stats)
     }
 
     pub(crate) fn applied(&self) -> Sequence {
-        self.account().applied
+        self.stats().applied
     }
 
     /// Notes how often the store has been opened.
     pub(crate) fn set_opens(&self, opens: u64) -> Result<(), Error> {
         let mut pending = self.pending();
-        pending.account.opens = opens;
+        pending.stats.opens = opens;
         self.flush(&mut pending)
     }
 
     fn pending(&self) -> Pending {
-        Pending { batch: sled::Batch::default(), bytes: 0, account: self.account() }
+        Pending { batch: sled::Batch::default(), bytes: 0, stats: self.stats() }
     }
 
     fn flush_if_full(&self, pending: &mut Pending) -> Result<(), Error> {
@@ -215,7 +221,7 @@ impl Index {
 
     fn flush(&self, pending: &mut Pending) -> Result<(), Error> {
         let mut batch = std::mem::take(&mut pending.batch);
-        batch.insert(key::META, pending.account.encode());
+        batch.insert(key::META, pending.stats.encode());
         guarded(|| {
             self.db()?.apply_batch(batch)?;
             self.db()?.flush()
@@ -223,7 +229,7 @@ impl Index {
         self.faults.after_batch.call();
         self.progress.moved();
         pending.bytes = 0;
-        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = pending.account;
+        *lock_unpoisoned(&self.stats) = pending.stats;
         Ok(())
     }
 }

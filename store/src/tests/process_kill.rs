@@ -1,7 +1,9 @@
 //! A process of our own, killed at work.
 
-use crate::tests::{dump::dump, fixture::*};
-use crate::{Memory, Store};
+use crate::{
+    Memory, Store,
+    tests::{dump::dump, fixture::*},
+};
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -30,7 +32,7 @@ async fn a_killed_process_loses_nothing_that_it_acknowledged() {
     let mut known = 0;
     for round in 0..8_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tests::killed::commits_until_it_is_killed", "--ignored", "--nocapture"])
+            .args(["--exact", "tests::process_kill::commits_until_it_is_killed", "--ignored", "--nocapture"])
             .env(FOLDER, folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

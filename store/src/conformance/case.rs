@@ -1,0 +1,16 @@
+//! The form of a case.
+
+use crate::Store;
+use std::{future::Future, pin::Pin, sync::Arc};
+
+/// What a case found: nothing, or how the promise was broken.
+pub type Outcome = Result<(), String>;
+
+/// A case at work.
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Begins a case on an empty store.
+pub type CaseFn = fn(Arc<dyn Store>) -> Running;
+
+/// The cases of one subject, by name.
+pub type Cases = &'static [(&'static str, CaseFn)];

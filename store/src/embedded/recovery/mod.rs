@@ -1,0 +1,116 @@
+//! Opening: what can be trusted, what is replayed, and when to refuse.
+//!
+//! Three things can hold the state: the index (if its scan proves it whole), a snapshot, and the journal. A base is
+//! an index, a snapshot or nothing, from which the journal leads without a gap to the last commit. The opening
+//! refuses only if no base does, or if commits known to have been acknowledged would be missing.
+
+mod base;
+mod evidence;
+mod rebuild;
+
+pub(crate) use rebuild::rebuild;
+
+use self::{
+    base::Base,
+    rebuild::{fresh, replay},
+};
+use super::{
+    folder::failed,
+    index::{Index, Progress},
+    journal::segment::{self, BlankSegment, Segment},
+    open_report::Report,
+    options::Options,
+    snapshot::{self, take},
+};
+use crate::{Error, Sequence};
+use std::{fs, path::Path};
+
+/// The first segment of an opening is shorter than the others, so that opening is quick; in bytes.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// A store brought up to date.
+pub(crate) struct Recovered {
+    pub(crate) index: Index,
+    pub(crate) segment: Segment,
+    pub(crate) sequence: Sequence,
+    pub(crate) opens: u64,
+    pub(crate) report: Report,
+}
+
+/// Brings the store in `dir` up to date, or refuses to; never waits for ever.
+/// Epochs go on past `opens` openings more, which somebody else may have seen.
+pub(crate) fn recover(dir: &Path, options: &Options, opens: u64) -> Result<Recovered, Error> {
+    let progress = Progress::default();
+    let (at, mine, its) = (dir.to_owned(), options.clone(), progress.clone());
+    // Longer than opening the index may stand still, so that this is told by its own name where it can be.
+    let limit = options.open_stall.saturating_mul(2);
+    progress.watch(limit, move || bring_up(&at, &mine, &its, opens)).unwrap_or_else(|| {
+        let why = format!(
+            "opening the store in {} has not moved for {limit:?}; nothing is lost, start the process again",
+            dir.display()
+        );
+        Err(Error::Unavailable { why })
+    })
+}
+
+fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Result<Recovered, Error> {
+    tidy(dir)?;
+    let mut evidence = evidence::gather(dir, options, progress)?;
+    let choice = base::choose(&evidence)?;
+    let mut report = Report { sequence: choice.sequence, ..Report::default() };
+    if let (Some((_, from, to)), false) = (&evidence.journal.torn, choice.is_repair(&evidence)) {
+        report.cut_tail_bytes = to.saturating_sub(*from);
+    }
+    let opens = evidence.opens().saturating_add(1).saturating_add(more);
+    let index = match (&choice.base, evidence.index.take()) {
+        (Base::Index, Some(found)) => found.index,
+        (base, found) => {
+            drop(found);
+            if evidence.has_content() {
+                report.rebuilt_index =
+                    Some(evidence.index_problem.clone().unwrap_or_else(|| "it was behind".into()));
+            }
+            fresh(dir, options, base, progress)?
+        }
+    };
+    report.replayed = replay(dir, &index, Sequence(u64::MAX))?;
+    index.set_opens(opens)?;
+    let first = Sequence(choice.sequence.0.saturating_add(1));
+    let bytes = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
+    let segment = BlankSegment::make(dir, 0, bytes)
+        .and_then(|blank| Segment::begin(blank, dir, first, opens))
+        .map_err(|error| failed("begin a journal file in", dir, &error))?;
+    report.repaired = choice.repaired(&evidence);
+    if !report.repaired.is_empty() {
+        let (applied, _) = take::write(dir, &index, || choice.sequence)?;
+        take::prune(dir, applied).map_err(|error| failed("tidy", dir, &error))?;
+    }
+    Ok(Recovered { index, segment, sequence: choice.sequence, opens, report })
+}
+
+/// Makes the folders, and removes what an earlier process left half made.
+fn tidy(dir: &Path) -> Result<(), Error> {
+    for folder in [segment::folder(dir), snapshot::folder(dir)] {
+        fs::create_dir_all(&folder).map_err(|error| failed("make", &folder, &error))?;
+        let files = fs::read_dir(&folder).map_err(|error| failed("list", &folder, &error))?;
+        for file in files.flatten() {
+            let path = file.path();
+            if path.extension().is_some_and(|found| found == "blank" || found == "partial") {
+                fs::remove_file(&path).map_err(|error| failed("remove", &path, &error))?;
+            }
+        }
+    }
+    for folder in
+        [Some(dir), dir.parent()].into_iter().flatten().filter(|folder| !folder.as_os_str().is_empty())
+    {
+        segment::sync_folder(folder).map_err(|error| failed("sync", folder, &error))?;
+    }
+    let files = fs::read_dir(dir).map_err(|error| failed("list", dir, &error))?;
+    for file in files.flatten() {
+        if file.file_name().to_string_lossy().starts_with("index.bad") {
+            let path = file.path();
+            fs::remove_dir_all(&path).map_err(|error| failed("remove", &path, &error))?;
+        }
+    }
+    Ok(())
+}

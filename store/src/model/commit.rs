@@ -1,0 +1,69 @@
+//! A commit: the one write of a store, and its receipt.
+
+use crate::{Entry, Epoch, ExecutionId, Put, Read, Record, Revision, Sequence, Task, TaskId};
+
+/// A change, applied whole or not at all. Empty parts change nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// The execution's next version.
+    pub record: Option<Write>,
+    /// Documents that must still be as they were read.
+    pub reads: Vec<Read>,
+    /// Documents to write or delete.
+    pub documents: Vec<Put>,
+    /// History to append.
+    pub journal: Vec<Entry>,
+    /// Work to add, or to move to another moment.
+    pub schedule: Vec<Task>,
+    /// Work that is no longer wanted; names that do not exist are passed over.
+    pub retire: Vec<TaskId>,
+    /// The leased work that this commit concludes.
+    pub settle: Option<Settle>,
+    /// A finished execution to forget, or a part of its history.
+    pub erase: Option<Erase>,
+}
+
+/// The removal of a finished execution: its oldest history entries, and once none is left its record too.
+///
+/// Long histories go in several commits, each of which may be the last: the record goes with the last of its entries and
+/// not before, so that whoever is interrupted finds it again. Documents and tasks are not touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erase {
+    /// Which one; a commit that also writes its record, or adds to its history, is invalid.
+    pub execution: ExecutionId,
+    /// The version of its record.
+    pub expected: Revision,
+    /// Nothing after this commit is removed: an entry that stands later stays, and the record with it.
+    pub upto: Sequence,
+    /// The most history entries that this commit removes; at most [`ERASE_LIMIT`](crate::ERASE_LIMIT).
+    pub entries: usize,
+}
+
+/// A record and the version it must follow.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The content; its `revision` is ignored.
+    pub record: Record,
+    /// The version it replaces, or `None` if the id must be new.
+    pub expected: Option<Revision>,
+}
+
+/// The end of a leased task, fenced by the lease's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// The task, removed by the commit unless the same commit schedules it again (then without a lease).
+    pub task: TaskId,
+    /// The epoch under which the caller holds it.
+    pub epoch: Epoch,
+}
+
+/// What a commit became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its place in the store's history; also the version of each document it wrote.
+    pub sequence: Sequence,
+    /// The record's new version, if it wrote one.
+    pub revision: Option<Revision>,
+    /// Whether it removed a record.
+    pub erased: bool,
+}

@@ -1,0 +1,38 @@
+//! The state of a store, for `/readyz` and `/metrics`.
+
+use crate::{Hold, Sequence, Tally};
+
+/// How a store is, for `/readyz` and `/metrics`. Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// False when commits are refused or late; `problem` says why.
+    pub writable: bool,
+    /// What is wrong and what to do, or `None`.
+    pub problem: Option<String>,
+    /// Commits so far.
+    pub sequence: Sequence,
+    /// Content: keys and values as last written.
+    pub live_bytes: u64,
+    /// Everything in the store's folder.
+    pub disk_bytes: u64,
+    /// Bytes sent to the device since the store was opened, for the journal and checkpoints.
+    pub written_bytes: u64,
+    /// Device syncs of the journal since the store was opened.
+    pub syncs: u64,
+    /// Commits since the store was opened, so that `commits / syncs` is the mean group.
+    pub commits: u64,
+    /// How often something was tried again since the store was opened, because a database did not take it.
+    pub retries: u64,
+    /// Commits that the index has not taken over yet.
+    pub index_lag: u64,
+    /// Tasks waiting or leased.
+    pub tasks: u64,
+    /// Since when and why no work is handed out.
+    pub held: Option<Hold>,
+    /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
+    pub free_bytes: Option<u64>,
+    /// Commits that were made durable with one sync. Without bounds where nothing is known of it.
+    pub groups: Tally,
+    /// How long the device took for a write and its sync, in seconds. Without bounds where nothing is known of it.
+    pub sync_seconds: Tally,
+}

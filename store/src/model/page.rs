@@ -1,0 +1,15 @@
+//! Pages of lists.
+
+use crate::{Entry, Sequence};
+
+/// A part of a list, and where the next part begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T, C> {
+    /// The items, in order.
+    pub items: Vec<T>,
+    /// Pass it as `after` to go on; `None` at the end.
+    pub next: Option<C>,
+}
+
+/// A part of the history of all executions: entries, each with its place within its commit.
+pub type History = Page<(u32, Entry), (Sequence, u32)>;

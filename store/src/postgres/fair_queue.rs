@@ -1,0 +1,47 @@
+//! The fair queue of one process: which of the due tasks it takes next.
+
+use crate::TaskId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What can be handed out.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// Before all else: held by somebody who is gone. The tenant has had this turn, so that it counts as none.
+    pub(super) lapsed: Vec<TaskId>,
+    /// Of each tenant, the earliest first.
+    pub(super) others: BTreeMap<String, VecDeque<(i64, TaskId)>>,
+}
+
+impl Due {
+    pub(super) fn len(&self) -> usize {
+        self.lapsed.len().saturating_add(self.others.values().map(VecDeque::len).sum())
+    }
+}
+
+/// When each tenant was last served by this process.
+#[derive(Debug, Default)]
+pub(super) struct FairQueue {
+    served: BTreeMap<String, u64>,
+    count: u64,
+}
+
+impl FairQueue {
+    /// Takes up to `limit` of what is due: each time of the tenant served longest ago, or among equals of the one that has waited longest.
+    pub(super) fn choose(&mut self, due: Due, limit: usize) -> Vec<TaskId> {
+        let Due { lapsed: mut chosen, others: mut due } = due;
+        chosen.truncate(limit);
+        while chosen.len() < limit {
+            let firsts = due.iter().filter_map(|(tenant, tasks)| {
+                let (available, id) = tasks.front()?;
+                Some((self.served.get(tenant).copied().unwrap_or(0), *available, tenant, *id))
+            });
+            let Some((_, _, tenant, id)) = firsts.min() else { break };
+            let tenant = tenant.clone();
+            due.get_mut(&tenant).map(VecDeque::pop_front);
+            self.count = self.count.saturating_add(1);
+            self.served.insert(tenant, self.count);
+            chosen.push(id);
+        }
+        chosen
+    }
+}
