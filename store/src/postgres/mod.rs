@@ -10,6 +10,7 @@ mod error;
 mod fair_queue;
 mod lease;
 mod maintenance;
+mod migrations;
 mod notifications;
 mod open;
 mod options;

@@ -7,6 +7,7 @@ use crate::{
         commit::writer::Writer,
         error::{Retries, is_transient, unavailable},
         fair_queue::FairQueue,
+        migrations::migrator,
         notifications, processes,
         shared::{Counters, Shared},
     },
@@ -15,7 +16,6 @@ use crate::{
 };
 use sqlx::{
     Connection as _, Executor as _, PgConnection, PgPool, Row as _,
-    migrate::Migrator,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{
@@ -25,8 +25,6 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
-
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// How long a transaction may stand still between two of its statements, in milliseconds.
 const IDLE_TIMEOUT_MS: &str = "3000";
@@ -189,7 +187,7 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
         return Err(Error::Refused { why });
     }
     // What a later version has added is no concern of this one, as long as it says so.
-    let mut known = Migrator { ..clone_of(&MIGRATIONS) };
+    let mut known = migrator();
     known.set_ignore_missing(true);
     // As long as they take, and as long as another process's take: only what bars others is not waited for without end.
     let patient = self::pool(&PostgresOptions { statement: Duration::ZERO, ..options.clone() })?;
@@ -198,19 +196,9 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
     done
 }
 
-fn clone_of(migrations: &'static Migrator) -> Migrator {
-    Migrator {
-        migrations: migrations.migrations.clone(),
-        ignore_missing: migrations.ignore_missing,
-        locking: migrations.locking,
-        no_tx: migrations.no_tx,
-        ..Migrator::DEFAULT
-    }
-}
-
 async fn schema(pool: &PgPool) -> Result<Schema, Error> {
     let failed = |error: sqlx::Error| unavailable(&error);
-    let known: Vec<i64> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+    let known: Vec<i64> = migrator().iter().map(|migration| migration.version).collect();
     let knows = known.last().copied().unwrap_or_default();
     let there: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
         .fetch_one(pool)
