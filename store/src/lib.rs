@@ -8,17 +8,22 @@
 //! This crate knows no workflow and no tenant; what a record means is the engine's affair.
 
 pub mod conformance;
+#[cfg(feature = "embedded")]
 mod embedded;
 pub mod encrypted;
 mod hex;
 mod memory;
 mod model;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod random;
 mod sync;
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests;
+#[cfg(any(feature = "embedded", feature = "postgres"))]
 pub mod transfer;
+
+#[cfg(feature = "embedded")]
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use memory::Memory;
 pub use model::commit::{Commit, Erase, Receipt, Settle, Write};

@@ -11,11 +11,13 @@ pub struct Tally {
 
 impl Tally {
     /// Nothing yet, between `bounds`, which grow.
+    #[cfg(any(feature = "embedded", test))]
     pub(crate) fn between(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len().saturating_add(1)], sum: 0.0 }
     }
 
     /// Counts `value`.
+    #[cfg(any(feature = "embedded", test))]
     pub(crate) fn note(&mut self, value: f64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         if let Some(count) = self.counts.get_mut(bucket) {

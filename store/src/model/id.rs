@@ -34,11 +34,14 @@ impl ExecutionId {
     }
 
     /// The id before all others.
+    #[cfg(feature = "embedded")]
     pub(crate) const FIRST: Self = Self(Uuid::nil());
     /// The id behind all others.
+    #[cfg(feature = "embedded")]
     pub(crate) const LAST: Self = Self(Uuid::max());
 
     /// The id right behind this one; `None` for the last.
+    #[cfg(feature = "embedded")]
     pub(crate) fn next(self) -> Option<Self> {
         self.0.as_u128().checked_add(1).map(|next| Self(Uuid::from_u128(next)))
     }

@@ -4,14 +4,22 @@
 //! header, one line per record, history entry, task and document in the order of their keys, and a trailer with counts and the
 //! SHA-256 of everything before it. Versions, revisions and sequences are kept. Leases are not exported: tasks in
 //! flight arrive as due, with their deliveries. The format is told in `docs/store.md`.
+
+#[cfg(feature = "embedded")]
 mod check;
+#[cfg(feature = "embedded")]
 mod export;
+#[cfg(feature = "embedded")]
 mod import;
 pub(crate) mod line;
 pub(crate) mod reader;
 pub(crate) mod writer;
+
+#[cfg(feature = "embedded")]
 pub use check::{CheckReport, check};
+#[cfg(feature = "embedded")]
 pub use export::{export, export_folder};
+#[cfg(feature = "embedded")]
 pub use import::import;
 pub use reader::verify;
 
