@@ -329,8 +329,8 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
         self.inner.unhold(since).await
     }
 
-    async fn rung(&self) {
-        self.inner.rung().await;
+    async fn notified(&self) {
+        self.inner.notified().await;
     }
 
     async fn health(&self) -> Health {

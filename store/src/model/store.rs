@@ -132,7 +132,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Comes back when another process may have added work, or moved it; never, where there is no other process. Some
     /// of what others do may be missed, so [`Store::next_due`] is to be asked at intervals as well.
-    async fn rung(&self) {
+    async fn notified(&self) {
         std::future::pending().await
     }
 

@@ -168,7 +168,7 @@ impl Store for Postgres {
         self.shared.unhold(since).await
     }
 
-    async fn rung(&self) {
+    async fn notified(&self) {
         self.shared.notifications.notified().await;
     }
 

@@ -199,11 +199,11 @@ async fn the_end_of_a_hold_wakes_other_processes() {
     let (one, two) = (opened(&options).await, opened(&options).await);
     one.hold(Hold { since: Timestamp(3), why: "a drill".into() }).await.unwrap();
     // What they are told when they begin to listen.
-    while tokio::time::timeout(Duration::from_millis(500), two.rung()).await.is_ok() {}
+    while tokio::time::timeout(Duration::from_millis(500), two.notified()).await.is_ok() {}
 
     one.unhold(Timestamp(3)).await.unwrap();
 
-    tokio::time::timeout(Duration::from_secs(10), two.rung()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), two.notified()).await.unwrap();
     one.close().await.unwrap();
     two.close().await.unwrap();
 }

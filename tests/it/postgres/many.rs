@@ -123,7 +123,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     let id = TaskId { execution: ExecutionId::new(now, [3; 10]), visit: 1, slot: 0 };
     let schedule = vec![Task { id, due: now, body: Vec::new() }];
     one.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
-    let told = async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.rung()).await;
+    let told = async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.notified()).await;
     let taken = async || one.lease(&one.holder(), now, hour, 10).await.unwrap().remove(0);
     let nobody_has_it = async |deliveries: u32| {
         assert!(told(5_000).await.is_ok(), "nobody was told");

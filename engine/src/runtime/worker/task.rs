@@ -64,7 +64,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 () = &mut stop => break,
                 Some(_) = working.join_next(), if !working.is_empty() => {}
                 () = self.inner.due.rung(), if places.available_permits() > 0 => {}
-                () = self.inner.store.rung(), if places.available_permits() > 0 => {}
+                () = self.inner.store.notified(), if places.available_permits() > 0 => {}
                 () = self.inner.clock.sleep_until(until) => {}
             }
         }
