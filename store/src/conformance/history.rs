@@ -88,7 +88,15 @@ async fn followed(on: On) -> Outcome {
         }
         if page.items.is_empty() && writers.iter().all(tokio::task::JoinHandle::is_finished) {
             let rest = must(on.history(after, 1).await)?.items.len();
-            holds("all has been committed, and the follower has seen all of it", rest > 0)?;
+            if rest == 0 {
+                for writer in writers {
+                    writer.await.map_err(|error| error.to_string())??;
+                }
+                return Err(format!(
+                    "all is committed, and the follower has seen only {} entries",
+                    seen.len()
+                ));
+            }
         }
         seen.extend(page.items.into_iter().map(|(place, entry)| (entry.sequence, place, entry)));
         tokio::task::yield_now().await;
