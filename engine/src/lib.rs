@@ -22,15 +22,17 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use crate::core::repair::{Repair, RepairKind};
 pub use crate::core::transition::{Transition, transition};
 pub use crate::core::unwind::pending_undos;
-pub use approvals::notification::Notification;
 pub use approvals::record::ApprovalCase;
 pub use approvals::review::{Review, ReviewDone, Reviewed};
-pub use authoring::build::{Acting, act, act_each, all, approval, await_signal, branch, end, wait, when};
-pub use authoring::check::{Flaw, check};
-pub use authoring::diagram::{Diagram, DiagramEdge, DiagramState, diagram};
+pub use authoring::act::{act, act_each, all, branch};
+pub use authoring::acting::Acting;
+pub use authoring::approval::approval;
+pub use authoring::check::check;
+pub use authoring::choose::{end, when};
+pub use authoring::diagram::diagram;
+pub use authoring::wait::{await_signal, wait};
 pub use batch::{
     BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
     BatchPreview, BatchResult, BatchVerb, Batches,
@@ -38,37 +40,50 @@ pub use batch::{
 pub use children::build::{Children, children};
 pub use documents::audit_context::{Behalf, because, on_behalf};
 pub use documents::preconditions::{Condition, only_if};
-pub use limits::{
-    Barred, Breaker, BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate,
-    Waiting, WhilePending,
-};
-pub use model::action::{
-    Action, Actuator, BoxFuture, Call, DAY, Deed, Doing, DoneTo, HOUR, Ledger, LedgerAction, MINUTE, Probe,
-    Repeat, SECOND,
-};
-pub use model::approval::ballot::{Ballot, Person, Ruling, Seat, Verdict, Vote};
+pub use limits::{Barred, Breaker, BreakerRule, BreakerState, Closed, Gate, Limit, LimitError, Place, Rate};
+pub use model::action_error::{ActionError, Class, TimeLimit, TimedOut};
+pub use model::approval::ballot::Ballot;
 pub use model::approval::delegation::Mandate;
 pub use model::approval::procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
-pub use model::child::{Child, ChildEnd, Parent};
-pub use model::error::{ActionError, Class, Error, Refusal, TimeLimit, TimedOut};
-pub use model::event::{Bell, Effect, Event, Order, Ticket, Tried};
-pub use model::execution::{
-    Authorisation, Authoriser, Execution, Failure, Fate, Mark, Phase, Reason, Slot, Unwinding,
+pub use model::approval::ruling::Ruling;
+pub use model::approval::vote::{Person, Seat, Verdict, Vote};
+pub use model::authorisation::{Authorisation, Authoriser};
+pub use model::definition::action::{
+    Action, BoxFuture, Call, DAY, HOUR, LedgerAction, MINUTE, Probe, Repeat, SECOND, WhilePending,
 };
+pub use model::definition::child::{Child, ChildEnd, Parent};
+pub use model::definition::diagram::{Diagram, DiagramEdge, DiagramState};
+pub use model::definition::erased_action::{Actuator, Deed, Doing, DoneTo, Ledger};
+pub use model::definition::flaw::Flaw;
+pub use model::definition::step::{Act, Approval, Branch, Choose, Commitment, Step, Wait};
+pub use model::definition::workflow::{StateSet, Subject, UpgradeError, Workflow};
+pub use model::documents::notification::Notification;
+pub use model::documents::view::{Entity, Undecided, View};
+pub use model::erased_workflow::Shown;
+pub use model::error::Error;
+pub use model::execution::event::{Bell, Effect, Event, Order, Ticket, Tried};
+pub use model::execution::phase::{Failure, Phase, Reason, Unwinding};
+pub use model::execution::repair::{Repair, RepairKind};
+pub use model::execution::state::{Execution, Slot};
+pub use model::execution::trail::{Fate, Mark};
+pub use model::outcome::{Edge, Outcome, Rule};
 pub use model::plan::{Plan, PlanDigest};
+pub use model::refusal::Refusal;
 pub use model::retry::RetryPolicy;
-pub use model::step::{Act, Approval, Branch, Choose, Commitment, Edge, Outcome, Rule, Step, Wait};
-pub use model::view::{Decided, Entity, Undecided, View, decide};
+pub use operations::limits::{KeyStatus, Waiting};
 pub use operations::migration::{Generation, Migration, MigrationAnswer};
 pub use operations::pending_work::{Awaited, Pending};
 pub use operations::proposal::{Preview, Proposal, Taken, command_name};
 pub use operations::retention::{Expired, Expiring, Keep};
-pub use runtime::attempts::perform::{Bend, Tap};
 pub use runtime::clock::{Clock, ManualClock, Stopwatch, SystemClock};
-pub use runtime::engine::{Engine, Options, Started, Unsound};
-pub use runtime::erased_workflow::Shown;
+pub use runtime::engine::Engine;
+pub use runtime::fault_hook::{Bend, Tap};
+pub use runtime::ledger::{Decided, decide};
 pub use runtime::metrics::Metrics;
+pub use runtime::options::Options;
+pub use runtime::registration::Unsound;
 pub use runtime::request::Request;
+pub use runtime::start::Started;
 pub use schedules::{
     Backfill, CatchUp, Exclusion, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
     Overlap, Paused, Schedule, ScheduleError, Standing, Starter, Target, Times, Triggered, Unstarted,
@@ -77,5 +92,3 @@ pub use search::{
     CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, nearest, parse as parse_filter,
     parse_knowing as parse_filter_knowing,
 };
-
-pub use model::workflow::{StateSet, Subject, UpgradeError, Workflow};

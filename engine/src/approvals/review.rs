@@ -1,8 +1,6 @@
 //! The review of a decision that somebody took alone. Pure.
 
-use crate::{
-    ActionError, ApprovalCase, Entity, Mandate, PlanDigest, Vote, runtime::erased_workflow::collection,
-};
+use crate::{ActionError, ApprovalCase, Entity, Mandate, PlanDigest, Vote, model::documents::collection};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 

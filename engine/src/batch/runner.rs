@@ -1,7 +1,13 @@
 //! Giving the commands of batches, at their pace.
 
-use super::{BATCHES, Batch, BatchItem, BatchResult, RUNNING, item_key, wanted};
-use crate::{Engine, Error, Order, operations::query::parse, runtime::engine::Also};
+use super::{
+    record::{BATCHES, RUNNING, end, item_key, load},
+    request::wanted,
+};
+use crate::{
+    Batch, BatchItem, BatchResult, Engine, Error, Order, model::documents::parse::parse,
+    runtime::commit::Also,
+};
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Sequence, Timestamp};
 
@@ -90,14 +96,6 @@ impl Batches {
         }
         due
     }
-}
-
-pub(super) async fn load<P: Send + Sync + 'static>(
-    engine: &Engine<P>,
-    id: &str,
-) -> Result<Option<(Batch, Sequence)>, Error> {
-    let found = engine.inner.store.document(&Key::new(BATCHES, id)).await?;
-    found.map(|found| Ok((parse(&found)?, found.version))).transpose()
 }
 
 /// Gives the command to the next execution and counts it, in one commit; ends the batch behind the last.
@@ -192,49 +190,4 @@ fn count(batch: &mut Batch, item: &BatchItem, key: Key, turned: Turned, now: Tim
         documents.push(batch.put());
     }
     documents
-}
-
-/// Ends a batch: it no longer runs.
-pub(super) fn end(batch: &mut Batch, now: Timestamp) -> Vec<Put> {
-    batch.ended_at = Some(now);
-    tracing::info!(
-        batch = batch.id,
-        done = batch.done,
-        refused = batch.refused,
-        skipped = batch.skipped,
-        "a batch has ended"
-    );
-    vec![Put { key: Key::new(RUNNING, &batch.digest), body: None }, batch.put()]
-}
-
-impl<P: Send + Sync + 'static> Engine<P> {
-    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is. With `expected`, only
-    /// if it stands at that version.
-    ///
-    /// # Errors
-    /// [`store::Error::Conflict`] when it has gone on since `expected`; the store's.
-    pub async fn stop_batch(
-        &self,
-        id: &str,
-        by: &str,
-        expected: Option<Sequence>,
-    ) -> Result<Option<Batch>, Error> {
-        loop {
-            let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
-            if expected.is_some_and(|expected| expected != version) {
-                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
-            }
-            if batch.ended_at.is_some() {
-                return Ok(Some(batch));
-            }
-            batch.stopped_by = Some(by.to_owned());
-            let documents = end(&mut batch, self.inner.clock.now());
-            let reads = vec![Read { key: batch.key(), version: Some(version) }];
-            match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
-                Ok(_) => return Ok(Some(batch)),
-                Err(store::Error::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
 }

@@ -1,14 +1,10 @@
 //! The words in which a workflow starts others and waits for them.
 
+use super::offspring::{Offspring, arguments};
 use crate::{
-    Acting, ChildEnd, Commitment, Deed, RetryPolicy, Workflow,
-    authoring::build::plain,
-    children::child_workflows::Kind,
-    model::{
-        action::DAY,
-        child::{Offspring, arguments},
-        step::{Branch, Undo},
-    },
+    Acting, Branch, ChildEnd, Commitment, DAY, Deed, RetryPolicy, Workflow,
+    authoring::acting::plain,
+    model::definition::{child_type::Kind, step::Undo},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{marker::PhantomData, time::Duration};

@@ -1,23 +1,12 @@
 //! What the check, the diagram and the registry must know of a workflow that another one starts.
 
 use crate::{
-    Commitment, Flaw, Step, Workflow,
-    authoring::check::{Graph, check},
-    model::step::Authority,
-    runtime::erased_workflow::{Machine, Of},
+    Commitment, Step, Workflow, check,
+    model::definition::{child_type::Kind, child_workflows::kin_of, graph::Graph, step::Authority},
+    runtime::adapter::typed_workflow::Of,
 };
 use std::sync::Arc;
 use strum::VariantArray;
-
-/// A workflow that another one starts, with its type forgotten.
-pub(crate) struct Kind<P> {
-    pub(crate) workflow: &'static str,
-    /// The weakest authority on which it may be started; those named have been asked before.
-    pub(crate) needs: fn(&mut Vec<&'static str>) -> Authority,
-    pub(crate) check: fn() -> Vec<Flaw>,
-    pub(crate) machine: fn() -> Arc<dyn Machine<P>>,
-    pub(crate) kin: fn() -> Vec<Kind<P>>,
-}
 
 impl<P: Send + Sync + 'static> Kind<P> {
     pub(crate) fn of<C: Workflow<Platform = P>>() -> Self {
@@ -29,45 +18,6 @@ impl<P: Send + Sync + 'static> Kind<P> {
             kin: kin_of::<C>,
         }
     }
-}
-
-impl<P> Kind<P> {
-    /// What a step that starts it does, as diagrams say it.
-    pub(crate) fn title(&self) -> String {
-        format!("start {}", self.workflow)
-    }
-
-    /// The weakest authority on which it may be started.
-    pub(crate) fn authority(&self) -> Authority {
-        (self.needs)(&mut Vec::new())
-    }
-}
-
-/// The workflows that `W` starts, each once.
-pub(crate) fn kin_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
-    let mut found: Vec<Kind<W::Platform>> = Vec::new();
-    for example in W::examples() {
-        for &state in W::State::VARIANTS {
-            let Step::Act(act) = example.step(state) else { continue };
-            found.extend(act.kin.filter(|kind| !found.iter().any(|known| known.workflow == kind.workflow)));
-        }
-    }
-    found
-}
-
-/// The workflows that `W` starts, those that they start, and so on, each once.
-pub(crate) fn family<W: Workflow>() -> Vec<Kind<W::Platform>> {
-    let mut found = kin_of::<W>();
-    let mut next = 0;
-    while let Some(kind) = found.get(next) {
-        for kind in (kind.kin)() {
-            if kind.workflow != W::NAME && !found.iter().any(|known| known.workflow == kind.workflow) {
-                found.push(kind);
-            }
-        }
-        next += 1;
-    }
-    found
 }
 
 /// A child that goes by its parent's authority may pass its point of no return on a waiver of the parent, unless it, or a

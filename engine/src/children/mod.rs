@@ -4,4 +4,5 @@
 
 pub(crate) mod build;
 pub(crate) mod child_workflows;
+pub(crate) mod offspring;
 pub(crate) mod run;

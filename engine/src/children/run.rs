@@ -4,24 +4,22 @@
 //! read, so that an end that comes between looking and going to sleep is never slept through.
 
 use crate::{
-    ActionError, Call, Deed, Engine, Error, Event, Order, Stopwatch, Ticket,
-    core::directive::Directive,
+    ActionError, Bend, Call, Child, Deed, Engine, Error, Event, HOUR, Order, Parent, Stopwatch, Ticket,
     model::{
-        action::{DeedKind, HOUR},
-        child::{Child, Descent, Ended, ErasedChild, Parent, is_kept, undone},
+        definition::{
+            child::{Descent, Ended, ErasedChild, is_kept, undone},
+            erased_action::DeedKind,
+        },
+        documents::{collection, parse::parse},
+        erased_workflow::{Machine, Standing},
+        execution::{directive::Directive, message::Message},
         input::Given,
-        message::Message,
     },
-    operations::query::parse,
-    runtime::{
-        attempts::perform::Bend,
-        engine::{Also, MOST_TRIES},
-        erased_workflow::{Machine, Standing, collection},
-    },
+    runtime::commit::{Also, MOST_TRIES},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
-use store::{Entry, ExecutionId, Key, Lease, Put, Read, Record, Sequence, Settle, Task, TaskId};
+use store::{Entry, ExecutionId, Key, Lease, Put, Read, Record, Sequence, Settle, Task, TaskId, Timestamp};
 
 /// How often a parent looks at a child that has not woken it. Its end does, so this is the net below.
 const LOOK_AGAIN: Duration = HOUR;
@@ -169,18 +167,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             waiter: Some(settle.task),
             failed: false,
         };
-        let told =
-            json!({ "child": id, "workflow": link.workflow, "subject": link.subject, "slot": parent.slot });
-        let entry = Entry {
-            sequence: Sequence(0),
-            execution: record.id,
-            at: now,
-            actor: "engine".into(),
-            event: "child_started".into(),
-            from: record.state.clone(),
-            to: record.state.clone(),
-            detail: serde_json::to_vec(&told).unwrap_or_default(),
-        };
+        let entry = started_entry(record, &link, now);
         let head = Put { key: Parent::head(record.id), body: Some(b"{}".to_vec()) };
         let also = Also {
             reads: vec![Read { key: parent.key(), version: None }],
@@ -267,7 +254,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// after an end by force, children that are open are asked to turn back.
     pub(crate) async fn settle_kin(
         &self,
-        next: &crate::runtime::erased_workflow::Next,
+        next: &crate::model::erased_workflow::Next,
         also: &mut Also,
     ) -> Result<(), Error> {
         let Some(outcome) = next.finished else { return Ok(()) };
@@ -298,6 +285,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
             also.tasks.extend(children.iter().map(|child| ask.task(child.execution, now)));
         }
         Ok(())
+    }
+}
+
+/// The journal entry of the parent about the child that `link` names.
+fn started_entry(record: &Record, link: &Child, at: Timestamp) -> Entry {
+    let detail = json!({
+        "child": link.execution, "workflow": link.workflow, "subject": link.subject, "slot": link.parent.slot,
+    });
+    Entry {
+        sequence: Sequence(0),
+        execution: record.id,
+        at,
+        actor: "engine".into(),
+        event: "child_started".into(),
+        from: record.state.clone(),
+        to: record.state.clone(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
     }
 }
 

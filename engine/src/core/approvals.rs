@@ -1,18 +1,19 @@
-//! The core's treatment of votes, deadlines, promises and signals. Pure, a part of [`transition`](crate::transition).
+//! The core's treatment of votes and of the timetable of a ballot. Pure, a part of [`transition`](crate::transition()).
 //!
-//! A pause holds the consequence back, never the event: what came first while paused is what counts when it is lifted.
+//! A pause delays the consequence, never the event: what came first while paused is what counts on resume.
 
+use super::transition::Turn;
 use crate::{
-    Approval, Authoriser, Ballot, Bell, Edge, Effect, Order, Phase, PlanDigest, Refusal, Ruling, Step,
-    Verdict, Vote, Wait, Workflow,
-    authoring::check::destruction_after,
-    core::transition::Turn,
+    Approval, Authoriser, Ballot, Bell, Edge, Order, PlanDigest, Refusal, Ruling, Step, Verdict, Vote,
+    Workflow,
     model::{
-        approval::procedure::Moment,
-        step::{ESCALATED, EXTENDED},
+        approval::timetable::Moment,
+        definition::{
+            graph::destruction_after,
+            step::{ESCALATED, EXTENDED},
+        },
     },
 };
-use std::time::Duration;
 
 impl<W: Workflow> Turn<W> {
     pub(crate) fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
@@ -91,7 +92,7 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// Deals with all of the timetable that has come due, and says whether anything had.
-    fn catch_up(&mut self) -> bool {
+    pub(super) fn catch_up(&mut self) -> bool {
         let at = self.at;
         let passed = self.exec.ballot.as_mut().map(|ballot| ballot.pass(at)).unwrap_or_default();
         for moment in &passed {
@@ -130,95 +131,6 @@ impl<W: Workflow> Turn<W> {
             }
             Ruling::Refused => self.enter(approval.refused, label),
             Ruling::Expired => self.enter(approval.expired, label),
-        }
-    }
-
-    pub(crate) fn deadline_passed(&mut self, visit: u32) -> Result<(), Refusal> {
-        if visit != self.exec.visit || !self.forward() {
-            return Err(Refusal::Stale);
-        }
-        if let Some(left) = self.time_left() {
-            // The clock has gone back since the timer was due, or another engine's is ahead: it is set again.
-            self.wake(Some(left));
-            return Ok(());
-        }
-        match self.step() {
-            Step::Approval(_) => {
-                // What should have come before it comes first, and may have moved it.
-                if !self.catch_up() {
-                    let ballot = self.exec.ballot.as_mut().ok_or(Refusal::Stale)?;
-                    match ballot.next() {
-                        Some((_, Moment::Deadline)) => ballot.ruling = Some(Ruling::Expired),
-                        None => {}
-                        Some((_, Moment::Escalation | Moment::Extension | Moment::Reminder)) => {
-                            return Err(Refusal::Stale);
-                        }
-                    }
-                }
-                self.follow_ruling();
-            }
-            Step::Wait(wait) => {
-                self.exec.overdue = true;
-                self.follow_deadline(&wait);
-            }
-            Step::Act(_) => {
-                self.exec.overdue = true;
-                self.wind_down();
-            }
-            Step::Choose(_) | Step::End(_) => return Err(self.unexpected("deadline_passed")),
-        }
-        Ok(())
-    }
-
-    /// How long the state may still take by the clock of this event; `None` when its deadline has passed.
-    fn time_left(&self) -> Option<Duration> {
-        let since = self.exec.since;
-        let deadline = match self.step() {
-            Step::Approval(_) => self.exec.ballot.as_ref()?.deadline?,
-            Step::Wait(wait) => since.after(wait.within?),
-            Step::Act(act) => since.after(act.within),
-            Step::Choose(_) | Step::End(_) => return None,
-        };
-        (self.at < deadline).then(|| deadline.since(self.at))
-    }
-
-    pub(crate) fn follow_deadline(&mut self, wait: &Wait<W::State>) {
-        if self.exec.overdue && self.exec.paused.is_none() {
-            self.enter(wait.expired, Some(wait.deadline_label()));
-        }
-    }
-
-    pub(crate) fn overdue(&mut self) -> Result<(), Refusal> {
-        match self.exec.promised {
-            Some(promised) if promised <= self.at && !self.exec.broken => self.exec.broken = true,
-            // The clock has gone back since the alarm was due: it is set again, or the promise would break in silence.
-            Some(promised) if !self.exec.broken => self.effects.push(Effect::Alarm { at: promised }),
-            Some(_) | None => return Err(Refusal::Stale),
-        }
-        Ok(())
-    }
-
-    /// Sets the alarm for what is promised now.
-    pub(crate) fn keep_promise(&mut self) {
-        let open = !matches!(self.exec.phase, Phase::Finished { .. });
-        let promised = self.exec.data.promised().filter(|_| open);
-        if promised == self.exec.promised {
-            return;
-        }
-        (self.exec.promised, self.exec.broken) = (promised, promised.is_some_and(|by| by <= self.at));
-        self.effects.extend(promised.filter(|by| *by > self.at).map(|at| Effect::Alarm { at }));
-    }
-
-    pub(crate) fn signalled(&mut self, name: String) {
-        self.exec.signals.insert(name);
-        self.follow_signals();
-    }
-
-    pub(crate) fn follow_signals(&mut self) {
-        let Step::Wait(wait) = self.step() else { return };
-        let ready = self.forward() && self.exec.paused.is_none();
-        if ready && wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
-            self.enter(wait.then, Some(wait.signal_label()));
         }
     }
 }

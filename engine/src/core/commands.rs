@@ -1,10 +1,10 @@
 //! What operators may ask of an execution: cancel, pause, resume, retry, terminate. Pure, a part of
 //! [`transition`](crate::transition).
 
+use super::transition::Turn;
 use crate::{
-    ActionError, Branch, Commitment, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow,
-    core::transition::Turn,
-    model::{child::CANCEL, execution::Fate},
+    ActionError, Branch, Commitment, Fate, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow,
+    model::definition::child::CANCEL,
 };
 
 impl<W: Workflow> Turn<W> {

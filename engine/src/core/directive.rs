@@ -1,52 +1,12 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
 use crate::{
-    ActionError, Ballot, Bell, Class, Deed, Event, Execution, Phase, Step, Ticket, TimeLimit, TimedOut,
-    WhilePending, Workflow, model::approval::procedure::Moment,
+    ActionError, Ballot, Bell, Class, Event, Execution, Phase, Step, Ticket, TimeLimit, TimedOut, Workflow,
+    model::{
+        approval::timetable::Moment,
+        execution::directive::{Directive, Limits, Work},
+    },
 };
-use std::time::Duration;
-
-/// What the shell should do with a task that has fallen due.
-#[derive(Debug)]
-pub(crate) enum Directive<P> {
-    /// Perform this.
-    Run(Box<Work<P>>),
-    /// Deliver this failure without performing anything.
-    GiveUp(ActionError),
-    /// Deliver that a deadline or a promise has passed.
-    Ring(Event),
-    /// Not while the execution is paused.
-    Hold,
-    /// The task is of no use any more.
-    Drop,
-}
-
-/// What is to be performed, and what is known of earlier attempts.
-#[derive(Debug)]
-pub(crate) struct Work<P> {
-    pub(crate) deed: Deed<P>,
-    pub(crate) state: String,
-    pub(crate) entered: u32,
-    pub(crate) slot: u32,
-    pub(crate) edition: u32,
-    pub(crate) undo: bool,
-    pub(crate) ways: u32,
-    pub(crate) failed: u32,
-    /// An earlier attempt may have taken effect.
-    pub(crate) doubt: bool,
-    /// What an earlier attempt last said.
-    pub(crate) beat: Option<String>,
-    pub(crate) limits: Limits,
-}
-
-/// The time limits of one attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) attempt: Duration,
-    pub(crate) heartbeat: Option<Duration>,
-    /// What becomes of places at limited keys while the action is pending.
-    pub(crate) while_pending: WhilePending,
-}
 
 /// What the timer of this visit is about.
 fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
@@ -79,10 +39,10 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         return Directive::Hold;
     }
     if let Phase::Compensating(unwinding) = &exec.phase {
-        return crate::core::unwind::undo_directive(exec, unwinding, ticket, slot);
+        return super::unwind::undo_directive(exec, unwinding, ticket, slot);
     }
     if exec.overdue || exec.cancelled.is_some() {
-        let error = crate::core::slots::stopped(exec);
+        let error = super::slots::stopped(exec);
         let class = if slot.doubt { Class::Unknown } else { error.class };
         let timed_out = exec.overdue.then_some(TimedOut { limit: TimeLimit::State, attempt: slot.failed });
         return Directive::GiveUp(ActionError { class, timed_out, ..error });

@@ -7,5 +7,6 @@ pub(crate) mod commands;
 pub(crate) mod directive;
 pub(crate) mod repair;
 pub(crate) mod slots;
+pub(crate) mod timers;
 pub(crate) mod transition;
 pub(crate) mod unwind;

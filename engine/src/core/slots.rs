@@ -1,16 +1,11 @@
 //! The core's treatment of slots: beginning them within bounds, judging how attempts ended, and concluding a step once
 //! every slot that was begun has settled. Pure, a part of [`transition`](crate::transition).
 
+use super::transition::Turn;
 use crate::{
-    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Mark, Outcome, Phase, Reason, Refusal,
-    RetryPolicy, Step, Ticket, TimeLimit, TimedOut, Workflow,
-    core::transition::Turn,
-    model::{
-        action::{Probe, Repeat, SECOND},
-        child::CANCEL,
-        execution::Fate,
-        step::DONE,
-    },
+    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Fate, Mark, Outcome, Phase, Probe,
+    Reason, Refusal, Repeat, RetryPolicy, SECOND, Step, Ticket, TimeLimit, TimedOut, Workflow,
+    model::definition::{child::CANCEL, step::DONE},
 };
 use serde_json::Value;
 use std::time::Duration;

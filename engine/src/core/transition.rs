@@ -7,8 +7,14 @@
 use crate::{
     Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Mark,
     Outcome, Phase, PlanDigest, Reason, Refusal, Slot, Step, Wait, Workflow,
-    approvals::record::ASKED_AGAIN,
-    model::{action::DeedKind, approval::procedure::Moment, execution::state_named, step::DONE},
+    model::{
+        approval::timetable::Moment,
+        definition::{
+            erased_action::DeedKind,
+            step::{ASKED_AGAIN, DONE},
+        },
+        execution::state::state_named,
+    },
 };
 use std::time::Duration;
 use store::Timestamp;

@@ -2,18 +2,19 @@
 //! parks the execution with every error listed, once its independent siblings have ended. Pure, a part of
 //! [`transition`](crate::transition).
 
+use super::transition::Turn;
 use crate::{
-    ActionError, Deed, Execution, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding, WhilePending,
-    Workflow,
-    core::{
-        directive::{Directive, Limits, Work},
-        transition::Turn,
-    },
+    ActionError, Deed, Execution, Fate, MINUTE, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding,
+    WhilePending, Workflow,
     model::{
-        action::{Call, MINUTE},
-        child::{CANCEL, is_kept},
-        execution::{Fate, state_named},
-        step::Decoder,
+        definition::{
+            child::{CANCEL, is_kept},
+            step::Decoder,
+        },
+        execution::{
+            directive::{Directive, Limits, Work},
+            state::state_named,
+        },
     },
 };
 use serde_json::Value;
@@ -154,12 +155,4 @@ fn decoder<W: Workflow>(data: &W, state: W::State, undo: &str) -> Option<Decoder
 pub fn pending_undos<W: Workflow>(exec: &Execution<W>) -> Vec<(String, Value)> {
     let standing = exec.trail.iter().rev().filter(|mark| mark.stands());
     standing.map(|mark| (mark.undo.clone(), mark.arguments.clone())).collect()
-}
-
-impl Call {
-    /// Tells the calls of a state entered twice apart in logs.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        format!("{} (attempt {}, epoch {})", self.key(), self.attempt, self.epoch.0)
-    }
 }

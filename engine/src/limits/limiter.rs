@@ -1,7 +1,6 @@
 //! What stands at one key: who is inside, how fast it may be entered, whether it is closed. Decisions are pure.
 
-use super::{Breaker, BreakerRule, BreakerState, Limit, Rate};
-use crate::Entity;
+use crate::{Breaker, BreakerRule, BreakerState, Entity, Limit, Rate};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use store::{TaskId, Timestamp};

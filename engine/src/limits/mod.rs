@@ -12,7 +12,6 @@ pub(crate) mod state;
 pub(crate) mod waiters;
 
 pub use crate::limits::limiter::{Barred, Closed, Gate, Place};
-pub use crate::operations::limits::{KeyStatus, Waiting};
 pub use breaker::{Breaker, BreakerRule, BreakerState};
 pub use rule::{Limit, LimitError, Rate};
 
@@ -22,15 +21,3 @@ pub(crate) use crate::limits::limiter::Verdict;
 pub(crate) use crate::limits::state::{Inside, Limits};
 #[cfg(test)]
 pub(crate) use crate::limits::waiters::{Lines, Waiter};
-pub(crate) use crate::runtime::attempts::acquire::Pass;
-pub(crate) use crate::runtime::attempts::release::{Left, verdict};
-
-/// What becomes of the places of an action that answers that it is not done yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhilePending {
-    /// They are given back, and taken anew when it is looked at again: what is waited for needs nothing of the key.
-    #[default]
-    FreesItsPlaces,
-    /// They stay taken until it has ended: what is waited for is work that the key has to bear.
-    KeepsItsPlaces,
-}

@@ -1,7 +1,6 @@
 //! What operators allow: a document a key, or a pattern of keys.
 
-use super::BreakerRule;
-use crate::Entity;
+use crate::{BreakerRule, Entity};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Timestamp;

@@ -1,33 +1,21 @@
 //! What an engine remembers of limits beside the documents: the rules as last read, who waits, and who is inside.
 
-use crate::limits::{
-    Gate,
-    limiter::Place,
-    rule::{Limit, Rules},
-    waiters::Lines,
-};
-use crate::{
-    Engine, Entity as _, Error,
-    model::action::{Beat, SECOND},
-};
-use serde::de::DeserializeOwned;
+use super::{rule::Rules, waiters::Lines};
+use crate::{Gate, Place, model::definition::action::Beat};
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
-use store::{Document, ExecutionId, TaskId, Timestamp};
+use store::{ExecutionId, TaskId, Timestamp};
 use tokio::sync::{Notify, watch};
 
-/// How long the rules are used as they were read. An operator's change through this process is seen at once.
-const READ_AGAIN: Duration = SECOND.saturating_mul(2);
 /// Attempts of one process that change what stands at a key wait for each other here rather than conflict in the store.
 const TURNSTILES: usize = 64;
 
 /// What an engine remembers of limits; lost with the process, and found again.
 pub(crate) struct Limits {
-    rules: Mutex<Option<(Timestamp, Arc<Rules>)>>,
+    pub(crate) rules: Mutex<Option<(Timestamp, Arc<Rules>)>>,
     lines: Mutex<Lines>,
     inside: Mutex<BTreeMap<TaskId, Inside>>,
     turnstiles: [tokio::sync::Mutex<()>; TURNSTILES],
@@ -112,7 +100,7 @@ impl Limits {
     }
 
     /// Notes the places that are kept for pending actions, as an earlier process left them.
-    fn take_over(&self, gates: &[Gate]) {
+    pub(crate) fn take_over(&self, gates: &[Gate]) {
         let mut inside = self.inside();
         let kept = |place: &&Place| place.pending;
         for (gate, place) in
@@ -122,47 +110,6 @@ impl Limits {
             let keys = &mut inside.entry(place.task).or_insert_with(new).keys;
             if !keys.contains(&gate.key) {
                 keys.push(gate.key.clone());
-            }
-        }
-    }
-}
-
-impl<P: Send + Sync + 'static> Engine<P> {
-    /// The limits in force, as of no more than two seconds ago.
-    pub(crate) async fn rules(&self) -> Result<Arc<Rules>, Error> {
-        let now = self.inner.clock.now();
-        let limits = &self.inner.limits;
-        let known = limits.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, rules)) = &known
-            && *at <= now
-            && now < at.after(READ_AGAIN)
-        {
-            return Ok(rules.clone());
-        }
-        let rules = Arc::new(Rules::new(self.every::<Limit>(Limit::COLLECTION).await?));
-        if known.is_none() {
-            limits.take_over(&self.every::<Gate>(Gate::COLLECTION).await?);
-        }
-        *limits.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, rules.clone()));
-        Ok(rules)
-    }
-
-    /// All documents of a collection. One that cannot be read is passed over, and said to be so.
-    pub(crate) async fn every<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
-        let (mut all, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
-        let parse = |found: &Document| match serde_json::from_slice(&found.body) {
-            Ok(item) => Some(item),
-            Err(error) => {
-                tracing::error!(document = %found.key, %error, "what cannot be read limits nothing");
-                None
-            }
-        };
-        loop {
-            let page = self.inner.store.documents(collection, "", after.as_deref(), 1_000).await?;
-            all.extend(page.items.iter().filter_map(parse));
-            after = page.next;
-            if after.is_none() {
-                return Ok(all);
             }
         }
     }

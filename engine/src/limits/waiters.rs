@@ -3,7 +3,7 @@
 //! Pure. What waits is a task that has been put off: it is on disk, and comes due again by itself if nobody brings it
 //! forward; so a line that is lost with its process forms again in the same order.
 
-use super::Barred;
+use crate::Barred;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     time::Duration,

@@ -1,9 +1,8 @@
 //! When to try again: policy as data, the same answer on every engine and after every restart.
 
+use crate::{DAY, MINUTE, SECOND};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-use crate::model::action::{DAY, MINUTE, SECOND};
 
 /// How often and how far apart a failing attempt is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,9 @@
 //! What operators see of limits, and what they do about them.
 
-use crate::limits::{
-    Barred, Breaker, Gate, Limit, LimitError,
-    limiter::{Closed, Place},
-    rule::check_key,
+use crate::{
+    Barred, Breaker, Closed, Engine, Entity as _, Error, Gate, Limit, LimitError, Place,
+    limits::rule::check_key,
 };
-use crate::{Engine, Entity as _, Error};
 use std::collections::BTreeMap;
 use store::{ExecutionId, TaskId, Timestamp};
 

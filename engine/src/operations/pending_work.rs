@@ -2,8 +2,13 @@
 
 use crate::{
     Deed, Engine, Error, Repeat, Ticket,
-    core::directive::{Directive, Work},
-    model::{action::DeedKind, message::Message},
+    model::{
+        definition::erased_action::DeedKind,
+        execution::{
+            directive::{Directive, Work},
+            message::Message,
+        },
+    },
 };
 use serde::Serialize;
 use store::{ExecutionId, Filter, Page, Record, Task, Timestamp};

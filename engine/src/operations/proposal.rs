@@ -2,8 +2,8 @@
 
 use crate::{
     Edge, Engine, Error, Event, Order, Refusal,
-    operations::query::parse,
-    runtime::{engine::Also, erased_workflow::collection},
+    model::documents::{collection, parse::parse},
+    runtime::commit::Also,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

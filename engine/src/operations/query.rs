@@ -1,20 +1,12 @@
 //! Reading an engine: executions, their history, and what people are asked.
 
 use crate::{
-    ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown, runtime::erased_workflow::collection,
+    ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown,
+    model::documents::{collection, parse::parse},
 };
-use serde::de::DeserializeOwned;
 use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The stored record.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], or the store's.
-    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
-        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
-    }
-
     /// The execution in full. Of one that only another version can read, what is stored is shown, with the plan that people
     /// were last asked about; without one if they were not.
     ///
@@ -198,10 +190,4 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
 fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
     parse(found)
-}
-
-pub(crate) fn parse<T: DeserializeOwned>(found: &Document) -> Result<T, Error> {
-    let corrupt =
-        |e: serde_json::Error| store::Error::Corrupt { what: found.key.to_string(), why: e.to_string() };
-    Ok(serde_json::from_slice(&found.body).map_err(corrupt)?)
 }

@@ -4,7 +4,7 @@
 //! on its record as it was read, and the record with the last: whoever is interrupted finds it again and goes on. Invariant:
 //! nothing is erased that is open, that an open parent still looks at, that has work left, or that was not sealed before.
 
-use crate::{Engine, Error, Parent, runtime::erased_workflow::collection};
+use crate::{Engine, Error, Parent, model::documents::collection};
 use serde::Deserialize;
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};

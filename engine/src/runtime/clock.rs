@@ -1,6 +1,6 @@
 //! Time and chance: the only place that asks the machine for either.
 
-use crate::model::action::BoxFuture;
+use crate::BoxFuture;
 use std::{
     sync::Mutex,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},

@@ -1,7 +1,11 @@
-//! What people tell an engine. One path, [`Engine::deliver`], whoever calls.
+//! Delivers an event to an execution: load, [`transition`](crate::transition()), commit, again on conflict.
 
+use super::{
+    commit::{Also, MOST_TRIES},
+    relay::moved,
+};
 use crate::{Engine, Error, Event, Order, Person, PlanDigest, Refusal, Verdict, Vote};
-use store::{ExecutionId, Revision};
+use store::{ExecutionId, Record, Revision, Settle};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Casts a vote on the plan named by `digest`.
@@ -45,5 +49,70 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(_) | Err(Error::Refused(Refusal::Finished)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Lets an execution take an event.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
+    pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
+        self.check_second(&event)?;
+        let told = self.deliver_settling(id, event.clone(), None).await;
+        self.or_relayed(id, (event, None), told).await
+    }
+
+    /// Lets an execution take an event if it is still at `revision`.
+    ///
+    /// # Errors
+    /// As [`Engine::deliver`]; [`store::Error::Conflict`] when it has moved on.
+    pub async fn deliver_at(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        revision: Revision,
+    ) -> Result<Revision, Error> {
+        self.check_second(&event)?;
+        let told = self.deliver_bound(id, event.clone(), revision).await;
+        self.or_relayed(id, (event, Some(revision)), told).await
+    }
+
+    async fn deliver_bound(&self, id: ExecutionId, event: Event, bound: Revision) -> Result<Revision, Error> {
+        let record = self.record(id).await?;
+        if record.revision != bound {
+            return Err(store::Error::Conflict { what: moved(&record, bound) }.into());
+        }
+        let next =
+            self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
+        self.commit(Some(bound), next, None, Also::default()).await
+    }
+
+    pub(crate) async fn deliver_settling(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        settle: Option<Settle>,
+    ) -> Result<Revision, Error> {
+        for _ in 0..MOST_TRIES {
+            let record = self.record(id).await?;
+            let machine = self.machine(&record.workflow, record.schema)?;
+            let next = machine.advance(&record, event.clone(), self.inner.clock.now())?;
+            match self.commit(Some(record.revision), next, settle, Also::default()).await {
+                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                other => return other,
+            }
+        }
+        Err(Error::Contended(id))
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The stored record.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the store's.
+    pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
+        self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
     }
 }

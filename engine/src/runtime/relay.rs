@@ -5,11 +5,13 @@
 //! delivers it carries the answer, or says why the event was refused. Whoever asked waits for that, and takes the answer away.
 //! A message that nobody delivers in time is taken back by a commit, so it has taken effect or never will.
 
+use super::commit::{Also, MOST_TRIES};
 use crate::{
     Engine, Error, Event, Refusal,
-    model::message::Message,
-    operations::query::parse,
-    runtime::engine::{Also, MOST_TRIES},
+    model::{
+        documents::parse::parse,
+        execution::message::{Message, Relayed},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -22,18 +24,6 @@ const EVERY: Duration = Duration::from_millis(20);
 /// An answer that nobody took away by then is cleared away by whoever asks next: whoever asked is gone.
 const KEPT: Duration = Duration::from_secs(3_600);
 const CLEARED_AT_ONCE: usize = 16;
-
-/// An event on its way to an engine that can read the execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Relayed {
-    /// What is told.
-    event: Event,
-    /// The version of the record that it is bound to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    revision: Option<Revision>,
-    /// Names the answer.
-    answer: ExecutionId,
-}
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

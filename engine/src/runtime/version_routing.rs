@@ -58,7 +58,7 @@ impl Elsewhere {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::action::{MINUTE, SECOND};
+    use crate::{MINUTE, SECOND};
     use store::ExecutionId;
 
     /// A task of an execution that has come so far.

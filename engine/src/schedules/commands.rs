@@ -2,14 +2,16 @@
 //!
 //! Whatever changes a schedule first puts on record what was due until then, as it was understood until then.
 
-use crate::schedules::{
-    ScheduleError,
+use super::{
     decide::said,
-    definition::{Schedule, Target, Version},
-    occurrence::{Backfill, Fate, Occurrence, Origin, Paused, Standing, Triggered},
-    runner::{Told, Which, look},
+    decision_view::{Told, Which, look},
+    definition::Version,
+    occurrence::Fate,
 };
-use crate::{ActionError, Engine, Error, Undecided, View};
+use crate::{
+    ActionError, Backfill, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing,
+    Target, Triggered, Undecided, View, model::documents::parse::parse,
+};
 use std::collections::BTreeMap;
 use store::{Page, Timestamp};
 
@@ -38,7 +40,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Page<Schedule, String>, Error> {
         let collection = <Schedule as crate::Entity>::COLLECTION;
         let page = self.inner.store.documents(collection, "", after, limit).await?;
-        let items = page.items.iter().map(crate::operations::query::parse).collect::<Result<_, _>>()?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
     }
 

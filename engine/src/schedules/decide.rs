@@ -3,13 +3,8 @@
 //! One decision asks for one start at most, since a commit starts one execution; the caller commits it and decides again,
 //! until nothing changes. Whatever is decided is a row, and no moment has two.
 
-use crate::Outcome;
-use crate::schedules::{
-    definition::{MOST_BUFFERED, Schedule, Target},
-    occurrence::{Fate, Occurrence, Origin, Paused, Standing},
-    occurrence_decision::Verdict,
-    times::{Times, utc},
-};
+use super::{occurrence::Fate, times::utc};
+use crate::{MOST_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, Standing, Target, Times};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
@@ -147,10 +142,10 @@ impl Deciding<'_> {
     }
 
     /// Looks at what waits, in the order of its turn.
-    fn judge_waiting(&mut self, wanted: impl Fn(&Occurrence) -> bool) {
+    fn judge_waiting(&mut self, select: impl Fn(&Occurrence) -> bool) {
         for occurrence in std::mem::take(&mut self.standing.waiting) {
             let is_due = occurrence.due() <= self.facts.now;
-            if self.start.is_some() || !is_due || !wanted(&occurrence) {
+            if self.start.is_some() || !is_due || !select(&occurrence) {
                 self.standing.waiting.push(occurrence);
             } else {
                 self.judge(occurrence, true);
@@ -313,4 +308,11 @@ fn is_failure(outcome: &str) -> bool {
     [Outcome::RolledBack, Outcome::Rejected, Outcome::Refused, Outcome::Expired]
         .into_iter()
         .any(|failure| name(failure) == outcome)
+}
+
+/// What is to be done with an occurrence, and why.
+pub(crate) enum Verdict {
+    Start,
+    Wait(Fate, String),
+    Drop(Fate, String),
 }

@@ -1,10 +1,6 @@
 //! A schedule as people define it.
 
-use super::times::{Fold, Gap, ScheduleError, Times};
-use crate::{
-    Entity,
-    model::action::{DAY, SECOND},
-};
+use crate::{DAY, Entity, Fold, Gap, SECOND, ScheduleError, Times};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

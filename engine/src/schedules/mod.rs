@@ -5,17 +5,22 @@
 //! its own ([`Occurrence`]). The [`Engine`](crate::Engine) commits that together with the start that it asks for, so that of
 //! several engines one starts it, once. Told with tables in `docs/schedules.md`.
 
+mod built_in;
 mod commands;
 mod decide;
+mod decision_view;
 mod definition;
+mod notification;
 mod occurrence;
 mod occurrence_decision;
 mod runner;
+mod starter;
 #[cfg(test)]
 mod tests;
 mod times;
 
-pub use crate::schedules::runner::{Kept, Starter, Unstarted};
 pub use definition::{CatchUp, Exclusion, Firing, MOST_BUFFERED, Overlap, Schedule, Target};
 pub use occurrence::{Backfill, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered};
+pub use runner::Kept;
+pub use starter::{Starter, Unstarted};
 pub use times::{Fold, Gap, ScheduleError, Times};

@@ -1,23 +1,16 @@
 //! Whether one occurrence is started now, waits, or is left out. A part of [`decide`](super::decide).
 
 use super::{
-    decide::{Ask, Deciding, MOST_RUNNING, Tried, said},
-    definition::{CatchUp, MOST_BUFFERED, Overlap},
-    occurrence::{Fate, Occurrence, Origin},
+    decide::{Ask, Deciding, MOST_RUNNING, Tried, Verdict, said},
+    occurrence::Fate,
     times::utc,
 };
+use crate::{CatchUp, MOST_BUFFERED, Occurrence, Origin, Overlap};
 use std::time::Duration;
 use store::Timestamp;
 
 /// An occurrence that is less late than this is on time: engines look every few seconds, and start within some.
 pub(crate) const PUNCTUAL: Duration = Duration::from_secs(60);
-
-/// What is to be done with an occurrence, and why.
-pub(crate) enum Verdict {
-    Start,
-    Wait(Fate, String),
-    Drop(Fate, String),
-}
 
 impl Deciding<'_> {
     pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> Verdict {

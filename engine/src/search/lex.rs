@@ -1,6 +1,6 @@
 //! The words of a filter, and where each stands.
 
-use super::Misread;
+use crate::Misread;
 
 /// A word or sign of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,10 @@
 //! From words to a query.
 
 use super::{
-    CONDITIONS_LIMIT, Field, Misread,
     field::{Kind, reasons},
     lex::{Token, Word},
-    nearest,
 };
+use crate::{CONDITIONS_LIMIT, Field, Misread, nearest};
 use chrono::{DateTime, NaiveDate};
 use std::{iter::Peekable, time::Duration, vec};
 use store::{Query, Timestamp};

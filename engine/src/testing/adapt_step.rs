@@ -1,10 +1,7 @@
 //! A step of one workflow as a step of another that holds its data: for tests in which a later version of a workflow runs
 //! beside an earlier one.
 
-use crate::{
-    Workflow,
-    model::step::{Act, Approval, Branch, Choice, Choose, Step, Wait},
-};
+use crate::{Act, Approval, Branch, Choose, Step, Wait, Workflow, model::definition::step::Choice};
 
 impl<W: Workflow> Step<W> {
     /// The same step for `L`, whose data hold those of `W` at `inner`, and which calls each state that it leads to as `state`
@@ -55,7 +52,7 @@ impl<W: Workflow> Act<W> {
             deed: branch.deed,
             undo: branch.undo,
             record: branch.record.map(|keep| {
-                let kept: crate::model::step::Recorder<L> =
+                let kept: crate::model::definition::step::Recorder<L> =
                     Box::new(move |outer, output| keep(inner(outer), output));
                 kept
             }),

@@ -1,6 +1,6 @@
 //! A store that dies around one commit, as a process does, and comes back with what it had on disk.
 
-use super::run::Cut;
+use super::script::Cut;
 use async_trait::async_trait;
 use std::{
     sync::{

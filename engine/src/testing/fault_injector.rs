@@ -1,8 +1,8 @@
 //! Notes every attempt of a run, and bends those that its script names.
 
-use crate::testing::{
-    run::{Point, Script},
+use super::{
     scenario::Fault,
+    script::{Point, Script},
 };
 use crate::{Bend, Call, Tap};
 use serde_json::Value;

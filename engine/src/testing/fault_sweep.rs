@@ -1,11 +1,12 @@
 //! Which runs there are to try, and how each has to end.
 
-use crate::testing::{
+use super::{
     report::Report,
-    run::{Answer, Cut, Interruption, Point, Rest, Run, Script, run},
+    run::{Run, run},
     scenario::{Fault, Scene, differences},
+    script::{Answer, Cut, Interruption, Point, Rest, Script},
 };
-use crate::{Error, Outcome, Reason, Workflow, check, children::child_workflows::family, diagram};
+use crate::{Error, Outcome, Reason, Workflow, check, diagram, model::definition::child_workflows::family};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 /// Faults of forward actions.
@@ -224,7 +225,7 @@ impl Sweep {
         for (nth, deed) in forward {
             let untaken =
                 self.report.edges.difference(&self.report.taken).filter(|edge| edge.from == deed.state);
-            for edge in untaken.filter(|edge| edge.label != crate::model::step::DONE) {
+            for edge in untaken.filter(|edge| edge.label != crate::model::definition::step::DONE) {
                 let code = (edge.label != "failed").then(|| edge.label.clone());
                 let mut script = script.clone();
                 script.faults.push((Point { nth, undo: false }, Fault::FailsBefore, code));

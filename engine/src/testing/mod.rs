@@ -10,11 +10,13 @@ pub(crate) mod crash_store;
 mod fault_injector;
 mod fault_sweep;
 mod report;
-pub(crate) mod run;
+mod run;
 mod scenario;
+pub(crate) mod script;
+mod stage;
 
-pub use crate::testing::crash_store::Cuttable;
-pub use crate::testing::fault_sweep::{verify, verify_with_children};
-pub use crate::testing::scenario::{Fault, Meanwhile, Scene, World};
+pub use crash_store::Cuttable;
+pub use fault_sweep::{verify, verify_with_children};
 pub use report::Report;
-pub use run::Cut;
+pub use scenario::{Fault, Meanwhile, Scene, World};
+pub use script::Cut;

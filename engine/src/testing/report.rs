@@ -1,6 +1,7 @@
 //! What a verification found, in numbers and in sentences.
 
-use crate::{Diagram, Edge, testing::Fault};
+use super::scenario::Fault;
+use crate::{Diagram, Edge};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

@@ -1,6 +1,6 @@
 //! The breaker by itself, on random histories.
 
-use crate::tests::one_step::Dice;
+use super::random::Random;
 use crate::{Breaker, BreakerRule, BreakerState, SECOND};
 use store::{ExecutionId, TaskId, Timestamp};
 
@@ -10,7 +10,7 @@ fn task(n: u64) -> TaskId {
 
 /// One tick of a random history: some begin, some end.
 struct History {
-    dice: Dice,
+    dice: Random,
     rule: BreakerRule,
     breaker: Breaker,
     now: Timestamp,
@@ -100,7 +100,7 @@ fn a_breaker_trips_after_failures_in_a_row_and_lets_one_attempt_decide() {
     for seed in 0..200 {
         let rule = BreakerRule { after: 4, span: 5 * SECOND, cap: 60 * SECOND };
         let mut history = History {
-            dice: Dice::new(seed),
+            dice: Random::new(seed),
             rule,
             breaker: Breaker::default(),
             now: Timestamp(1_000),

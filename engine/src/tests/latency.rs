@@ -1,7 +1,7 @@
 //! What the engine itself adds to the time that actions take: nothing that a clock shows.
 
 use crate::tests::one_step::{Bench, Toil};
-use crate::{Execution, Workflow as _, runtime::execution_cache::Decoded};
+use crate::{Execution, Workflow as _, runtime::adapter::execution_cache::Decoded};
 use std::time::Duration;
 use store::{ExecutionId, Record, Revision, Timestamp};
 use tokio::time::{Instant, timeout};

@@ -1,6 +1,6 @@
 //! What stands at one key, by itself, on random histories.
 
-use crate::tests::one_step::Dice;
+use super::random::Random;
 use crate::{
     Closed, Gate, Limit, Rate, SECOND,
     limits::{Terms, Verdict},
@@ -14,7 +14,7 @@ fn task(n: u64) -> TaskId {
 #[test]
 fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
     for seed in 0..100 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let limit = Limit { concurrency: Some(3), ..Limit::of("cluster/eu-1") };
         let terms = Terms { limit: Some(&limit), ..Terms::default() };
         let (mut gate, mut inside) = (Gate::default(), Vec::<(TaskId, Timestamp)>::new());
@@ -52,7 +52,7 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
 #[test]
 fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
     for seed in 0..60 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let rate = Rate { times: 1 + dice.below(7) as u32, per: 2 * SECOND, burst: 1 + dice.below(4) as u32 };
         let limit = Limit { rate: Some(rate), ..Limit::of("cluster/eu-1") };
         let terms = Terms { limit: Some(&limit), ..Terms::default() };

@@ -13,6 +13,7 @@ mod maintenance;
 mod metrics;
 mod one_approval;
 mod one_step;
+mod permits;
 mod plan_edits;
 mod random;
 mod set_limits;

@@ -3,7 +3,7 @@
 use crate::{
     Action, ActionError, Ballot, Bell, Call, DAY, Escalation, Event, Execution, HOUR, MINUTE, Mandate, Order,
     Outcome, Person, Plan, PlanDigest, Procedure, Refusal, Seat, Step, Subject, Transition, Verdict, Vote,
-    Workflow, act, approval, await_signal, end, model::approval::procedure::Moment, transition,
+    Workflow, act, approval, await_signal, end, model::approval::timetable::Moment, transition,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;

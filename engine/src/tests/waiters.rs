@@ -1,6 +1,6 @@
 //! Lines, by themselves, on random histories.
 
-use crate::tests::one_step::Dice;
+use super::random::Random;
 use crate::{
     Barred, SECOND,
     limits::{Lines, Waiter},
@@ -25,7 +25,7 @@ fn waiter(tenant: &str, since: Timestamp) -> Waiter {
 #[test]
 fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
     for seed in 0..100 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let (mut lines, mut waiting) = (Lines::default(), BTreeMap::new());
         let now = Timestamp(1_000);
         let mut passed: BTreeMap<&str, usize> = BTreeMap::new();

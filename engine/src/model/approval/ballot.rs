@@ -1,120 +1,9 @@
 //! People deciding: seats, votes, and when they suffice. Pure; enforced by the core, where no endpoint can forget it.
 
-use crate::{
-    Happening, Mandate, PlanDigest, Procedure, Refusal, What, model::approval::delegation::mandated,
-};
+use super::vote::{mandated, wanted};
+use crate::{Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Verdict, Vote, What};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
-
-/// Someone who acts: a name, unique in the service, and the roles and groups held at that moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Person {
-    /// The name.
-    pub name: String,
-    /// The roles, and `group:NAME` for each group.
-    pub roles: Vec<String>,
-}
-
-impl Person {
-    /// A person with these roles.
-    pub fn new(name: impl Into<String>, roles: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { name: name.into(), roles: roles.into_iter().map(Into::into).collect() }
-    }
-}
-
-/// Places at the table that must be taken by different people, each holding one of the roles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
-    /// Any of these roles entitles to the seat; `group:NAME` is held by the members of a group.
-    pub any_of: Vec<String>,
-    /// How many such people are needed.
-    pub count: u32,
-}
-
-impl Seat {
-    /// `count` people who hold `role`.
-    pub fn of(role: impl Into<String>, count: u32) -> Self {
-        Self { any_of: vec![role.into()], count }
-    }
-
-    fn suits(&self, person: &Person) -> bool {
-        self.any_of.iter().any(|role| person.roles.contains(role))
-    }
-
-    fn describe(&self) -> String {
-        format!("{} of {}", self.count, self.any_of.join(" or "))
-    }
-}
-
-/// Yes or no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// For the plan.
-    Approve,
-    /// Against it: one is enough.
-    Refuse,
-}
-
-/// One person's decision on one plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vote {
-    /// Who.
-    pub person: Person,
-    /// Yes or no.
-    pub verdict: Verdict,
-    /// Why, in the voter's words.
-    pub reason: String,
-    /// When.
-    pub at: Timestamp,
-    /// For whom, if not in the voter's own right, with the roles held by them; in a ballot, those of them that were delegated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_behalf_of: Option<Person>,
-    /// The delegations to the voter, and to the one voted for, as they stood; in a ballot, the one that was used.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mandates: Vec<Mandate>,
-    /// It is to count alone, in an emergency.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub break_glass: bool,
-}
-
-impl Vote {
-    /// A vote in one's own right.
-    pub fn new(person: Person, verdict: Verdict, reason: impl Into<String>, at: Timestamp) -> Self {
-        Self {
-            person,
-            verdict,
-            reason: reason.into(),
-            at,
-            on_behalf_of: None,
-            mandates: Vec::new(),
-            break_glass: false,
-        }
-    }
-
-    /// Whose roles count: those of the one voted for, if it is not the voter.
-    #[must_use]
-    pub fn seated(&self) -> &Person {
-        self.on_behalf_of.as_ref().unwrap_or(&self.person)
-    }
-
-    /// Everybody whose one vote this is.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        [Some(&self.person), self.on_behalf_of.as_ref()].into_iter().flatten().map(|person| &*person.name)
-    }
-}
-
-/// How a ballot ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ruling {
-    /// Every seat is taken.
-    Granted,
-    /// Someone said no.
-    Refused,
-    /// The deadline passed first. Never counts as granted.
-    Expired,
-}
 
 /// An approval under way, bound to one plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -308,11 +197,6 @@ impl Ballot {
     pub fn wanted(&self) -> String {
         wanted(&self.seats)
     }
-}
-
-/// Seats for people: `1 of platform_ops or admin and 1 of security`.
-pub(crate) fn wanted(seats: &[Seat]) -> String {
-    seats.iter().map(Seat::describe).collect::<Vec<_>>().join(" and ")
 }
 
 /// Kuhn's augmenting path: finds `voter` a place, moving others to another place that suits them if need be.

@@ -1,9 +1,7 @@
-//! Standing in for somebody: a delegation as the core sees it, brought along with a vote. Pure.
+//! A delegation, as it is passed to the core together with a vote.
 //!
-//! The shell finds the delegations; whether one covers a vote is decided here. One that was itself delegated never counts: the
-//! roles of who delegates are their own.
+//! The shell finds the delegations; the core decides whether one covers a vote. A delegation cannot be delegated further.
 
-use crate::{Person, Refusal, Vote};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
@@ -37,26 +35,7 @@ impl Mandate {
         self.since <= to && from < self.until && self.since < self.until
     }
 
-    fn covers(&self, role: &String) -> bool {
+    pub(super) fn covers(&self, role: &String) -> bool {
         self.roles.is_empty() || self.roles.contains(role)
     }
-}
-
-/// `vote` with what it stands on alone: of the one voted for the roles that were delegated, and the delegations that say so.
-///
-/// # Errors
-/// [`Refusal::NotDelegated`].
-pub(crate) fn mandated(vote: Vote) -> Result<Vote, Refusal> {
-    let Some(principal) = vote.on_behalf_of else { return Ok(Vote { mandates: Vec::new(), ..vote }) };
-    let mut mandates = vote.mandates;
-    mandates.retain(|mandate| {
-        mandate.from == principal.name && mandate.to == vote.person.name && mandate.holds(vote.at)
-    });
-    if mandates.is_empty() || principal.name == vote.person.name {
-        return Err(Refusal::NotDelegated { person: vote.person.name, from: principal.name });
-    }
-    let roles =
-        principal.roles.into_iter().filter(|role| mandates.iter().any(|mandate| mandate.covers(role)));
-    let on_behalf_of = Some(Person { roles: roles.collect(), name: principal.name });
-    Ok(Vote { on_behalf_of, mandates, ..vote })
 }

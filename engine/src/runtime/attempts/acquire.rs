@@ -1,18 +1,15 @@
 //! Passing the keys of an attempt: all or none, by one commit that is conditional on what stands there.
 
+use super::limiter_update::Changing;
 use crate::{
-    Deed, Engine, Error,
-    model::action::{MINUTE, SECOND},
-    runtime::engine::MOST_TRIES,
-};
-use crate::{
+    Barred, BreakerRule, Deed, Engine, Error, Limit, MINUTE, SECOND,
     limits::{
-        Barred, BreakerRule, Inside, Limit,
         limiter::{Hold, Terms},
         rule::Rules,
+        state::Inside,
         waiters::Waiter,
     },
-    runtime::attempts::limiter_update::Changing,
+    runtime::commit::MOST_TRIES,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::{Lease, TaskId, Timestamp};

@@ -1,7 +1,6 @@
 //! Reading what stands at keys, and changing it in one commit that holds only if nothing has changed meanwhile.
 
-use crate::limits::Gate;
-use crate::{Engine, Entity as _, Error, operations::query::parse};
+use crate::{Engine, Entity as _, Error, Gate, model::documents::parse::parse};
 use store::{Commit, Document, Key, Put, Read};
 
 /// A gate as it was read, and what it is to become.

@@ -6,4 +6,5 @@ pub(crate) mod acquire;
 pub(crate) mod limiter_update;
 pub(crate) mod perform;
 pub(crate) mod release;
+pub(crate) mod rules;
 pub(crate) mod within_limits;

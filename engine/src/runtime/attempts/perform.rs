@@ -1,11 +1,13 @@
 //! One attempt of one action: on a task of its own, within its limits, while its lease is renewed.
 
+use super::acquire::Pass;
 use crate::{
-    ActionError, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket, TimeLimit, TimedOut,
-    Tried,
-    core::directive::Limits,
-    limits::Pass,
-    model::action::{Beat, DeedKind},
+    ActionError, Bend, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket, TimeLimit,
+    TimedOut, Tried,
+    model::{
+        definition::{action::Beat, erased_action::DeedKind},
+        execution::directive::Limits,
+    },
 };
 use serde_json::Value;
 use std::{
@@ -20,25 +22,6 @@ use std::{
 use store::{ExecutionId, Lease};
 use tokio::sync::watch;
 use tracing::Instrument as _;
-
-/// Bends attempts, so that a sweep can try every way in which one can go wrong.
-pub trait Tap: Send + Sync + 'static {
-    /// What to do to the attempt of the action `name` that `call` describes.
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend;
-}
-
-/// One way to bend an attempt.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Bend {
-    /// Leave it alone.
-    Not,
-    /// Report this without performing it.
-    Before(ActionError),
-    /// Perform it, and report this.
-    After(ActionError),
-    /// Perform it twice.
-    Twice,
-}
 
 /// Why an attempt has no result that could be delivered.
 pub(crate) enum Lost {

@@ -1,15 +1,12 @@
 //! Leaving the keys of an attempt, and whoever is woken by that.
 
-use crate::{ActionError, Class, Engine, Error, runtime::engine::MOST_TRIES};
+use super::{
+    acquire::{Keyed, Pass, action_key, kind},
+    limiter_update::Changing,
+};
 use crate::{
-    limits::{
-        BreakerRule, Gate, Limit,
-        limiter::{Closed, Verdict},
-    },
-    runtime::attempts::{
-        acquire::{Keyed, Pass, action_key, kind},
-        limiter_update::Changing,
-    },
+    ActionError, BreakerRule, Class, Closed, Engine, Error, Gate, Limit, limits::limiter::Verdict,
+    runtime::commit::MOST_TRIES,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};

@@ -1,14 +1,12 @@
 //! An attempt of an action on the world, from the keys that it has to pass to those that it leaves.
 
+use super::{
+    perform::{Held, Lost},
+    release::{Left, verdict},
+};
 use crate::{
-    Call, Class, Deed, Engine, Error, Event, WhilePending,
-    core::directive::Limits,
-    limits::{Left, Verdict, verdict},
-    model::action::SECOND,
-    runtime::{
-        attempts::perform::{Held, Lost},
-        worker::task::fenced,
-    },
+    Call, Class, Deed, Engine, Error, Event, SECOND, WhilePending, limits::limiter::Verdict,
+    model::execution::directive::Limits, runtime::worker::task::fenced,
 };
 use std::pin::pin;
 use store::{Lease, Settle, Timestamp};

@@ -3,7 +3,7 @@
 use crate::schedules::tests::fixture::{Bench, Errand, hourly};
 use crate::{
     Engine, Error, HOUR, MINUTE, OccurrenceFate as Fate, Overlap, Schedule,
-    testing::{crash_store::Cuttable, run::Cut},
+    testing::{crash_store::Cuttable, script::Cut},
 };
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};

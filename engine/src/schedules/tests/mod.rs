@@ -8,6 +8,7 @@ mod fixture;
 mod overlap;
 mod runner;
 mod times;
+mod world;
 
 use chrono::{DateTime, Utc};
 use store::Timestamp;

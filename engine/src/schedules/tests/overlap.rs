@@ -2,7 +2,7 @@
 
 use crate::schedules::tests::{
     at,
-    decide::{World, nightly},
+    world::{World, nightly},
 };
 use crate::{
     OccurrenceFate as Fate, Overlap, Schedule,

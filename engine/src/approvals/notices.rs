@@ -1,0 +1,123 @@
+//! The notifications about an approval: opened, voted, reminded, escalated, extended, closed, break-glass used.
+
+use crate::{
+    ApprovalCase, Happening, Notification, Seat, Vote, What,
+    model::{approval::vote::wanted, definition::step::span},
+};
+use store::Timestamp;
+
+/// Who should know when somebody has decided alone, beside those who were asked.
+const WATCHES: &str = "security";
+impl Notification {
+    /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
+    pub(crate) fn of(case: &ApprovalCase, number: usize, happened: &Happening) -> Option<Self> {
+        let (kind, seats, text) = match &happened.what {
+            What::Reminded => ("approval.reminder", &case.seats, waits(case, happened.at)),
+            What::Escalated { from, to } => {
+                let text = format!("{} have not decided; {}", wanted(from), waits(case, happened.at));
+                ("approval.escalated", to, text)
+            }
+            What::Extended { .. } => {
+                let text = format!("the deadline was moved, once; {}", waits(case, happened.at));
+                ("approval.extended", &case.seats, text)
+            }
+            What::Voided { votes, .. } => {
+                let text = changed(case, votes.len(), happened.at);
+                ("approval.plan_changed", &case.seats, text)
+            }
+            What::Withdrawn { .. } => return None,
+        };
+        Some(Self::about(case, &number.to_string(), kind, roles(seats), text, happened.at))
+    }
+
+    /// That people are asked.
+    pub(crate) fn opened(case: &ApprovalCase) -> Self {
+        let text = format!(
+            "{}, asked for by {}; `tenure approvals show {}`",
+            waits(case, case.opened_at),
+            case.requested_by,
+            case.id
+        );
+        Self::about(case, "opened", "approval.opened", roles(&case.seats), text, case.opened_at)
+    }
+
+    /// That some have agreed, and more are needed.
+    pub(crate) fn voted(case: &ApprovalCase, vote: &Vote) -> Self {
+        let name = format!("voted.{}", vote.at.0);
+        let text = format!("{} agreed; {}", vote.person.name, waits(case, vote.at));
+        Self::about(case, &name, "approval.voted", roles(&case.seats), text, vote.at)
+    }
+
+    /// That nobody is asked any more: `ruling` says how it ended.
+    pub(crate) fn closed(case: &ApprovalCase, ruling: &str, at: Timestamp) -> Self {
+        let by = case.votes.last().map(|vote| format!(" by {}", vote.person.name)).unwrap_or_default();
+        let by = if matches!(ruling, "granted" | "refused") { by } else { String::new() };
+        let text = format!("{}: {ruling}{by}", case.plan.title);
+        Self::about(case, "closed", &format!("approval.{ruling}"), roles(&case.seats), text, at)
+    }
+
+    /// That the plan has changed since people agreed to it.
+    pub(crate) fn asked_again(case: &ApprovalCase, at: Timestamp) -> Self {
+        let text = format!("the plan has changed since it was agreed to; {}", waits(case, at));
+        Self::about(case, "asked-again", "approval.plan_changed", roles(&case.seats), text, at)
+    }
+
+    /// That somebody has decided alone.
+    pub(crate) fn glass_broken(case: &ApprovalCase, vote: &Vote) -> Self {
+        let mut to = roles(&case.seats);
+        if !to.iter().any(|role| role == WATCHES) {
+            to.push(WATCHES.into());
+        }
+        let text = format!(
+            "{} broke the glass and let this pass alone: {}; reason: {}; somebody else has to review it",
+            vote.person.name, case.plan.title, vote.reason
+        );
+        Self::about(case, "glass", "approval.glass_broken", to, text, vote.at)
+    }
+
+    fn about(
+        case: &ApprovalCase,
+        name: &str,
+        kind: &str,
+        to: Vec<String>,
+        text: String,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            id: format!("{}.{name}", case.id),
+            kind: kind.into(),
+            reason: Some(case.state.clone()),
+            about: case.id.clone(),
+            tenant: case.tenant.clone(),
+            to,
+            text,
+            at,
+        }
+    }
+}
+
+/// The roles and groups of `seats`, each once.
+fn roles(seats: &[Seat]) -> Vec<String> {
+    let mut roles: Vec<String> = Vec::new();
+    for role in seats.iter().flat_map(|seat| &seat.any_of) {
+        if !roles.contains(role) {
+            roles.push(role.clone());
+        }
+    }
+    roles
+}
+
+fn waits(case: &ApprovalCase, at: Timestamp) -> String {
+    let left = case.deadline.map(|deadline| format!(", {} left", span(Some(deadline.since(at)))));
+    let left = left.unwrap_or_default();
+    format!("{} waits for {}{left}", case.plan.title, wanted(&case.seats))
+}
+
+fn changed(case: &ApprovalCase, votes: usize, at: Timestamp) -> String {
+    let void = match votes {
+        0 => "nobody had voted".into(),
+        1 => "one vote is void".into(),
+        more => format!("{more} votes are void"),
+    };
+    format!("the plan has changed, and {void}; {}", waits(case, at))
+}

@@ -1,0 +1,61 @@
+//! Builds an approval step.
+//!
+//! Invariant: every ruling has an exit, and the deadline never leads to consent by default.
+
+use crate::{Approval, Procedure, Seat, StateSet, Step, Workflow};
+use std::time::Duration;
+
+/// A question to people that does not say yet where each answer leads.
+#[must_use = "say .within(..).granted(..).refused(..).expired(..)"]
+pub struct Asking {
+    seats: Vec<Seat>,
+    within: Option<Duration>,
+    procedure: Procedure,
+}
+
+/// [`Asking`], with the way for yes.
+#[must_use = "say .refused(..).expired(..)"]
+pub struct AskingGranted<S>(Asking, S);
+
+/// [`Asking`], with the ways for yes and no.
+#[must_use = "say .expired(..)"]
+pub struct AskingRefused<S>(Asking, S, S);
+
+/// Asks for the consent of different people, one for each place of `seats`.
+pub fn approval(seats: impl IntoIterator<Item = Seat>) -> Asking {
+    Asking { seats: seats.into_iter().collect(), within: None, procedure: Procedure::default() }
+}
+
+impl Asking {
+    /// How long people have. A workflow that does not say is refused at registration.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.within = Some(limit);
+        self
+    }
+
+    /// What else policy says about it: escalation, extension, reminders, break-glass.
+    pub fn held_by(mut self, procedure: Procedure) -> Self {
+        self.procedure = procedure;
+        self
+    }
+
+    /// Where consent leads.
+    pub fn granted<S: StateSet>(self, state: S) -> AskingGranted<S> {
+        AskingGranted(self, state)
+    }
+}
+
+impl<S: StateSet> AskingGranted<S> {
+    /// Where a refusal leads.
+    pub fn refused(self, state: S) -> AskingRefused<S> {
+        AskingRefused(self.0, self.1, state)
+    }
+}
+
+impl<S: StateSet> AskingRefused<S> {
+    /// Where the deadline leads: never to consent.
+    pub fn expired<W: Workflow<State = S>>(self, state: S) -> Step<W> {
+        let Self(Asking { seats, within, procedure }, granted, refused) = self;
+        Step::Approval(Approval { seats, within, procedure, granted, refused, expired: state })
+    }
+}

@@ -1,0 +1,80 @@
+//! Reads batches and their items, and stops a batch.
+
+use super::record::{BATCHES, ITEMS, end, load};
+use crate::{Batch, BatchItem, Engine, Error, model::documents::parse::parse};
+use store::{Commit, Page, Read, Sequence};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The batch with this id.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
+        Ok(self.batch_as_read(id).await?.map(|(batch, _)| batch))
+    }
+
+    /// The batch with this id, and at which version it stands.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batch_as_read(&self, id: &str) -> Result<Option<(Batch, Sequence)>, Error> {
+        load(self, id).await
+    }
+
+    /// A page of batches, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batches(&self, after: Option<&str>, limit: usize) -> Result<Page<Batch, String>, Error> {
+        let page = self.inner.store.documents(BATCHES, "", after, limit).await?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+
+    /// A page of what became of a batch's executions, in their order.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batch_items(
+        &self,
+        id: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<BatchItem, String>, Error> {
+        let page = self.inner.store.documents(ITEMS, &format!("{id}/"), after, limit).await?;
+        let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Page { items, next: page.next })
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is. With `expected`, only
+    /// if it stands at that version.
+    ///
+    /// # Errors
+    /// [`store::Error::Conflict`] when it has gone on since `expected`; the store's.
+    pub async fn stop_batch(
+        &self,
+        id: &str,
+        by: &str,
+        expected: Option<Sequence>,
+    ) -> Result<Option<Batch>, Error> {
+        loop {
+            let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
+            if expected.is_some_and(|expected| expected != version) {
+                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
+            }
+            if batch.ended_at.is_some() {
+                return Ok(Some(batch));
+            }
+            batch.stopped_by = Some(by.to_owned());
+            let documents = end(&mut batch, self.inner.clock.now());
+            let reads = vec![Read { key: batch.key(), version: Some(version) }];
+            match self.inner.store.commit(Commit { reads, documents, ..Commit::default() }).await {
+                Ok(_) => return Ok(Some(batch)),
+                Err(store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A child workflow that a slot is to start, before its type is erased.
+//!
+//! Built by [`children`](crate::children()).
+
+use crate::{
+    ActionError, ChildEnd, Deed, Outcome, Plan, Repeat, Workflow,
+    model::definition::{
+        child::{CANCEL, Ended, ErasedChild},
+        erased_action::{DeedKind, encode},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::fmt::{self, Debug};
+use store::ExecutionId;
+
+pub(crate) struct Offspring<C, T> {
+    pub(crate) child: C,
+    pub(crate) any_end: bool,
+    pub(crate) answer: fn(&C) -> T,
+}
+
+impl<C: Debug, T> Debug for Offspring<C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.child.fmt(f)
+    }
+}
+
+impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Offspring<C, T> {
+    fn workflow(&self) -> &'static str {
+        C::NAME
+    }
+    fn schema(&self) -> u32 {
+        C::SCHEMA
+    }
+    fn by_parent(&self) -> bool {
+        C::AUTHORISED_BY_PARENT
+    }
+    fn data(&self) -> Value {
+        serde_json::to_value(&self.child).unwrap_or(Value::Null)
+    }
+    fn plan(&self) -> Plan {
+        self.child.plan()
+    }
+
+    fn settle(&self, id: ExecutionId, state: &str, ended: Ended) -> Result<Value, ActionError> {
+        let Ended { outcome, cause, data, .. } = ended;
+        if outcome != Outcome::Completed && !self.any_end {
+            let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            let ended: &str = outcome.into();
+            let message = format!("{} {id} ended {ended} in {state}{why}", C::NAME);
+            return Err(ActionError::permanent(code_of(outcome), message));
+        }
+        let child: C =
+            serde_json::from_value(data).map_err(|e| ActionError::permanent("child.unreadable", e))?;
+        encode(&ChildEnd { execution: id, outcome, state: state.to_owned(), data: (self.answer)(&child) })
+    }
+}
+
+/// The code with which a slot fails whose child ended as `outcome`.
+fn code_of(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "child.completed",
+        Outcome::Rejected => "child.rejected",
+        Outcome::Refused => "child.refused",
+        Outcome::Expired => "child.expired",
+        Outcome::RolledBack => "child.rolled_back",
+        Outcome::Cancelled => "child.cancelled",
+        Outcome::Terminated => "child.terminated",
+    }
+}
+
+impl<P> Deed<P> {
+    /// Starts a child, and waits for its end.
+    pub(crate) fn starting<C: Workflow<Platform = P>, T>(offspring: Offspring<C, T>) -> Self
+    where
+        T: Serialize + DeserializeOwned + 'static,
+    {
+        let arguments = arguments(C::NAME, &offspring.child.subject().name);
+        let kind = DeedKind::Child(Box::new(offspring));
+        Self { name: C::NAME, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+    }
+
+    /// Cancels the child that the same slot has started, if it has, and waits for its end.
+    pub(crate) fn cancelling(arguments: Value) -> Self {
+        let kind = DeedKind::CancelChild;
+        Self { name: CANCEL, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+    }
+}
+
+pub(crate) fn arguments(workflow: &str, subject: &str) -> Value {
+    json!({ "workflow": workflow, "subject": subject })
+}

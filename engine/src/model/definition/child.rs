@@ -1,0 +1,147 @@
+//! Executions that another execution starts and waits for.
+//!
+//! A child is an execution like any other; what makes it a child is a link, a document that is written with its start and
+//! with its end. The parent's slot waits until the link says how it ended, and is woken by the commit that says so. The
+//! words for authors are in `build_children.rs`, what the engine does about a slot in `awaiting.rs`.
+
+use crate::{
+    ActionError, Authorisation, Authoriser, Call, Outcome, Plan, PlanDigest, model::documents::collection,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use store::{ExecutionId, Key, Put, TaskId, Timestamp};
+
+/// The name of every undo that cancels a child. The static check refuses it as the name of an action.
+pub(crate) const CANCEL: &str = "cancel child";
+
+/// The slot that started an execution, and that waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Whose slot it is.
+    pub execution: ExecutionId,
+    /// In which state.
+    pub state: String,
+    /// [`Execution::entered`](crate::Execution::entered) at the time.
+    pub entered: u32,
+    /// Which of the state's slots.
+    pub slot: u32,
+    /// Counts the children of this slot, from 1: one that failed is followed by another when an operator asks for a retry.
+    pub attempt: u32,
+}
+
+impl Parent {
+    /// The slot of `call`, about to start its child number `attempt`.
+    pub(crate) fn of(call: &Call, attempt: u32) -> Self {
+        let (execution, state) = (call.execution, call.state.clone());
+        Self { execution, state, entered: call.entered, slot: call.slot, attempt }
+    }
+
+    /// Names the child: a slot starts one at a time, however often it is asked to.
+    pub(crate) fn key(&self) -> Key {
+        let id = format!("{}/{}/{}/{}.{}", self.execution, self.state, self.entered, self.slot, self.attempt);
+        Key::new(collection::CHILDREN, id)
+    }
+
+    /// What the names of all children of the slot of `call` begin with.
+    pub(crate) fn prefix(call: &Call) -> String {
+        format!("{}/{}/{}/{}.", call.execution, call.state, call.entered, call.slot)
+    }
+
+    /// Rewritten whenever an execution starts a child, so that a list of its children can be relied on.
+    pub(crate) fn head(parent: ExecutionId) -> Key {
+        Key::new(collection::CHILDREN, parent.to_string())
+    }
+}
+
+/// The link between an execution and one that it started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Child {
+    /// The child.
+    pub execution: ExecutionId,
+    /// What it runs.
+    pub workflow: String,
+    /// What it is about.
+    pub subject: String,
+    /// The slot that started it.
+    pub parent: Parent,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// How it ended; `None` while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The task of the parent that waits for its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) waiter: Option<TaskId>,
+    /// Its slot has failed for the way it ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) failed: bool,
+}
+
+impl Child {
+    pub(crate) fn put(&self) -> Put {
+        Put { key: self.parent.key(), body: Some(serde_json::to_vec(self).unwrap_or_default()) }
+    }
+}
+
+/// How a child ended, as its parent learns it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildEnd<T> {
+    /// The child.
+    pub execution: ExecutionId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where it ended, by the state's name.
+    pub state: String,
+    /// What it had learnt by then: its data, or what [`Children::answer`](crate::Children::answer) takes of them.
+    pub data: T,
+}
+
+/// Whose child an execution is, and on whose authority it may pass its point of no return.
+#[derive(Clone, Debug)]
+pub(crate) struct Descent {
+    pub(crate) parent: Parent,
+    /// What authorised the parent, and which plan of it: given to children that go by it.
+    pub(crate) authority: Option<(PlanDigest, Authoriser)>,
+}
+
+impl Descent {
+    /// What a child with the plan of `digest` may rest on.
+    pub(crate) fn authorisation(&self, digest: PlanDigest) -> Option<Authorisation> {
+        let (plan, by) = self.authority.clone()?;
+        let by = Authoriser::Parent { execution: self.parent.execution, plan, by: Box::new(by) };
+        Some(Authorisation { digest, state: String::new(), by })
+    }
+}
+
+/// A finished execution, as its parent looks at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) cause: Option<ActionError>,
+    /// Something of it stands, and cannot be taken back by cancelling it.
+    pub(crate) stands: bool,
+    pub(crate) data: Value,
+}
+
+/// A child to be started, with its types forgotten.
+pub(crate) trait ErasedChild: Debug + Send + Sync {
+    fn workflow(&self) -> &'static str;
+    fn schema(&self) -> u32;
+    /// It goes by the authority of its parent.
+    fn by_parent(&self) -> bool;
+    fn data(&self) -> Value;
+    fn plan(&self) -> Plan;
+    /// What becomes of the slot when the child has ended.
+    fn settle(&self, id: ExecutionId, state: &str, ended: Ended) -> Result<Value, ActionError>;
+}
+
+/// What the undo of a child that was started answers.
+pub(crate) fn undone(child: &Child, ended: &Ended) -> Value {
+    json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.stands })
+}
+
+/// Whether the undo answered that its child could not be taken back.
+pub(crate) fn is_kept(answer: &Value) -> bool {
+    answer.get("kept").and_then(Value::as_bool).unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! Actions with their types erased, as steps and the worker hold them.
+//!
+//! Built by the builders of `authoring`; performed by the worker. Invariant: the name and the arguments are those of the typed action.
+
+use super::child::ErasedChild;
+use crate::{Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, Undecided, View};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{any::TypeId, fmt::Debug};
+
+/// An [`Action`] with its types forgotten.
+pub(crate) trait ErasedAction<P>: Debug + Send + Sync {
+    fn run<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>>;
+    fn probe<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Probe<Value>, ActionError>>;
+}
+
+impl<A: Action> ErasedAction<A::Platform> for A {
+    fn run<'a>(&'a self, on: &'a A::Platform, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>> {
+        Box::pin(async move { encode(&Action::run(self, on, call).await?) })
+    }
+
+    fn probe<'a>(
+        &'a self,
+        on: &'a A::Platform,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Probe<Value>, ActionError>> {
+        Box::pin(async move {
+            Ok(match Action::probe(self, on, call).await? {
+                Probe::Done(output) => Probe::Done(encode(&output)?),
+                Probe::NotDone => Probe::NotDone,
+                Probe::Running => Probe::Running,
+                Probe::Gone => Probe::Gone,
+                Probe::CannotTell => Probe::CannotTell,
+            })
+        })
+    }
+}
+
+/// A [`LedgerAction`] with its types forgotten.
+pub(crate) trait ErasedLedger: Debug + Send + Sync {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Value, Undecided>;
+}
+
+impl<A: LedgerAction> ErasedLedger for A {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Value, Undecided> {
+        Ok(encode(&LedgerAction::decide(self, view, call)?)?)
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Value, ActionError> {
+    serde_json::to_value(value).map_err(|e| ActionError::permanent("engine.encode", e))
+}
+
+/// Either kind of action, with its name and arguments.
+#[derive(Debug)]
+pub struct Deed<P> {
+    /// [`Action::NAME`] or [`LedgerAction::NAME`]; for a child, the name of its workflow.
+    pub name: &'static str,
+    /// The action's type; `None` for a child and for its cancellation.
+    pub(crate) type_id: Option<TypeId>,
+    /// The action's fields.
+    pub arguments: Value,
+    pub(crate) repeat: Repeat,
+    /// What it is limited by, beside its tenant and its name.
+    pub(crate) keys: Vec<String>,
+    pub(crate) kind: DeedKind<P>,
+}
+
+impl<P> Deed<P> {
+    /// The cluster that it depends on, by its keys; empty for what depends on none.
+    pub(crate) fn cluster(&self) -> &str {
+        self.keys.iter().find_map(|key| key.strip_prefix("cluster/")).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum DeedKind<P> {
+    Actuator(Box<dyn ErasedAction<P>>),
+    Ledger(Box<dyn ErasedLedger>),
+    Child(Box<dyn ErasedChild>),
+    CancelChild,
+}
+
+/// Marks [`Action`]s in [`Doing`].
+#[derive(Debug)]
+pub struct Actuator;
+
+/// Marks [`LedgerAction`]s in [`Doing`].
+#[derive(Debug)]
+pub struct Ledger;
+
+/// Either kind of action, so that `act(..)` and `.undo(..)` take both.
+pub trait Doing<Kind>: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// What it learns.
+    type Output: Serialize + DeserializeOwned + 'static;
+}
+
+impl<A: Action> Doing<Actuator> for A {
+    type Output = A::Output;
+}
+
+impl<A: LedgerAction> Doing<Ledger> for A {
+    type Output = A::Output;
+}
+
+/// An action that can be done to a platform `P`.
+pub trait DoneTo<P, Kind>: Doing<Kind> {
+    /// Forgets the action's type.
+    fn deed(self) -> Deed<P>;
+}
+
+impl<P, A: Action<Platform = P>> DoneTo<P, Actuator> for A {
+    fn deed(self) -> Deed<P> {
+        let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
+        let keys = self.limited_by();
+        let type_id = Some(TypeId::of::<A>());
+        let kind = DeedKind::Actuator(Box::new(self));
+        Deed { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
+    }
+}
+
+impl<P, A: LedgerAction> DoneTo<P, Ledger> for A {
+    fn deed(self) -> Deed<P> {
+        let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
+        let type_id = Some(TypeId::of::<A>());
+        let kind = DeedKind::Ledger(Box::new(self));
+        Deed { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+    }
+}

@@ -1,0 +1,88 @@
+//! The states of a workflow as a graph: every step of every state, as each example shows it. Pure.
+//!
+//! Used by the static check, the diagram, and the core before a break-glass vote.
+
+use super::step::Way;
+use crate::{Commitment, Step, Workflow};
+use strum::VariantArray as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Act,
+    Approval,
+    Wait,
+    Choose,
+    End,
+}
+
+/// Every step of every state, as each example shows it.
+pub(crate) struct Graph<W: Workflow> {
+    pub(crate) states: Vec<(W::State, Vec<Step<W>>)>,
+}
+
+impl<W: Workflow> Graph<W> {
+    pub(crate) fn of(examples: &[W]) -> Self {
+        let steps = |state| examples.iter().map(|example| example.step(state)).collect();
+        Self { states: W::State::VARIANTS.iter().map(|&state| (state, steps(state))).collect() }
+    }
+
+    pub(crate) fn steps(&self, state: W::State) -> impl Iterator<Item = &Step<W>> {
+        self.states.iter().filter(move |(s, _)| *s == state).flat_map(|(_, steps)| steps)
+    }
+
+    pub(crate) fn kinds(&self, state: W::State) -> Vec<Kind> {
+        let kind = |step: &Step<W>| match step {
+            Step::Act(_) => Kind::Act,
+            Step::Approval(_) => Kind::Approval,
+            Step::Wait(_) => Kind::Wait,
+            Step::Choose(_) => Kind::Choose,
+            Step::End(_) => Kind::End,
+        };
+        self.steps(state).map(kind).collect()
+    }
+
+    pub(crate) fn ways(&self, state: W::State) -> Vec<Way<W::State>> {
+        self.steps(state).flat_map(|step| step.ways(state)).collect()
+    }
+
+    pub(crate) fn reach(&self, from: W::State) -> Vec<W::State> {
+        let mut seen = vec![from];
+        let mut next = 0;
+        while let Some(&state) = seen.get(next) {
+            for way in self.ways(state) {
+                if !seen.contains(&way.to) {
+                    seen.push(way.to);
+                }
+            }
+            next += 1;
+        }
+        seen
+    }
+
+    pub(crate) fn commitment(&self, state: W::State, wanted: impl Fn(Commitment) -> bool) -> bool {
+        self.steps(state).any(|step| matches!(step, Step::Act(act) if wanted(act.commitment)))
+    }
+}
+
+/// The first state that destroys data on the way from `from`, up to the next approval, as `data` stands.
+pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option<String> {
+    let graph = Graph::<W>::of(std::slice::from_ref(data));
+    let mut seen = vec![from];
+    let mut next = 0;
+    while let Some(&state) = seen.get(next) {
+        next += 1;
+        let destroys = |step: &Step<W>| step.authority_needed().is_some_and(|(_, people)| people);
+        if graph.steps(state).any(destroys) {
+            return Some(Into::<&str>::into(state).to_owned());
+        }
+        if graph.kinds(state).contains(&Kind::Approval) {
+            continue;
+        }
+        for way in graph.ways(state) {
+            if !seen.contains(&way.to) {
+                seen.push(way.to);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,289 @@
+//! What a state does: act, ask people, wait, choose, or end.
+//!
+//! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
+//! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
+
+use super::child_type::Kind;
+use crate::{ActionError, Deed, Outcome, Procedure, RetryPolicy, Rule, Seat, WhilePending, Workflow};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What is done in one state.
+pub enum Step<W: Workflow> {
+    /// Actions, one or many.
+    Act(Act<W>),
+    /// A decision by people.
+    Approval(Approval<W::State>),
+    /// A span of time, or a signal within it.
+    Wait(Wait<W::State>),
+    /// A decision by the data.
+    Choose(Choose<W::State>),
+    /// Nothing more. Any outcome but [`Outcome::Completed`] first unwinds the trail.
+    End(Outcome),
+}
+
+/// How a step stands to being taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commitment {
+    /// Its compensations lie on the trail.
+    Undone,
+    /// It leaves nothing to undo.
+    NothingToUndo,
+    /// It cannot be undone: the pivot, or past it.
+    ForwardOnly {
+        /// It destroys data: only people can authorise it, no waiver.
+        destroys: bool,
+    },
+}
+
+/// Actions that run side by side, and what follows.
+pub struct Act<W: Workflow> {
+    pub(crate) branches: Vec<Branch<W>>,
+    pub(crate) commitment: Commitment,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) attempt_within: Duration,
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) within: Duration,
+    pub(crate) at_once: usize,
+    /// What every slot is limited by, beside what its action names.
+    pub(crate) keys: Vec<String>,
+    pub(crate) while_pending: WhilePending,
+    pub(crate) next: W::State,
+    pub(crate) on_failure: Vec<(&'static str, W::State)>,
+    pub(crate) or_else: Option<W::State>,
+    /// An operator may leave the step out.
+    pub(crate) optional: bool,
+    /// The workflow that each slot starts, if that is what the step does.
+    pub(crate) kin: Option<Kind<W::Platform>>,
+}
+
+pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
+pub(crate) type Decoder<P> = fn(&Value) -> Result<Deed<P>, serde_json::Error>;
+
+/// One slot of a step: an action, how it is undone, and where its result goes.
+pub struct Branch<W: Workflow> {
+    pub(crate) deed: Deed<W::Platform>,
+    pub(crate) undo: Option<Undo<W::Platform>>,
+    pub(crate) record: Option<Recorder<W>>,
+}
+
+pub(crate) struct Undo<P> {
+    pub(crate) deed: Deed<P>,
+    pub(crate) decode: Decoder<P>,
+}
+
+/// A question to people.
+pub struct Approval<S> {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) within: Option<Duration>,
+    pub(crate) procedure: Procedure,
+    pub(crate) granted: S,
+    pub(crate) refused: S,
+    pub(crate) expired: S,
+}
+
+/// A wait: for time to pass, or for a signal.
+pub struct Wait<S> {
+    pub(crate) signal: Option<&'static str>,
+    pub(crate) within: Option<Duration>,
+    /// Where the signal leads.
+    pub(crate) then: S,
+    /// Where the deadline leads; the same as `then` in a plain wait.
+    pub(crate) expired: S,
+}
+
+/// Ways out of a state, of which the data picks one.
+pub struct Choose<S> {
+    pub(crate) options: Vec<Choice<S>>,
+    pub(crate) taken: usize,
+}
+
+pub(crate) struct Choice<S> {
+    pub(crate) label: &'static str,
+    pub(crate) to: S,
+    pub(crate) waiver: Option<Rule>,
+}
+
+/// An [`Edge`] with what the check and the diagram must know of it.
+pub(crate) struct Way<S> {
+    pub(crate) label: String,
+    /// The label as people read it, with what the data adds.
+    pub(crate) text: String,
+    pub(crate) to: S,
+    pub(crate) authorises: Authority,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Authority {
+    None,
+    Waiver,
+    People,
+}
+
+impl<S> Way<S> {
+    fn new(label: impl Into<String>, to: S) -> Self {
+        let label = label.into();
+        Self { text: label.clone(), label, to, authorises: Authority::None }
+    }
+
+    fn text(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
+    fn authorising(self, authorises: Authority) -> Self {
+        Self { authorises, ..self }
+    }
+}
+
+/// The label of a step's success.
+pub(crate) const DONE: &str = "done";
+/// The label of the way past a step that an operator has left out.
+pub(crate) const SKIPPED: &str = "skipped";
+/// The label of an approval's way to itself, with other people asked.
+pub(crate) const ESCALATED: &str = "escalated";
+/// The label of an approval's way to itself, with a later deadline.
+pub(crate) const EXTENDED: &str = "extended";
+
+impl<W: Workflow> Step<W> {
+    /// Every way out of this step, that of the state `here`, whatever the data picks.
+    pub(crate) fn ways(&self, here: W::State) -> Vec<Way<W::State>> {
+        match self {
+            Self::Act(act) => act.ways(),
+            Self::Approval(approval) => approval.ways(here),
+            Self::Wait(wait) => wait.ways(),
+            Self::Choose(choose) => choose.options.iter().map(Choice::way).collect(),
+            Self::End(_) => Vec::new(),
+        }
+    }
+
+    /// As [`Act::authority_needed`], of a step that acts.
+    pub(crate) fn authority_needed(&self) -> Option<(bool, bool)> {
+        match self {
+            Self::Act(act) => Some(act.authority_needed()),
+            Self::Approval(_) | Self::Wait(_) | Self::Choose(_) | Self::End(_) => None,
+        }
+    }
+}
+
+impl<S: Copy> Choice<S> {
+    fn way(&self) -> Way<S> {
+        let way = Way::new(self.label, self.to);
+        if self.waiver.is_some() { way.authorising(Authority::Waiver) } else { way }
+    }
+}
+
+impl<W: Workflow> Act<W> {
+    /// Whether the step needs an authorisation of the plan, and whether a waiver is not enough.
+    pub(crate) fn authority_needed(&self) -> (bool, bool) {
+        let kin = self.kin.as_ref().map_or(Authority::None, Kind::authority);
+        let own = match self.commitment {
+            Commitment::ForwardOnly { destroys: true } => Authority::People,
+            Commitment::ForwardOnly { destroys: false } => Authority::Waiver,
+            Commitment::Undone | Commitment::NothingToUndo => Authority::None,
+        };
+        let most = own.max(kin);
+        (most > Authority::None, most == Authority::People)
+    }
+
+    /// The names of the actions, each once, in order.
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for branch in &self.branches {
+            if !names.contains(&branch.deed.name) {
+                names.push(branch.deed.name);
+            }
+        }
+        names
+    }
+
+    fn ways(&self) -> Vec<Way<W::State>> {
+        let names = self.names();
+        let text = match &self.kin {
+            Some(kind) => kind.title(),
+            None if names.is_empty() => "nothing to do".into(),
+            None => names.join(", "),
+        };
+        let mut ways = vec![Way::new(DONE, self.next).text(text)];
+        ways.extend(self.on_failure.iter().map(|(code, to)| Way::new(*code, *to)));
+        ways.extend(self.or_else.map(|to| Way::new("failed", to)));
+        if self.optional {
+            ways.push(Way::new(SKIPPED, self.next));
+        }
+        ways
+    }
+}
+
+impl<S: Copy> Approval<S> {
+    pub(crate) fn label(ruling: crate::Ruling) -> &'static str {
+        match ruling {
+            crate::Ruling::Granted => "approved",
+            crate::Ruling::Refused => "refused",
+            crate::Ruling::Expired => "expired",
+        }
+    }
+
+    /// Some of those who are asked in turn are nobody.
+    pub(crate) fn asks_nobody(&self) -> bool {
+        let later = self.procedure.escalate.iter().map(|next| &next.seats);
+        std::iter::once(&self.seats).chain(later).any(|seats| seats.iter().all(|seat| seat.count == 0))
+    }
+
+    fn ways(&self, here: S) -> Vec<Way<S>> {
+        use crate::Ruling::{Expired, Granted, Refused};
+        let names =
+            |seats: &[Seat]| seats.iter().map(|seat| seat.any_of.join("/")).collect::<Vec<_>>().join(" and ");
+        let escalated = self.procedure.escalate.first().map(|next| {
+            let text = format!("after {} asks {}", span(Some(next.after)), names(&next.seats));
+            Way::new(ESCALATED, here).text(text)
+        });
+        let extended = self
+            .procedure
+            .extend
+            .map(|by| Way::new(EXTENDED, here).text(format!("extended once by {}", span(Some(by)))));
+        let ruled = [
+            Way::new(Self::label(Granted), self.granted)
+                .text(format!("approved by {}", names(&self.seats)))
+                .authorising(Authority::People),
+            Way::new(Self::label(Refused), self.refused),
+            Way::new(Self::label(Expired), self.expired)
+                .text(format!("not decided within {}", span(self.within))),
+        ];
+        ruled.into_iter().chain(escalated).chain(extended).collect()
+    }
+}
+
+impl<S: Copy> Wait<S> {
+    pub(crate) fn signal_label(&self) -> String {
+        format!("signal {}", self.signal.unwrap_or_default())
+    }
+
+    pub(crate) fn deadline_label(&self) -> String {
+        "deadline".into()
+    }
+
+    fn ways(&self) -> Vec<Way<S>> {
+        let within = span(self.within);
+        let text = if self.signal.is_some() {
+            format!("no signal within {within}")
+        } else {
+            format!("after {within}")
+        };
+        let signalled = self.signal.map(|_| Way::new(self.signal_label(), self.then));
+        signalled.into_iter().chain([Way::new(self.deadline_label(), self.expired).text(text)]).collect()
+    }
+}
+
+/// A duration in the largest unit that divides it: `5 d`, `90 s`.
+pub(crate) fn span(duration: Option<Duration>) -> String {
+    let Some(duration) = duration else { return "an unstated time".into() };
+    let seconds = duration.as_secs();
+    for (unit, name) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
+        if seconds >= unit && seconds.is_multiple_of(unit) {
+            return format!("{} {name}", seconds / unit);
+        }
+    }
+    format!("{seconds} s")
+}
+
+/// The label of the way back to an approval whose plan has changed since.
+pub(crate) const ASKED_AGAIN: &str = "plan has changed";

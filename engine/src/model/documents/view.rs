@@ -1,0 +1,203 @@
+//! What a ledger action sees: documents, each remembered with its version.
+//!
+//! A view holds what has been fetched so far. Asked for a document it lacks, it says so ([`Undecided::Needs`]), the
+//! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read, present
+//! or absent, becomes a condition of the commit.
+
+use super::document_cache::Parsed;
+use crate::ActionError;
+use serde::{Serialize, de::DeserializeOwned};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{Document, Key, Put, Read, Task, Timestamp};
+
+/// A kind of document.
+pub trait Entity: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    /// Where its documents lie.
+    const COLLECTION: &'static str;
+
+    /// Names this one within the collection.
+    fn id(&self) -> String;
+}
+
+/// Why a decision was not reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// These documents must be fetched first; decide again when they have been.
+    Needs(Vec<Key>),
+    /// The decision is no, or not now.
+    Failed(ActionError),
+}
+
+impl From<ActionError> for Undecided {
+    fn from(error: ActionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Documents as they stand, with the writes decided so far on top.
+#[derive(Debug, Default)]
+pub struct View {
+    now: Timestamp,
+    known: BTreeMap<Key, Option<Document>>,
+    reads: BTreeMap<Key, Option<store::Sequence>>,
+    writes: BTreeMap<Key, Option<Vec<u8>>>,
+    tasks: Vec<Task>,
+    parsed: Parsed,
+}
+
+impl View {
+    /// A view at `now` of the documents `known`, absence included.
+    #[must_use]
+    pub fn new(now: Timestamp, known: BTreeMap<Key, Option<Document>>) -> Self {
+        Self { now, known, ..Self::default() }
+    }
+
+    /// The same, with the values that were `cached` of this store before.
+    pub(crate) fn with_cache(
+        now: Timestamp,
+        known: BTreeMap<Key, Option<Document>>,
+        cached: &Parsed,
+    ) -> Self {
+        Self { parsed: cached.clone(), ..Self::new(now, known) }
+    }
+
+    /// The documents that were fetched for it.
+    pub(crate) fn into_known(self) -> BTreeMap<Key, Option<Document>> {
+        self.known
+    }
+
+    /// Adds a task to the commit of this decision.
+    pub(crate) fn add_task(&mut self, task: Task) {
+        self.tasks.push(task);
+    }
+
+    /// Takes the tasks for the commit of this decision.
+    pub(crate) fn take_tasks(&mut self) -> Vec<Task> {
+        std::mem::take(&mut self.tasks)
+    }
+
+    /// The moment of the decision.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The document `id`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
+    pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
+        Ok(self.shared(id)?.map(Arc::unwrap_or_clone))
+    }
+
+    /// The same, not copied: for large documents that most decisions only read.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn shared<T: Entity>(&mut self, id: &str) -> Result<Option<Arc<T>>, Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        let parse = |body: &[u8]| -> Result<Arc<T>, ActionError> {
+            let unreadable = |e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}"));
+            serde_json::from_slice(body).map(Arc::new).map_err(unreadable)
+        };
+        if let Some(written) = self.writes.get(&key) {
+            return Ok(written.as_deref().map(parse).transpose()?);
+        }
+        let Some(found) = self.known.get(&key) else { return Err(Undecided::Needs(vec![key])) };
+        self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
+        let Some(document) = found else { return Ok(None) };
+        if let Some(value) = self.parsed.get::<T>(document) {
+            return Ok(Some(value));
+        }
+        let value = parse(&document.body)?;
+        self.parsed.keep(document, &value);
+        Ok(Some(value))
+    }
+
+    /// The document `id`, which a decision cannot do without.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent `ledger.missing` when there is none.
+    pub fn need<T: Entity>(&mut self, id: &str) -> Result<T, Undecided> {
+        let missing =
+            || ActionError::permanent("ledger.missing", format!("there is no {}/{id}", T::COLLECTION));
+        Ok(self.get(id)?.ok_or_else(missing)?)
+    }
+
+    /// The version of the document `id`, which changes whenever it is written; `None` if there is no such document.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] when it has not been fetched.
+    pub fn version<T: Entity>(&mut self, id: &str) -> Result<Option<store::Sequence>, Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        self.expect(&key)?;
+        Ok(self.known.get(&key).and_then(Option::as_ref).map(|document| document.version))
+    }
+
+    /// Makes sure that all of these have been fetched, asking for all that have not at once.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`] with every key that is not at hand.
+    pub fn want<T: Entity>(&self, ids: impl IntoIterator<Item = impl Into<String>>) -> Result<(), Undecided> {
+        let keys = ids.into_iter().map(|id| Key::new(T::COLLECTION, id));
+        let missing: Vec<_> = keys.filter(|key| !self.known.contains_key(key)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
+    }
+
+    /// Writes a document, new or not.
+    ///
+    /// # Errors
+    /// [`Undecided::Needs`]: a write is conditional on what it replaces, so that must have been fetched.
+    pub fn put<T: Entity>(&mut self, entity: &T) -> Result<(), Undecided> {
+        let key = Key::new(T::COLLECTION, entity.id());
+        self.expect(&key)?;
+        let body = serde_json::to_vec(entity).map_err(|e| ActionError::permanent("ledger.encode", e))?;
+        self.writes.insert(key, Some(body));
+        Ok(())
+    }
+
+    /// The same of a large document that most decisions change: the next decision in this process is given this value again in place of
+    /// one that is parsed, so it must be what it is read as, which debug builds prove.
+    ///
+    /// # Errors
+    /// As [`View::put`].
+    pub fn put_shared<T: Entity + PartialEq>(&mut self, entity: &Arc<T>) -> Result<(), Undecided> {
+        self.put::<T>(entity)?;
+        let key = Key::new(T::COLLECTION, entity.id());
+        if let Some(Some(body)) = self.writes.get(&key) {
+            debug_assert!(
+                serde_json::from_slice::<T>(body).is_ok_and(|read| read == **entity),
+                "{key} is read as it was"
+            );
+            self.parsed.keep_written(&key, body, entity);
+        }
+        Ok(())
+    }
+
+    /// Deletes a document, if there is one.
+    ///
+    /// # Errors
+    /// As [`View::put`].
+    pub fn delete<T: Entity>(&mut self, id: &str) -> Result<(), Undecided> {
+        let key = Key::new(T::COLLECTION, id);
+        if self.expect(&key)? || self.writes.contains_key(&key) {
+            self.writes.insert(key, None);
+        }
+        Ok(())
+    }
+
+    /// Whether there is such a document; a write of it rests on that.
+    fn expect(&mut self, key: &Key) -> Result<bool, Undecided> {
+        let Some(found) = self.known.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
+        self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
+        Ok(found.is_some())
+    }
+
+    /// What the decision rests on, and what it writes.
+    #[must_use]
+    pub fn into_changes(self) -> (Vec<Read>, Vec<Put>) {
+        let reads = self.reads.into_iter().map(|(key, version)| Read { key, version }).collect();
+        let puts = self.writes.into_iter().map(|(key, body)| Put { key, body }).collect();
+        (reads, puts)
+    }
+}

@@ -1,0 +1,133 @@
+//! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
+
+use super::history::{history, left_behind, mends, stand, told_of};
+use crate::{
+    Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, Ticket, Transition, Workflow,
+    approvals::writes::{Asked, Papers, papers},
+    model::erased_workflow::{BreakGlassUse, Next},
+    search::attributes::attributes,
+    transition,
+};
+use serde_json::json;
+use store::{ExecutionId, Record, Task, TaskId, Timestamp};
+
+/// Takes one event, and turns what follows into what is to be committed.
+pub(super) fn step_on<W: Workflow>(
+    record: &Record,
+    before: Execution<W>,
+    event: Event,
+    at: Timestamp,
+) -> Result<Next, Error> {
+    let (from, from_phase) = (before.state_name(), before.phase_name());
+    let promised = before.promised;
+    let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
+    let was_parked = matches!(before.phase, Phase::Parked { .. });
+    let was_broken = before.broken;
+    let actor =
+        if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
+    let told = (event.name(), actor, told_of(&before, &event));
+    let mended = mends(&event).then(|| stand(&before));
+    let asked = Asked::of(&before);
+    let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
+
+    let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
+    let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
+    let left = left_behind(&execution);
+    let mended = mended.map(|before| json!({ "before": before, "after": stand(&execution) }));
+    let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left, mended));
+    let schedule = schedule(&next, &execution, effects, at);
+    let mut retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
+    if promised.is_some() && execution.promised.is_none() {
+        retire.push(alarm_of(record.id));
+    }
+    let ruled = closed.as_ref().and_then(|(_, ballot)| ballot.ruling);
+    let finished = outcome(&execution.phase).filter(|_| !was_finished);
+    let Papers { mut documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
+    let told = Notification::alarms(&next, &execution, (was_parked, was_broken, was_finished));
+    documents.extend(told.iter().map(Notification::put));
+    Ok(Next {
+        broken: broken.map(|review| BreakGlassUse {
+            approval: review.approval,
+            by: review.by,
+            reason: review.reason,
+        }),
+        ruled,
+        finished,
+        kept: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_broken),
+        parked: execution
+            .reason_name()
+            .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
+        parent: execution.parent,
+        record: next,
+        journal,
+        schedule,
+        retire,
+        documents,
+        edges,
+    })
+}
+
+/// The record of `execution` as it is stored after an event; `closed` is a ballot that the event ended.
+fn next_record<W: Workflow>(
+    record: &Record,
+    execution: &Execution<W>,
+    closed: Option<&Ballot>,
+    at: Timestamp,
+) -> Result<Record, Error> {
+    let subject = execution.data.subject();
+    let mut next = Record {
+        schema: W::SCHEMA,
+        tenant: subject.tenant,
+        subject: subject.name,
+        guard: subject.guard,
+        state: execution.state_name().into(),
+        phase: execution.phase_name().into(),
+        reason: execution.reason_name().map(Into::into),
+        open: !is_finished(&execution.phase),
+        updated_at: at,
+        attributes: attributes(&record.attributes, execution, closed),
+        ..record.clone()
+    };
+    next.body =
+        serde_json::to_vec(execution).map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+    Ok(next)
+}
+
+fn is_finished(phase: &Phase) -> bool {
+    outcome(phase).is_some()
+}
+
+fn outcome(phase: &Phase) -> Option<Outcome> {
+    match phase {
+        Phase::Finished { outcome, .. } => Some(*outcome),
+        Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } => None,
+    }
+}
+
+fn schedule<W: Workflow>(
+    next: &Record,
+    execution: &Execution<W>,
+    effects: Vec<Effect>,
+    at: Timestamp,
+) -> Vec<Task> {
+    let task = |slot, after| Task {
+        id: TaskId { execution: next.id, visit: execution.visit, slot },
+        due: at.after(after),
+        body: Vec::new(),
+    };
+    let tasks = effects.into_iter().map(|effect| match effect {
+        Effect::Perform { slot, after } => task(slot, after),
+        Effect::Wake { after } => task(Ticket::TIMER, after),
+        Effect::Alarm { at } => Task { id: alarm_of(next.id), due: at, body: Vec::new() },
+    });
+    tasks.collect()
+}
+
+fn alarm_of(execution: ExecutionId) -> TaskId {
+    TaskId { execution, visit: Ticket::ALARM.visit, slot: Ticket::ALARM.slot }
+}
+
+fn tickets_of(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
+    let slots = (0u32..).take(slots).chain([Ticket::TIMER]);
+    slots.map(|slot| TaskId { execution, visit, slot }).collect()
+}

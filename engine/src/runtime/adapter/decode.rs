@@ -1,0 +1,99 @@
+//! Reads the body of a stored record as an execution, and brings older schemas up to date.
+//!
+//! Invariant: a body that cannot be decoded is an error of its execution alone.
+
+use crate::{
+    Error, Execution, Plan, PlanDigest, Shown, Workflow,
+    model::{execution::state::state_named, input::Given},
+};
+use serde_json::Value;
+use store::{ExecutionId, Record, Timestamp, encrypted::Unopened};
+
+impl Shown {
+    /// What is stored, of an execution that this engine has no code for.
+    pub(crate) fn as_stored(record: &Record, plan: Plan, digest: PlanDigest) -> Result<Self, Error> {
+        there(record)?;
+        let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
+        let body = serde_json::from_slice(&record.body).map_err(unreadable)?;
+        Ok(Self { body, plan, digest, children: Vec::new() })
+    }
+}
+
+pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
+    let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    there(record)?;
+    if record.schema == W::SCHEMA {
+        return serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()));
+    }
+    if record.schema > W::SCHEMA {
+        return Err(Error::NoWorker { workflow: record.workflow.clone(), schema: record.schema });
+    }
+    let mut body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
+    let data = body.get_mut("data").map(Value::take).unwrap_or_default();
+    let data = W::upgrade(record.schema, data).map_err(|e| unreadable(e.to_string()))?;
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("data".into(), data);
+        fields.entry("plan_schema").or_insert(record.schema.into());
+    }
+    serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
+}
+
+/// Fails when a body is sealed and cannot be opened.
+fn there(record: &Record) -> Result<(), Error> {
+    let id = record.id;
+    match Unopened::of(&record.body) {
+        None => Ok(()),
+        Some(said) if said.destroyed_at.is_some() => Err(Error::Destroyed { id, what: said.to_string() }),
+        Some(said) => Err(Error::Unreadable { id, why: said.to_string() }),
+    }
+}
+
+/// The record as this version writes it: nothing but its shape is changed.
+pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Record, Error> {
+    let unreadable = |why: String| Error::Unreadable { id: record.id, why };
+    there(record)?;
+    // Asked for before the whole is read, so that what is in the way is named.
+    let body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
+    let has = |name: &str| state_named::<W::State>(name).is_some();
+    let lacks = |name: &str| format!("{name}, which schema {} does not have", W::SCHEMA);
+    let state = body.get("state").and_then(Value::as_str).unwrap_or_default();
+    if record.schema < W::SCHEMA && !has(state) {
+        let why = lacks(state);
+        return Err(unreadable(format!(
+            "it stands in {why}: let it leave that state on a version that has it"
+        )));
+    }
+    let execution = decode::<W>(record)?;
+    if let Some(mark) = execution.trail.iter().find(|mark| mark.stands() && !has(&mark.state)) {
+        let why = lacks(&mark.state);
+        return Err(unreadable(format!(
+            "its way back leads through {why}: let it end on a version that has it"
+        )));
+    }
+    let subject = execution.data.subject();
+    Ok(Record {
+        schema: W::SCHEMA,
+        tenant: subject.tenant,
+        subject: subject.name,
+        guard: subject.guard,
+        updated_at: at,
+        body: serde_json::to_vec(&execution).map_err(|e| unreadable(e.to_string()))?,
+        ..record.clone()
+    })
+}
+
+impl Given {
+    /// The data as `W` has them, for the execution `id`.
+    pub(crate) fn read<W: Workflow>(self, id: ExecutionId) -> Result<W, Error> {
+        let unreadable = |why: String| Error::Unreadable { id, why };
+        if self.schema > W::SCHEMA {
+            return Err(Error::NoWorker { workflow: W::NAME.into(), schema: self.schema });
+        }
+        let data = if self.schema < W::SCHEMA {
+            W::upgrade(self.schema, self.data).map_err(|e| unreadable(e.to_string()))?
+        } else {
+            self.data
+        };
+        serde_json::from_value(data).map_err(|e| unreadable(e.to_string()))
+    }
+}

@@ -1,0 +1,76 @@
+//! The journal entries of one event.
+//!
+//! Invariant: every edge that an event takes is an entry; the first entry describes the event.
+
+use crate::{Edge, Event, Execution, Mark, Phase, Workflow};
+use serde_json::{Value, json};
+use store::{Entry, Record, Sequence, Timestamp};
+
+/// The event as the journal keeps it; that of a child's start names its parent.
+pub(super) fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
+    match (event, &before.parent) {
+        (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
+        _ => serde_json::to_value(event).unwrap_or(Value::Null),
+    }
+}
+
+/// Whether the event is a repair, whose history says how things stood before and after.
+pub(super) fn mends(event: &Event) -> bool {
+    match event {
+        Event::Seconded { event, .. } => mends(event),
+        event => matches!(event, Event::Repaired { .. }),
+    }
+}
+
+/// Where an execution stands, as the history of a repair keeps it.
+pub(super) fn stand<W: Workflow>(execution: &Execution<W>) -> Value {
+    json!({
+        "state": execution.state_name(),
+        "phase": execution.phase,
+        "slots": execution.slots,
+        "data": execution.data,
+    })
+}
+
+/// What an execution that has finished could not take back.
+pub(super) fn left_behind<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
+    let Phase::Finished { leaks, .. } = &execution.phase else { return None };
+    let leak = |mark: &Mark| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
+    (!leaks.is_empty()).then(|| leaks.iter().map(leak).collect())
+}
+
+/// One entry a way taken, so that every change of state is a line; the first tells the event.
+pub(super) fn history(
+    next: &Record,
+    at: Timestamp,
+    (event, actor, told): (&str, String, Value),
+    from: &str,
+    edges: &[Edge],
+    (turned, left, mended): (Option<&str>, Option<Value>, Option<Value>),
+) -> Vec<Entry> {
+    let entry = |event: &str, from: &str, to: &str, detail: Value| Entry {
+        sequence: Sequence(0),
+        execution: next.id,
+        at,
+        actor: actor.clone(),
+        event: event.into(),
+        from: from.into(),
+        to: to.into(),
+        detail: serde_json::to_vec(&detail).unwrap_or_default(),
+    };
+    let detail = |by: Option<&str>| {
+        let mut detail = json!({ "event": told, "phase": turned });
+        if let Some(fields) = detail.as_object_mut() {
+            fields.extend(by.map(|by| ("by".into(), by.into())));
+            fields.extend(left.map(|left| ("left_behind".into(), left)));
+            fields.extend(mended.map(|mended| ("mended".into(), mended)));
+        }
+        detail
+    };
+    let Some((first, rest)) = edges.split_first() else {
+        return vec![entry(event, from, &next.state, detail(None))];
+    };
+    let first = entry(event, &first.from, &first.to, detail(Some(&first.label)));
+    let rest = rest.iter().map(|edge| entry("passed", &edge.from, &edge.to, json!({ "by": edge.label })));
+    std::iter::once(first).chain(rest).collect()
+}

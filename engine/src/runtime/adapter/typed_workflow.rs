@@ -1,0 +1,152 @@
+//! Implements the erased workflow for every [`Workflow`].
+
+use super::{
+    advance::step_on,
+    decode::{decode, upgraded},
+    execution_cache::Decoded,
+};
+use crate::{
+    Diagram, Error, Event, Execution, Outcome, Phase, Shown, Ticket, Workflow,
+    core::directive::directive,
+    diagram,
+    model::{
+        definition::child::{Descent, Ended},
+        erased_workflow::{Awaits, Machine, Next, Standing},
+        execution::directive::Directive,
+        input::Given,
+    },
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use store::{ExecutionId, Record, Revision, Timestamp};
+
+#[cfg(feature = "testing")]
+use crate::{Ballot, Step};
+pub(crate) struct Of<W: Workflow>(Decoded<W>);
+
+impl<W: Workflow> Of<W> {
+    pub(crate) fn new() -> Self {
+        Self(Decoded::default())
+    }
+}
+
+impl<W: Workflow> Machine<W::Platform> for Of<W> {
+    fn diagram(&self) -> Diagram {
+        diagram::<W>()
+    }
+
+    fn schema(&self) -> u32 {
+        W::SCHEMA
+    }
+
+    fn upgraded(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error> {
+        if record.schema == W::SCHEMA {
+            return Ok(None);
+        }
+        sheltered(record.id, || upgraded::<W>(record, at).map(Some))
+    }
+
+    fn open(
+        &self,
+        id: ExecutionId,
+        given: Given,
+        by: &str,
+        at: Timestamp,
+        of: Option<Descent>,
+    ) -> Result<Next, Error> {
+        let data = given.read::<W>(id)?;
+        let mut execution = Execution::new(data, by, at);
+        if W::AUTHORISED_BY_PARENT {
+            let Some(descent) = &of else { return Err(Error::NeedsParent { workflow: W::NAME.into() }) };
+            execution.authorisation = descent.authorisation(execution.digest());
+        }
+        execution.parent = of.map(|descent| descent.parent);
+        let record = Record {
+            id,
+            revision: Revision(0),
+            workflow: W::NAME.into(),
+            schema: W::SCHEMA,
+            tenant: String::new(),
+            subject: String::new(),
+            guard: None,
+            state: String::new(),
+            phase: String::new(),
+            reason: None,
+            open: true,
+            requested_by: by.into(),
+            created_at: at,
+            updated_at: at,
+            attributes: store::Attributes::new(),
+            body: Vec::new(),
+        };
+        sheltered(id, || step_on(&record, execution, Event::Started, at))
+    }
+
+    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
+        sheltered(record.id, || {
+            let before = self.0.take(record).map_or_else(|| decode::<W>(record), Ok)?;
+            step_on(record, before, event, at)
+        })
+    }
+
+    fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
+        sheltered(record.id, || {
+            let execution = decode::<W>(record)?;
+            let directive = directive(&execution, ticket);
+            if matches!(directive, Directive::Run(_)) {
+                self.0.keep(record, execution);
+            }
+            Ok(directive)
+        })
+    }
+
+    fn show(&self, record: &Record) -> Result<Shown, Error> {
+        let execution = decode::<W>(record)?;
+        let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
+        let (plan, digest) = (execution.data.plan(), execution.digest());
+        let body = serde_json::to_value(&execution).map_err(unreadable)?;
+        Ok(Shown { body, plan, digest, children: Vec::new() })
+    }
+
+    fn standing(&self, record: &Record) -> Result<Standing, Error> {
+        let execution = decode::<W>(record)?;
+        let (plan, digest) = (execution.data.plan(), execution.digest());
+        Ok(Standing { plan, digest, authoriser: execution.authorisation.map(|given| given.by) })
+    }
+
+    fn ended(&self, record: &Record) -> Result<Option<Ended>, Error> {
+        let execution = decode::<W>(record)?;
+        let Phase::Finished { outcome, cause, leaks } = execution.phase else { return Ok(None) };
+        let stands = outcome == Outcome::Completed || execution.pivot.is_some() || !leaks.is_empty();
+        let data = serde_json::to_value(&execution.data)
+            .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+        Ok(Some(Ended { outcome, cause, stands, data }))
+    }
+
+    #[cfg(feature = "testing")]
+    fn awaits(&self, record: &Record) -> Result<Awaits, Error> {
+        let execution = decode::<W>(record)?;
+        if !matches!(execution.phase, Phase::Forward) {
+            return Ok(Awaits::Nothing);
+        }
+        Ok(match execution.data.step(execution.state) {
+            Step::Approval(_) => Awaits::People {
+                visit: execution.visit,
+                stage: execution.ballot.as_ref().map_or(0, Ballot::stage),
+            },
+            Step::Wait(wait) => wait.signal.map_or(Awaits::Nothing, Awaits::Signal),
+            Step::Act(_) | Step::Choose(_) | Step::End(_) => Awaits::Nothing,
+        })
+    }
+}
+
+/// A panic in a workflow's own code makes that execution unreadable, and no other.
+fn sheltered<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(Error::Unreadable {
+            id,
+            why: format!("a bug in the workflow: {}", said.unwrap_or("it panicked")),
+        })
+    })
+}

@@ -1,0 +1,53 @@
+//! The limits in force, as last read from the store.
+
+use crate::{Engine, Entity as _, Error, Gate, Limit, SECOND, limits::rule::Rules};
+use serde::de::DeserializeOwned;
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+use store::Document;
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The limits in force, as of no more than two seconds ago.
+    pub(crate) async fn rules(&self) -> Result<Arc<Rules>, Error> {
+        let now = self.inner.clock.now();
+        let limits = &self.inner.limits;
+        let known = limits.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, rules)) = &known
+            && *at <= now
+            && now < at.after(READ_AGAIN)
+        {
+            return Ok(rules.clone());
+        }
+        let rules = Arc::new(Rules::new(self.every::<Limit>(Limit::COLLECTION).await?));
+        if known.is_none() {
+            limits.take_over(&self.every::<Gate>(Gate::COLLECTION).await?);
+        }
+        *limits.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, rules.clone()));
+        Ok(rules)
+    }
+
+    /// All documents of a collection. One that cannot be read is passed over, and said to be so.
+    pub(crate) async fn every<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
+        let (mut all, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
+        let parse = |found: &Document| match serde_json::from_slice(&found.body) {
+            Ok(item) => Some(item),
+            Err(error) => {
+                tracing::error!(document = %found.key, %error, "what cannot be read limits nothing");
+                None
+            }
+        };
+        loop {
+            let page = self.inner.store.documents(collection, "", after.as_deref(), 1_000).await?;
+            all.extend(page.items.iter().filter_map(parse));
+            after = page.next;
+            if after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// How long the rules are used as they were read. An operator's change through this process is seen at once.
+const READ_AGAIN: Duration = SECOND.saturating_mul(2);

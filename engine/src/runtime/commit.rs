@@ -1,0 +1,77 @@
+//! The commit of one transition: record, journal, tasks and documents, in one write of the store.
+//!
+//! Invariant: a transition is committed whole or not at all; metrics, logs and observers learn of it afterwards.
+
+use crate::{Engine, Error, Stopwatch, model::erased_workflow::Next};
+use store::{Commit, Entry, Key, Put, Read, Revision, Settle, Task, Timestamp, Write};
+
+/// How often a call decides again before it gives up on a contended execution.
+pub(crate) const MOST_TRIES: usize = 64;
+
+/// What else a commit carries beside an execution's own.
+#[derive(Debug, Default)]
+pub(crate) struct Also {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) documents: Vec<Put>,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl Also {
+    pub(crate) fn writes(&self, key: &Key) -> bool {
+        self.documents.iter().any(|put| put.key == *key)
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    pub(crate) async fn commit(
+        &self,
+        expected: Option<Revision>,
+        next: Next,
+        settle: Option<Settle>,
+        mut also: Also,
+    ) -> Result<Revision, Error> {
+        self.settle_kin(&next, &mut also).await?;
+        let id = next.record.id;
+        let workflow = next.record.workflow.clone();
+        let retired = next.retire.clone();
+        let commit = Commit {
+            record: Some(Write { record: next.record, expected }),
+            reads: also.reads,
+            documents: also.documents.into_iter().chain(next.documents).collect(),
+            journal: next.journal.into_iter().chain(also.journal).collect(),
+            schedule: next.schedule.into_iter().chain(also.tasks).collect(),
+            retire: next.retire,
+            settle,
+            ..Commit::default()
+        };
+        let watch = Stopwatch::start();
+        // Whoever settles a task looks by itself for what to do next.
+        let now = self.inner.clock.now();
+        let told = |due: &Timestamp| settle.is_none() || *due > now;
+        let scheduled = commit.schedule.iter().map(|task| task.due).filter(told).min();
+        let receipt = self.inner.store.commit(commit).await?;
+        self.inner.metrics.committed(watch.elapsed());
+        self.inner.due.scheduled(scheduled);
+        (self.inner.seen)(id, &next.edges);
+        if let Some(outcome) = next.finished.map(Into::<&str>::into) {
+            self.inner.metrics.ended(&workflow, outcome);
+            self.inner.metrics.promised(&workflow, next.kept);
+            tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, outcome, "finished");
+        }
+        if let Some(reason) = next.parked {
+            self.inner.metrics.parked(reason);
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, reason, "parked: an operator has to look");
+        }
+        if let Some(ruling) = next.ruled {
+            self.inner.metrics.ruled(&workflow, ruling);
+        }
+        if let Some(review) = next.broken {
+            self.inner.metrics.glass_broken(&workflow);
+            let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, approval, by, reason, "the glass was broken: somebody has to review it");
+        }
+        self.unwanted(&retired).await;
+        Ok(receipt.revision.unwrap_or_default())
+    }
+}

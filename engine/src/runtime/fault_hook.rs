@@ -1,0 +1,25 @@
+//! The hook by which tests make attempts go wrong.
+//!
+//! Called before each attempt, if [`Options::tap`](crate::Options::tap) is set.
+
+use crate::{ActionError, Call};
+use serde_json::Value;
+
+/// Bends attempts, so that a sweep can try every way in which one can go wrong.
+pub trait Tap: Send + Sync + 'static {
+    /// What to do to the attempt of the action `name` that `call` describes.
+    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend;
+}
+
+/// One way to bend an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bend {
+    /// Leave it alone.
+    Not,
+    /// Report this without performing it.
+    Before(ActionError),
+    /// Perform it, and report this.
+    After(ActionError),
+    /// Perform it twice.
+    Twice,
+}

@@ -1,0 +1,57 @@
+//! Registers workflows.
+//!
+//! Invariant: a workflow that fails the static check, or starts one that does, is not registered.
+
+use crate::{
+    Engine, Flaw, Workflow, check, model::definition::child_workflows::family,
+    runtime::adapter::typed_workflow::Of,
+};
+use std::{fmt, sync::Arc};
+
+/// A workflow that did not register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsound {
+    /// Its name.
+    pub workflow: &'static str,
+    /// What is wrong.
+    pub flaws: Vec<Flaw>,
+}
+
+impl fmt::Display for Unsound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "workflow {} is unsound", self.workflow)?;
+        self.flaws.iter().try_for_each(|flaw| write!(f, "; {flaw}"))
+    }
+}
+
+impl std::error::Error for Unsound {}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Registers a workflow, and those that it starts.
+    ///
+    /// # Errors
+    /// [`Unsound`]: the static check found that it could strand an execution.
+    pub fn with<W: Workflow<Platform = P>>(self) -> Result<Self, Unsound> {
+        let flaws = check::<W>();
+        if !flaws.is_empty() {
+            return Err(Unsound { workflow: W::NAME, flaws });
+        }
+        for kind in family::<W>() {
+            let flaws = if self.inner.machines.contains_key(kind.workflow) { vec![] } else { (kind.check)() };
+            if !flaws.is_empty() {
+                return Err(Unsound { workflow: kind.workflow, flaws });
+            }
+        }
+        Ok(self.with_checked::<W>())
+    }
+
+    /// Registers a workflow that has passed the static check before.
+    pub(crate) fn with_checked<W: Workflow<Platform = P>>(self) -> Self {
+        self.change(|inner| {
+            for kind in family::<W>() {
+                inner.machines.entry(kind.workflow).or_insert_with(kind.machine);
+            }
+            inner.machines.insert(W::NAME, Arc::new(Of::<W>::new()));
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Starts executions.
+//!
+//! Invariant: the same idempotency key starts one execution.
+
+use super::commit::Also;
+use crate::{
+    ActionError, Engine, Error, Request, Workflow,
+    model::{documents::collection, input::Given},
+    search::attributes::bounded,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::{ExecutionId, Key, Put, Read, Settle};
+
+/// A key under which something has been asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Remembered {
+    execution: ExecutionId,
+    fingerprint: String,
+}
+
+/// The answer to a request for an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The execution.
+    pub id: ExecutionId,
+    /// It had been asked for before, under the same key.
+    pub replayed: bool,
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Starts an execution of `data`.
+    ///
+    /// # Errors
+    /// [`store::Error::Busy`] when its guard is held, [`store::Error::Conflict`] when a read of the request no longer
+    /// holds, [`Error::KeyReused`] when its key was used for a different request.
+    pub async fn start<W: Workflow<Platform = P>>(
+        &self,
+        data: W,
+        request: Request,
+    ) -> Result<Started, Error> {
+        let data = serde_json::to_value(&data)
+            .map_err(|e| Error::Undecided(ActionError::permanent("engine.encode", e)))?;
+        self.begin(W::NAME, W::SCHEMA, data, request, None, Also::default()).await
+    }
+
+    /// Starts an execution, and settles what asked for it with the same commit.
+    pub(crate) async fn begin(
+        &self,
+        workflow: &str,
+        schema: u32,
+        data: Value,
+        request: Request,
+        settle: Option<Settle>,
+        mut also: Also,
+    ) -> Result<Started, Error> {
+        let now = self.inner.clock.now();
+        let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
+        let mut next =
+            self.machine(workflow, schema)?.open(id, Given { schema, data }, &request.by, now, None)?;
+        let written = request.attributes.into_iter();
+        next.record.attributes.extend(
+            written.filter_map(|(name, values)| Some((name, bounded(values.into_iter().collect())?))),
+        );
+        also.reads.extend(request.reads);
+        also.documents.extend(request.documents);
+        if let Some((key, fingerprint)) = &request.once {
+            let key = Key::new(collection::REQUESTS, key);
+            if let Some(started) = self.remembered(&key, fingerprint).await? {
+                return Ok(started);
+            }
+            let body = serde_json::to_vec(&Remembered { execution: id, fingerprint: fingerprint.clone() });
+            also.reads.push(Read { key: key.clone(), version: None });
+            also.documents.push(Put { key, body: Some(body.unwrap_or_default()) });
+        }
+        match self.commit(None, next, settle, also).await {
+            Err(Error::Store(store::Error::Conflict { what })) => {
+                // A twin of this very request may have come first.
+                let Some((key, fingerprint)) = &request.once else {
+                    return Err(store::Error::Conflict { what }.into());
+                };
+                let twin = self.remembered(&Key::new(collection::REQUESTS, key), fingerprint).await?;
+                twin.ok_or_else(|| store::Error::Conflict { what }.into())
+            }
+            other => {
+                other?;
+                self.inner.metrics.started(workflow);
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, by = request.by, "started");
+                Ok(Started { id, replayed: false })
+            }
+        }
+    }
+
+    async fn remembered(&self, key: &Key, fingerprint: &str) -> Result<Option<Started>, Error> {
+        let Some(found) = self.inner.store.document(key).await? else { return Ok(None) };
+        let corrupt =
+            |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+        let found: Remembered = serde_json::from_slice(&found.body).map_err(corrupt)?;
+        if found.fingerprint != fingerprint {
+            return Err(Error::KeyReused { key: key.id.clone(), execution: found.execution });
+        }
+        Ok(Some(Started { id: found.execution, replayed: true }))
+    }
+}

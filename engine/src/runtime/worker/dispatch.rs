@@ -1,0 +1,206 @@
+//! The dispatcher: leases due tasks as far as there is room, and waits for the next.
+//!
+//! Invariant: a worker that is dropped hands its task back.
+
+use crate::{Engine, Error, MINUTE, SECOND};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use store::{Epoch, Lease, TaskId, Timestamp};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Works until `stop` resolves, then drains: leases no more, lets work in flight end within
+    /// [`Options::drain`](crate::Options::drain), and hands back the rest.
+    ///
+    /// # Errors
+    /// When the store fails in a way that waiting does not mend.
+    pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        let places = Arc::new(Semaphore::new(self.inner.options.concurrency));
+        let mut working: JoinSet<()> = JoinSet::new();
+        let closing = Closing::default();
+        tokio::pin!(stop);
+        loop {
+            if let Some(others_first) = self.inner.elsewhere.yields(self.inner.clock.now()) {
+                tokio::time::sleep(others_first).await;
+            }
+            self.inner.due.look();
+            let wait = match self.dispatch(&places, &mut working, &closing).await {
+                Ok(wait) => wait,
+                Err(error @ store::Error::Refused { .. }) => return Err(error.into()),
+                Err(error) => {
+                    tracing::error!(%error, "the store cannot be asked for work; trying again");
+                    SECOND
+                }
+            };
+            let until = self.inner.clock.now().after(wait);
+            self.inner.due.sleep(until);
+            tokio::select! {
+                // To stop goes before everything, and what is over is cleared away before more is begun.
+                biased;
+                () = &mut stop => break,
+                Some(_) = working.join_next(), if !working.is_empty() => {}
+                () = self.inner.due.rung(), if places.available_permits() > 0 => {}
+                () = self.inner.store.notified(), if places.available_permits() > 0 => {}
+                () = self.inner.clock.sleep_until(until) => {}
+            }
+        }
+        closing.close();
+        tracing::info!(in_flight = working.len(), "stopping: waiting for work in flight");
+        let drained = async { while working.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.inner.options.drain, drained).await.is_err() {
+            tracing::warn!("work in flight did not end in time; it is handed back");
+        }
+        Ok(())
+    }
+
+    /// Leases what is due, as far as there are places, and says how long there is nothing more to do.
+    async fn dispatch(
+        &self,
+        places: &Arc<Semaphore>,
+        working: &mut JoinSet<()>,
+        closing: &Closing,
+    ) -> Result<Duration, store::Error> {
+        loop {
+            let free = places.available_permits();
+            if free == 0 {
+                return Ok(MINUTE);
+            }
+            let now = self.inner.clock.now();
+            let options = &self.inner.options;
+            let leases = self.inner.store.lease(&options.holder, now, options.lease, free).await?;
+            if leases.is_empty() {
+                let next = self.inner.store.next_due().await?;
+                return Ok(next
+                    .map_or(MINUTE, |next| next.since(now))
+                    .clamp(Duration::from_millis(1), MINUTE));
+            }
+            for lease in leases {
+                let Ok(place) = places.clone().try_acquire_owned() else { break };
+                let (engine, closing) = (self.clone(), closing.clone());
+                // On the heap once: a task of the runtime is moved several times, and this is some kilobytes.
+                working.spawn(Box::pin(engine.work_in(place, lease, closing)));
+            }
+            while working.try_join_next().is_some() {}
+        }
+    }
+
+    /// Works on a task, and on what is due next for as long as it is at hand: only what has to be fetched goes by way of the dispatcher.
+    async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease, closing: Closing) {
+        self.inner.metrics.in_flight(1);
+        let mut next = Some(lease);
+        while let Some(lease) = next {
+            let give_back =
+                HandBack { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
+            self.work(lease).await;
+            give_back.done();
+            next = self.at_hand(&closing).await;
+            // So that one tenant's long row of steps does not keep a thread from all else.
+            tokio::task::consume_budget().await;
+        }
+        self.inner.metrics.in_flight(-1);
+        drop(place);
+        // Whatever was left to this worker to look for.
+        self.inner.due.ring();
+    }
+
+    async fn at_hand(&self, closing: &Closing) -> Option<Lease> {
+        let (now, options) = (self.inner.clock.now(), &self.inner.options);
+        if closing.is_closing() || self.inner.elsewhere.yields(now).is_some() {
+            return None;
+        }
+        let lease = self.inner.store.lease_at_hand(&options.holder, now, options.lease)?;
+        // What else the last commit asked for is for others.
+        if let Ok(Some(next)) = self.inner.store.next_due().await
+            && next <= now
+        {
+            self.inner.due.ring();
+        }
+        Some(lease)
+    }
+
+    /// Hands a task back, to be looked at again at `due`.
+    pub(crate) async fn hand_back(
+        &self,
+        task: TaskId,
+        epoch: Epoch,
+        due: Timestamp,
+        deliveries: u32,
+    ) -> Result<(), store::Error> {
+        self.inner.store.release(task, epoch, due, deliveries).await?;
+        self.inner.due.scheduled([due]);
+        Ok(())
+    }
+
+    /// Performs everything that is due, one task after the other, until nothing is. For tests and examples.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn run_until_idle(&self) -> Result<usize, Error> {
+        let mut worked = 0;
+        while self.work_next().await? {
+            worked += 1;
+        }
+        Ok(worked)
+    }
+
+    /// Performs the task that is due first, if one is, and says whether there was one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn work_next(&self) -> Result<bool, Error> {
+        let options = &self.inner.options;
+        let leases =
+            self.inner.store.lease(&options.holder, self.inner.clock.now(), options.lease, 1).await?;
+        let Some(lease) = leases.into_iter().next() else { return Ok(false) };
+        self.work(lease).await;
+        Ok(true)
+    }
+}
+
+/// Told to the workers of one run once it is to end.
+#[derive(Clone, Default)]
+struct Closing(Arc<AtomicBool>);
+
+impl Closing {
+    fn close(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Hands a task back when its worker is dropped half way, as in a stop that could not wait.
+struct HandBack<P: Send + Sync + 'static> {
+    engine: Engine<P>,
+    task: TaskId,
+    epoch: Epoch,
+    armed: bool,
+}
+
+impl<P: Send + Sync + 'static> HandBack<P> {
+    fn done(mut self) {
+        self.armed = false;
+    }
+}
+
+impl<P: Send + Sync + 'static> Drop for HandBack<P> {
+    fn drop(&mut self) {
+        if let (true, Ok(runtime)) = (self.armed, tokio::runtime::Handle::try_current()) {
+            let (engine, task, epoch) = (self.engine.clone(), self.task, self.epoch);
+            runtime.spawn(async move {
+                engine.hand_back(task, epoch, engine.inner.clock.now().after(SECOND), 1).await
+            });
+        }
+    }
+}

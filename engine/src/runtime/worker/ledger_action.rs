@@ -1,0 +1,68 @@
+//! Decides a ledger action, and commits its writes together with the transition that it leads to.
+//!
+//! Invariant: the writes and the transition are one commit, conditional on all that was read.
+
+use crate::{
+    Bend, Call, Decided, Engine, Error, Event, Stopwatch, Ticket, Tried,
+    model::{definition::erased_action::DeedKind, execution::directive::Directive},
+    runtime::{
+        commit::{Also, MOST_TRIES},
+        ledger::decide_knowing,
+    },
+};
+use store::{Lease, Settle, Timestamp};
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Decides a ledger action and commits its writes with the transition, on what it read; again on conflict.
+    pub(super) async fn settle_ledger(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
+        let id = lease.task.id.execution;
+        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
+        let mut until = lease.until;
+        for _ in 0..MOST_TRIES {
+            self.stay_at_it(lease, &mut until).await?;
+            let record = self.record(id).await?;
+            let machine = self.machine(&record.workflow, record.schema)?;
+            // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
+            // it would leave its slot open for good.
+            let Directive::Run(work) = machine.directive(&record, ticket)? else {
+                return Err(Error::Contended(id));
+            };
+            let DeedKind::Ledger(action) = &work.deed.kind else { return Err(Error::Contended(id)) };
+            let watch = Stopwatch::start();
+            let now = self.inner.clock.now();
+            let Decided { result, reads, puts, tasks } = match self.bend(&work.deed, call) {
+                Bend::Before(error) | Bend::After(error) => {
+                    Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
+                }
+                Bend::Not | Bend::Twice => {
+                    decide_knowing(&self.inner.parsed, &*self.inner.store, now, |view| {
+                        action.decide(view, call)
+                    })
+                    .await?
+                }
+            };
+            let also = Also { reads, documents: puts, tasks, ..Also::default() };
+            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
+            let tried = Some(Tried::of(work.deed.name, call, now));
+            let settled = Event::Settled { ticket, result, tried };
+            let next = machine.advance(&record, settled, self.inner.clock.now())?;
+            match self.commit(Some(record.revision), next, settle, also).await {
+                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                other => return other.map(|_| ()),
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    /// Prolongs the lease of what is decided again and again: others who took it over would only join the crowd, until it had
+    /// been delivered too often.
+    pub(crate) async fn stay_at_it(&self, lease: &Lease, until: &mut Timestamp) -> Result<(), store::Error> {
+        let (now, length) = (self.inner.clock.now(), self.inner.options.lease);
+        if until.since(now) < length / 2 {
+            *until = now.after(length);
+            self.inner.store.renew(lease.task.id, lease.epoch, *until).await?;
+        }
+        Ok(())
+    }
+}

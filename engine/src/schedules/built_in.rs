@@ -1,0 +1,52 @@
+//! Occurrences of built-in schedules, whose work the program does itself.
+
+use super::{decision_view::Which, runner::MOST_ROUNDS};
+use crate::{Engine, Entity as _, Error, Notification, Occurrence, Schedule};
+use std::collections::BTreeMap;
+use store::Commit;
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Claims the occurrence of a built-in schedule that is due, if one is; the caller does what it is for. Of several engines
+    /// exactly one is answered `Some`. Occurrences that are not made up for are put on record.
+    ///
+    /// # Errors
+    /// The store's; `schedule.invalid`.
+    pub async fn claim_occurrence(&self, schedule: &Schedule) -> Result<Option<Occurrence>, Error> {
+        for _ in 0..MOST_ROUNDS {
+            let round = self.decided(Which::Given(schedule), self.fresh(), &BTreeMap::new()).await?;
+            let Some(round) = round else { continue };
+            let Some((_, decision)) = round.result.map_err(Error::Undecided)? else { return Ok(None) };
+            if round.puts.is_empty() {
+                return Ok(None);
+            }
+            let commit = Commit {
+                reads: round.reads,
+                documents: round.puts,
+                schedule: round.tasks,
+                ..Commit::default()
+            };
+            if self.committed(commit, &decision).await? && decision.start.is_some() {
+                return Ok(decision.start);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts on record how an occurrence of a built-in schedule has ended: `completed`, or `failed` with the reason, which is
+    /// told.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn end_occurrence(&self, claimed: &Occurrence, failed: Option<&str>) -> Result<(), Error> {
+        let outcome = if failed.is_some() { "failed" } else { "completed" };
+        self.ledger(true, |view| {
+            let Some(row) = view.get::<Occurrence>(&claimed.id())? else { return Ok(()) };
+            let reason = failed.map_or_else(|| row.reason.clone(), str::to_owned);
+            if let Some(why) = failed {
+                view.put(&Notification::schedule_failed(&row.schedule, row.nominal, why, view.now()))?;
+            }
+            view.put(&Occurrence { outcome: Some(outcome.into()), reason, ..row })
+        })
+        .await
+    }
+}

@@ -1,0 +1,100 @@
+//! One decision of a schedule on the stored documents, with its writes.
+
+use super::decide::{Ask, Decision, Facts, Tried, decide, wanted};
+use crate::{
+    ActionError, Occurrence, Order, Schedule, Standing, Undecided, View, model::execution::message::Message,
+};
+use std::collections::BTreeMap;
+use store::{ExecutionId, Timestamp};
+
+/// The schedule that is kept: of the store, or of the program.
+#[derive(Clone, Copy)]
+pub(super) enum Which<'a> {
+    Stored(&'a str),
+    Given(&'a Schedule),
+}
+
+impl<'a> Which<'a> {
+    pub(super) fn name(self) -> &'a str {
+        match self {
+            Self::Stored(name) => name,
+            Self::Given(schedule) => &schedule.name,
+        }
+    }
+
+    /// The definition in force, if there is one.
+    pub(super) fn definition(self, view: &mut View) -> Result<Option<Schedule>, Undecided> {
+        match self {
+            Self::Stored(name) => view.get(name),
+            Self::Given(schedule) => Ok(Some(schedule.clone())),
+        }
+    }
+
+    /// Where it stands. One that was never looked at begins now: nothing was due before.
+    pub(super) fn standing(self, view: &mut View) -> Result<Standing, Undecided> {
+        let now = view.now();
+        let found = view.get::<Standing>(self.name())?;
+        let standing = found.unwrap_or_else(|| Standing { done: now, ..Standing::default() });
+        Ok(Standing { name: self.name().to_owned(), ..standing })
+    }
+}
+
+/// What one decision is told beside what is stored.
+pub(super) struct Told<'a> {
+    pub(super) fresh: ExecutionId,
+    pub(super) ended: &'a BTreeMap<ExecutionId, Option<String>>,
+    pub(super) tried: &'a BTreeMap<Timestamp, Tried>,
+    pub(super) starting: bool,
+}
+
+/// One decision on what is stored, with its writes; `None` when there is no such schedule.
+pub(super) fn look(
+    view: &mut View,
+    which: Which<'_>,
+    told: &Told<'_>,
+) -> Result<Option<(Schedule, Decision)>, Undecided> {
+    let Some(schedule) = which.definition(view)? else { return Ok(None) };
+    let unknown = view.get::<Standing>(which.name())?.is_none();
+    let standing = which.standing(view)?;
+    let invalid = |e: super::ScheduleError| ActionError::permanent("schedule.invalid", e);
+    let times = schedule.times().map_err(invalid)?;
+    let wanted = wanted(&standing, &times);
+    let key = |at: &Timestamp| Occurrence::key(&schedule.name, *at);
+    view.want::<Occurrence>(wanted.iter().map(key))?;
+    let mut on_record = BTreeMap::new();
+    for at in &wanted {
+        on_record.insert(*at, view.get::<Occurrence>(&key(at))?.map(|row| row.fate));
+    }
+    let facts = Facts {
+        schedule: &schedule,
+        times: &times,
+        now: view.now(),
+        fresh: told.fresh,
+        ended: told.ended,
+        on_record: &on_record,
+        tried: told.tried,
+        starting: told.starting,
+    };
+    let decision = decide(&facts, standing);
+    view.want::<Occurrence>(decision.rows.keys().map(key))?;
+    for row in decision.rows.values() {
+        view.put(row)?;
+    }
+    if decision.changed || unknown {
+        view.put(&decision.standing)?;
+    }
+    for (id, ask) in &decision.orders {
+        let order = Order {
+            by: format!("schedule {}", schedule.name),
+            reason: "its next occurrence is due, and starts when this has ended".into(),
+        };
+        view.ask(
+            *id,
+            match ask {
+                Ask::Cancel => Message::Cancel(order),
+                Ask::Terminate => Message::Terminate(order),
+            },
+        );
+    }
+    Ok(Some((schedule, decision)))
+}

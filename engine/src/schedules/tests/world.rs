@@ -1,0 +1,134 @@
+//! A schedule with its whole history, on which the decision is tried.
+
+use crate::{
+    Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, Standing, Target, Times,
+    schedules::decide::{Ask, Decision, Facts, Tried, decide, wanted},
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::{ExecutionId, Timestamp};
+
+/// A schedule with its whole history, and runs that end when they are told.
+pub(super) struct World {
+    pub(super) schedule: Schedule,
+    pub(super) times: Times,
+    pub(super) standing: Standing,
+    pub(super) rows: BTreeMap<Timestamp, Occurrence>,
+    pub(super) ended: BTreeMap<ExecutionId, Option<String>>,
+    pub(super) tried: BTreeMap<Timestamp, Tried>,
+    pub(super) orders: Vec<(ExecutionId, Ask)>,
+    pub(super) begun: Timestamp,
+    pub(super) now: Timestamp,
+    /// Moments that waited for a run to end at some time.
+    pub(super) buffered: BTreeSet<Timestamp>,
+    made: u8,
+}
+
+pub(super) fn nightly() -> Schedule {
+    let target = Target::Start { workflow: "errand".into(), data: json!({}) };
+    Schedule::new("nightly", "0 * * * *", "UTC", target)
+}
+
+impl World {
+    pub(super) fn of(schedule: Schedule, now: Timestamp) -> Self {
+        let schedule = Schedule { set_at: now, version: 1, ..schedule };
+        let times = schedule.checked().unwrap();
+        let standing = Standing { name: schedule.name.clone(), done: now, version: 1, ..Standing::default() };
+        Self {
+            schedule,
+            times,
+            standing,
+            rows: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            tried: BTreeMap::new(),
+            orders: Vec::new(),
+            begun: now,
+            now,
+            buffered: BTreeSet::new(),
+            made: 0,
+        }
+    }
+
+    /// Looks until nothing changes, and says what was started.
+    pub(super) fn look(&mut self) -> Vec<Timestamp> {
+        let mut fired = Vec::new();
+        for _ in 0..10_000 {
+            let decision = self.decide(true);
+            if !decision.changed {
+                return fired;
+            }
+            fired.extend(decision.start.iter().map(|start| start.nominal));
+            self.take(decision);
+        }
+        panic!("{:?} never comes to rest: {:?}", self.schedule, self.standing);
+    }
+
+    pub(super) fn decide(&mut self, starting: bool) -> Decision {
+        self.made = self.made.wrapping_add(1);
+        let on_record = wanted(&self.standing, &self.times);
+        let on_record = on_record.into_iter().map(|at| (at, self.rows.get(&at).map(|row| row.fate)));
+        let facts = Facts {
+            schedule: &self.schedule,
+            times: &self.times,
+            now: self.now,
+            fresh: ExecutionId::new(self.now, [self.made; 10]),
+            ended: &self.ended,
+            on_record: &on_record.collect(),
+            tried: &self.tried,
+            starting,
+        };
+        decide(&facts, self.standing.clone())
+    }
+
+    fn take(&mut self, decision: Decision) {
+        if let Some(start) = &decision.start
+            && self.schedule.overlap != Overlap::Allow
+        {
+            let open = self.standing.running.iter().filter(|run| !self.is_over(run));
+            assert_eq!(open.count(), 0, "{start:?} is started beside another run");
+        }
+        for (nominal, row) in decision.rows {
+            if let Some(before) = self.rows.get(&nominal) {
+                let ended = row.outcome.is_some() || row.execution == before.execution;
+                let made_up = row.origin == Origin::Backfill && before.fate != Fate::Fired;
+                assert!(
+                    before.fate.waits() || made_up || (before.fate == Fate::Fired && ended),
+                    "{before:?} became {row:?}"
+                );
+            }
+            if row.fate == Fate::Buffered {
+                self.buffered.insert(nominal);
+            }
+            self.rows.insert(nominal, row);
+        }
+        self.orders.extend(decision.orders);
+        self.standing = decision.standing;
+    }
+
+    fn is_over(&self, run: &Occurrence) -> bool {
+        run.execution.is_some_and(|id| self.ended.contains_key(&id))
+    }
+
+    pub(super) fn end_runs(&mut self, outcome: &str) {
+        let open: Vec<_> = self.standing.running.iter().filter_map(|run| run.execution).collect();
+        self.ended.extend(open.into_iter().map(|id| (id, Some(outcome.to_owned()))));
+    }
+
+    pub(super) fn advance(&mut self, span: Duration) {
+        self.now = self.now.after(span);
+    }
+
+    pub(super) fn fates(&self) -> Vec<Fate> {
+        self.rows.values().map(|row| row.fate).collect()
+    }
+
+    /// Every moment that has come, by the expression alone.
+    pub(super) fn moments(&self) -> BTreeSet<Timestamp> {
+        let first = self.times.next_after(self.begun);
+        let all = std::iter::successors(first, |last| self.times.next_after(*last));
+        all.take_while(|at| *at <= self.now).collect()
+    }
+}

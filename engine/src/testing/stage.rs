@@ -1,0 +1,315 @@
+//! The environment of one run: engine, clock, store, and the people who answer.
+
+use super::{
+    crash_store::Cuttable,
+    fault_injector::{ScriptTap, locked},
+    scenario::Meanwhile,
+    script::{Answer, Interruption, Rest, Script},
+};
+use crate::{
+    Clock as _, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Order, Person, Phase, Reason,
+    Request, SECOND, Verdict, Workflow, model::erased_workflow::Awaits,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, Mutex},
+};
+use store::{ExecutionId, Filter, Memory, Record, Revision, Store as _};
+use strum::VariantArray as _;
+
+/// What tells a question from the next of the same execution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Left {
+    /// To people: the visit, and the stage of the approval; a reminder is no other question.
+    People(u32, usize),
+    Signal(Revision),
+}
+
+/// The bound on what a run may need: events delivered, questions answered, jumps of the clock.
+const MOST_MOVES: usize = 5_000;
+
+pub(super) struct Stage<W: Workflow> {
+    pub(super) memory: Arc<Memory>,
+    pub(super) store: Arc<Cuttable>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) platform: Arc<W::Platform>,
+    pub(super) tap: Arc<ScriptTap>,
+    pub(super) edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
+    pub(super) questions: Vec<Vec<Answer>>,
+    /// Questions that are left until time answers them, or puts them otherwise.
+    pub(super) left: HashSet<(ExecutionId, Left)>,
+    /// Executions that an operator has tried to mend.
+    pub(super) mended: HashSet<ExecutionId>,
+    pub(super) script: Script,
+    /// What others do, until they have done it.
+    pub(super) meanwhile: Option<Meanwhile>,
+    pub(super) interrupted: bool,
+    pub(super) kind: std::marker::PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> Stage<W> {
+    /// An engine as after a start of the process: nothing is remembered but what the store holds.
+    fn engine(&self) -> Engine<W::Platform> {
+        let edges = self.edges.clone();
+        let options = crate::Options { tap: Some(self.tap.clone()), ..crate::Options::default() };
+        let engine = Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone());
+        let engine = engine.with_checked::<W>().options(options);
+        engine.watched(move |id, taken| {
+            locked(&edges).entry(id).or_default().extend_from_slice(taken);
+        })
+    }
+
+    pub(super) async fn start(&mut self, data: W) -> Result<ExecutionId, Error> {
+        loop {
+            let request = Request::by(&Person::new("requester", ["requester"])).once("sweep", "the same");
+            match self.engine().start(data.clone(), request).await {
+                Ok(started) => return Ok(started.id),
+                Err(_) if self.store.is_dead() => self.restart(),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What a new process finds: the same store, and the leases of the dead one lapsed.
+    fn restart(&mut self) {
+        self.store.revive();
+        self.clock.advance(31 * SECOND);
+    }
+
+    pub(super) async fn execution(&self, id: ExecutionId) -> Result<Execution<W>, Error> {
+        let record = self.memory.load(id).await?.ok_or(Error::NotFound(id))?;
+        serde_json::from_slice(&record.body).map_err(|e| Error::Unreadable { id, why: e.to_string() })
+    }
+
+    pub(super) async fn play(&mut self, id: ExecutionId) -> Result<(Rest, Option<Reason>), Error> {
+        let mut parked = None;
+        let mut engine = self.engine();
+        for _ in 0..MOST_MOVES {
+            if self.store.is_dead() {
+                self.restart();
+                engine = self.engine();
+            }
+            self.others().await?;
+            self.interrupt(&engine, id).await?;
+            match self.work(&engine).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(_) if self.store.is_dead() => continue,
+                Err(error) => return Err(error),
+            }
+            if self.store.is_dead() {
+                continue;
+            }
+            let open = self.open(id).await?;
+            let Some(stuck) = open.iter().find(|record| record.phase == "parked") else {
+                if open.is_empty()
+                    && let Phase::Finished { outcome, .. } = self.execution(id).await?.phase
+                {
+                    return Ok((Rest::Finished(outcome), parked));
+                }
+                self.answer(&engine, &open).await?;
+                continue;
+            };
+            let reason = reason_of(stuck);
+            if !self.mended.insert(stuck.id) {
+                return Ok((Rest::Parked(reason), parked.or(Some(reason))));
+            }
+            parked = parked.or((stuck.id == id).then_some(reason));
+            self.tap.lift();
+            self.tell(&engine, stuck.id, Event::RetryRequested(order())).await?;
+            if self.store.is_dead() {
+                self.mended.remove(&stuck.id);
+            }
+        }
+        let execution = self.execution(id).await?;
+        Ok((Rest::Restless(format!("{} in {}", execution.phase_name(), execution.state_name())), parked))
+    }
+
+    /// Performs what is due first, or last if the script goes backwards, and says whether anything was.
+    async fn work(&self, engine: &Engine<W::Platform>) -> Result<bool, Error> {
+        if !self.script.backwards {
+            return engine.work_next().await;
+        }
+        let now = self.clock.now();
+        let mut leases = self.store.lease("backwards", now, 30 * SECOND, 1_000).await?;
+        let Some(last) = leases.pop() else { return Ok(false) };
+        for lease in leases {
+            let before = lease.deliveries.saturating_sub(1);
+            self.store.release(lease.task.id, lease.epoch, lease.task.due, before).await?;
+        }
+        engine.work(last).await;
+        Ok(true)
+    }
+
+    /// The executions that are open, the first one first.
+    async fn open(&self, first: ExecutionId) -> Result<Vec<Record>, Error> {
+        let filter = Filter { open: Some(true), ..Filter::default() };
+        let mut open = self.memory.list(&filter, None, 10_000).await?.items;
+        open.sort_by_key(|record| record.id != first);
+        Ok(open)
+    }
+
+    async fn tell(&self, engine: &Engine<W::Platform>, id: ExecutionId, event: Event) -> Result<(), Error> {
+        match engine.deliver(id, event).await {
+            Ok(_) | Err(Error::Refused(_)) => Ok(()),
+            Err(_) if self.store.is_dead() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets others do what they do meanwhile. Their process is another one, and does not die with this.
+    async fn others(&mut self) -> Result<(), Error> {
+        let commits = self.store.commits();
+        let Some(due) = self.meanwhile.take_if(|meanwhile| commits >= meanwhile.after) else { return Ok(()) };
+        let (store, clock) = (self.memory.clone(), self.clock.clone());
+        Engine::<W::Platform>::new(store, clock, self.platform.clone()).ledger(true, due.decide).await
+    }
+
+    async fn interrupt(&mut self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<(), Error> {
+        let commits = self.store.commits();
+        let due = match self.script.interruption {
+            Some(
+                Interruption::Cancel(n)
+                | Interruption::PauseAndResume(n)
+                | Interruption::Terminate(n)
+                | Interruption::CancelChild(n),
+            ) => commits >= n,
+            None => false,
+        };
+        if !due || self.interrupted {
+            return Ok(());
+        }
+        self.interrupted = true;
+        match self.script.interruption {
+            Some(Interruption::Cancel(_)) => self.tell(engine, id, Event::CancelRequested(order())).await,
+            Some(Interruption::Terminate(_)) => {
+                self.tell(engine, id, Event::TerminateRequested(order())).await
+            }
+            Some(Interruption::PauseAndResume(_)) => {
+                self.tell(engine, id, Event::PauseRequested(order())).await?;
+                while engine.work_next().await? {}
+                self.clock.advance(MINUTE);
+                while engine.work_next().await? {}
+                self.tell(engine, id, Event::ResumeRequested(order())).await
+            }
+            Some(Interruption::CancelChild(_)) => {
+                let open = self.open(id).await?;
+                match open.iter().find(|record| record.id != id) {
+                    Some(child) => self.tell(engine, child.id, Event::CancelRequested(order())).await,
+                    None => Ok(()),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What does not hold between executions and those that they started: one a slot, and ended when they have ended.
+    pub(super) async fn bonds(&self) -> Result<Vec<String>, Error> {
+        let engine =
+            Engine::<W::Platform>::new(self.memory.clone(), self.clock.clone(), self.platform.clone());
+        let all = self.memory.list(&Filter::default(), None, 10_000).await?.items;
+        let (mut wrong, mut links) = (Vec::new(), 0);
+        for record in &all {
+            for child in engine.children(record.id).await? {
+                links += 1;
+                let open = all.iter().any(|other| other.id == child.execution && other.open);
+                if open != child.outcome.is_none() {
+                    wrong.push(format!(
+                        "{} {} ended otherwise than its link says",
+                        child.workflow, child.subject
+                    ));
+                }
+            }
+        }
+        // Those that a decision started have no parent, and need none.
+        let children = all.iter().filter(|record| has_parent(&record.body)).count();
+        if links < children {
+            wrong.push(format!("{children} children were started, and {links} are known to a parent"));
+        }
+        Ok(wrong)
+    }
+
+    /// Nothing is due: people decide, a signal comes, or time passes.
+    async fn answer(&mut self, engine: &Engine<W::Platform>, open: &[Record]) -> Result<(), Error> {
+        for record in open {
+            let awaits = engine.machine(&record.workflow, record.schema)?.awaits(record)?;
+            let others: &[Answer] = match &awaits {
+                Awaits::People { .. } => &[Answer::No, Answer::Late],
+                Awaits::Signal(_) => &[Answer::Late],
+                Awaits::Nothing => continue,
+            };
+            let question = match awaits {
+                Awaits::People { visit, stage } => Left::People(visit, stage),
+                Awaits::Signal(_) | Awaits::Nothing => Left::Signal(record.revision),
+            };
+            if self.left.contains(&(record.id, question)) {
+                continue;
+            }
+            return match (self.question(others), awaits) {
+                (Answer::Late, _) | (_, Awaits::Nothing) => {
+                    self.left.insert((record.id, question));
+                    Ok(())
+                }
+                (_, Awaits::Signal(name)) => {
+                    self.tell(engine, record.id, Event::Signalled { name: name.into() }).await
+                }
+                (Answer::Yes, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Approve).await,
+                (Answer::No, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Refuse).await,
+            };
+        }
+        self.pass_time().await
+    }
+
+    fn question(&mut self, others: &[Answer]) -> Answer {
+        let answer = self.script.answers.get(self.questions.len()).copied().unwrap_or(Answer::Yes);
+        self.questions.push(others.to_vec());
+        answer
+    }
+
+    async fn vote(
+        &self,
+        engine: &Engine<W::Platform>,
+        id: ExecutionId,
+        verdict: Verdict,
+    ) -> Result<(), Error> {
+        let case = match engine.approval(id).await {
+            Ok(Some(case)) => case,
+            Ok(None) => return Ok(()),
+            Err(_) if self.store.is_dead() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let places = case.seats.iter().flat_map(|seat| (0..seat.count).map(move |_| seat));
+        for (number, seat) in places.enumerate() {
+            let person = Person::new(format!("voter-{number}"), seat.any_of.clone());
+            match engine.vote(id, &person, verdict, &case.digest, "as scripted").await {
+                Ok(_) | Err(Error::Refused(_)) => {}
+                Err(_) if self.store.is_dead() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn pass_time(&self) -> Result<(), Error> {
+        match self.memory.next_due().await? {
+            Some(next) => self.clock.advance_to(next),
+            None => self.clock.advance(MINUTE),
+        }
+        Ok(())
+    }
+}
+
+fn reason_of(record: &Record) -> Reason {
+    let named = |reason: &&Reason| record.reason.as_deref() == Some(Into::<&str>::into(**reason));
+    Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
+}
+
+fn order() -> Order {
+    Order { by: "operator".into(), reason: "as scripted".into() }
+}
+
+fn has_parent(body: &[u8]) -> bool {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    body.get("parent").is_some_and(|parent| !parent.is_null())
+}

@@ -1,0 +1,152 @@
+//! What an attempt holds at its limited keys while it runs, while it is pending, and when its worker dies.
+
+use super::{
+    limits::why,
+    one_step::{Bench, Reply, Toil},
+};
+use crate::{ActionError, Clock as _, Event, HOUR, MINUTE, Order, SECOND};
+use std::{sync::atomic::Ordering, time::Duration};
+use store::Store as _;
+
+const KEY: &str = "cluster/eu-1";
+
+fn order() -> Order {
+    Order { by: "ada".into(), reason: "no longer wanted".into() }
+}
+
+/// S47: the attempt of what is killed ends, and what waits for its key goes on, without waiting for a lease to lapse or to be
+/// renewed.
+#[tokio::test(start_paused = true)]
+async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang]);
+    let first = bench.start(Toil::of("a", "first")).await;
+    let work = bench.begin(1).await;
+    let queued = bench.start(Toil::of("a", "queued")).await;
+    bench.engine.run_until_idle().await.unwrap();
+
+    let killed = tokio::time::Instant::now();
+    bench.engine.deliver(first, Event::TerminateRequested(order())).await.unwrap();
+    work.await.unwrap();
+    assert!(killed.elapsed() < SECOND, "{:?}", killed.elapsed());
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.yard.inside.load(Ordering::SeqCst), 0, "the attempt has ended");
+    assert_eq!(bench.stands(first).await, "terminated");
+    assert_eq!(bench.stands(queued).await, "completed");
+}
+
+/// S47, where the place is kept while nothing is at work; by an engine that has forgotten, too.
+#[tokio::test]
+async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
+    for restarted in [false, true] {
+        let mut bench = Bench::new();
+        bench.at_most(KEY, 1).await;
+        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", HOUR))]);
+        let first = bench.start(Toil { keeps_places: true, ..Toil::of("a", "first") }).await;
+        bench.engine.run_until_idle().await.unwrap();
+        if restarted {
+            bench.engine = bench.another();
+        }
+        let queued = bench.start(Toil::of("a", "queued")).await;
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(why(&bench, queued), "cluster/eu-1: 1 of 1 in use, 0 before it");
+        bench.clock.advance(MINUTE);
+        bench.engine.run_until_idle().await.unwrap();
+        assert_eq!(bench.yard.begun(), ["first"], "its place outlives a lease");
+
+        bench.engine.deliver(first, Event::TerminateRequested(order())).await.unwrap();
+        bench.engine.run_until_idle().await.unwrap();
+
+        assert_eq!(bench.stands(queued).await, "completed", "restarted: {restarted}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_says_whether_a_pending_action_keeps_its_place() {
+    for keeps_places in [false, true] {
+        let bench = Bench::new();
+        bench.at_most(KEY, 1).await;
+        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", 10 * MINUTE))]);
+        bench.start(Toil { keeps_places, ..Toil::of("a", "first") }).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        bench.start(Toil::of("a", "second")).await;
+        bench.engine.run_until_idle().await.unwrap();
+
+        assert_eq!(bench.yard.begun().len(), if keeps_places { 1 } else { 2 });
+        bench.settle(HOUR).await;
+        let order = if keeps_places { ["first", "first", "second"] } else { ["first", "second", "first"] };
+        assert_eq!(bench.yard.begun(), order);
+    }
+}
+
+/// A worker that dies inside keeps its place for as long as its lease, and no longer.
+#[tokio::test]
+async fn a_crash_frees_the_place_when_the_lease_lapses() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang, Reply::Hang]);
+    bench.start(Toil::of("a", "first")).await;
+    let dying = bench.begin(1).await;
+    dying.abort();
+    bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 0).await;
+    let survivor = bench.another();
+    let second = bench.start(Toil::of("b", "second")).await;
+
+    bench.clock.advance(29 * SECOND);
+    survivor.run_until_idle().await.unwrap();
+    assert_eq!(bench.yard.begun(), ["first"]);
+    bench.clock.advance(6 * SECOND);
+    // The lost task is due again as well, and is the other tenant's.
+    let leases = bench.store.lease("elsewhere", bench.clock.now(), SECOND, 9).await.unwrap();
+    for lease in leases {
+        let due =
+            if lease.task.id.execution == second { bench.clock.now() } else { bench.clock.now().after(HOUR) };
+        bench.store.release(lease.task.id, lease.epoch, due, lease.deliveries - 1).await.unwrap();
+    }
+    survivor.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(second).await, "completed");
+}
+
+/// An attempt that lasts keeps its place with its lease.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang]);
+    bench.start(Toil::of("a", "first")).await;
+    let _work = bench.begin(1).await;
+    let second = bench.start(Toil::of("b", "second")).await;
+    for _ in 0..9 {
+        bench.clock.advance(10 * SECOND);
+        tokio::time::sleep(10 * SECOND + Duration::from_millis(1)).await;
+        bench.engine.run_until_idle().await.unwrap();
+    }
+    assert_eq!(bench.yard.begun(), ["first"]);
+    assert_eq!(why(&bench, second), "cluster/eu-1: 1 of 1 in use, 0 before it");
+}
+
+/// A redelivered task finds the place that its dead worker took, and needs no other.
+#[tokio::test]
+async fn a_task_delivered_again_goes_on_in_its_own_place() {
+    let bench = Bench::new();
+    bench.at_most(KEY, 1).await;
+    bench.yard.on("first", [Reply::Hang]);
+    let first = bench.start(Toil::of("a", "first")).await;
+    // Its lease lapses before its place does.
+    let lease = bench.store.lease("dying", bench.clock.now(), 20 * SECOND, 1).await.unwrap().remove(0);
+    let engine = bench.engine.clone();
+    let dying = tokio::spawn(async move { engine.work(lease).await });
+    bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 1).await;
+    dying.abort();
+    bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 0).await;
+
+    bench.clock.advance(20 * SECOND);
+    bench.another().run_until_idle().await.unwrap();
+
+    assert_eq!(bench.stands(first).await, "completed");
+    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
+}
