@@ -2,7 +2,7 @@
 
 use crate::{
     ApprovalCase, Happening, Notification, Seat, Vote, What,
-    model::{approval::vote::wanted, definition::step::span},
+    model::{approval::vote::describe_seats, definition::step::span},
 };
 use store::Timestamp;
 
@@ -12,17 +12,18 @@ impl Notification {
     /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
     pub(crate) fn of(case: &ApprovalCase, number: usize, happened: &Happening) -> Option<Self> {
         let (kind, seats, text) = match &happened.what {
-            What::Reminded => ("approval.reminder", &case.seats, waits(case, happened.at)),
+            What::Reminded => ("approval.reminder", &case.seats, waiting_text(case, happened.at)),
             What::Escalated { from, to } => {
-                let text = format!("{} have not decided; {}", wanted(from), waits(case, happened.at));
+                let text =
+                    format!("{} have not decided; {}", describe_seats(from), waiting_text(case, happened.at));
                 ("approval.escalated", to, text)
             }
             What::Extended { .. } => {
-                let text = format!("the deadline was moved, once; {}", waits(case, happened.at));
+                let text = format!("the deadline was moved, once; {}", waiting_text(case, happened.at));
                 ("approval.extended", &case.seats, text)
             }
             What::Voided { votes, .. } => {
-                let text = changed(case, votes.len(), happened.at);
+                let text = plan_changed_text(case, votes.len(), happened.at);
                 ("approval.plan_changed", &case.seats, text)
             }
             What::Withdrawn { .. } => return None,
@@ -34,7 +35,7 @@ impl Notification {
     pub(crate) fn opened(case: &ApprovalCase) -> Self {
         let text = format!(
             "{}, asked for by {}; `tenure approvals show {}`",
-            waits(case, case.opened_at),
+            waiting_text(case, case.opened_at),
             case.requested_by,
             case.id
         );
@@ -44,7 +45,7 @@ impl Notification {
     /// That some have agreed, and more are needed.
     pub(crate) fn voted(case: &ApprovalCase, vote: &Vote) -> Self {
         let name = format!("voted.{}", vote.at.0);
-        let text = format!("{} agreed; {}", vote.person.name, waits(case, vote.at));
+        let text = format!("{} agreed; {}", vote.person.name, waiting_text(case, vote.at));
         Self::about(case, &name, "approval.voted", roles(&case.seats), text, vote.at)
     }
 
@@ -58,12 +59,12 @@ impl Notification {
 
     /// That the plan has changed since people agreed to it.
     pub(crate) fn asked_again(case: &ApprovalCase, at: Timestamp) -> Self {
-        let text = format!("the plan has changed since it was agreed to; {}", waits(case, at));
+        let text = format!("the plan has changed since it was agreed to; {}", waiting_text(case, at));
         Self::about(case, "asked-again", "approval.plan_changed", roles(&case.seats), text, at)
     }
 
     /// That somebody has decided alone.
-    pub(crate) fn glass_broken(case: &ApprovalCase, vote: &Vote) -> Self {
+    pub(crate) fn break_glass_used(case: &ApprovalCase, vote: &Vote) -> Self {
         let mut to = roles(&case.seats);
         if !to.iter().any(|role| role == WATCHES) {
             to.push(WATCHES.into());
@@ -107,17 +108,17 @@ fn roles(seats: &[Seat]) -> Vec<String> {
     roles
 }
 
-fn waits(case: &ApprovalCase, at: Timestamp) -> String {
+fn waiting_text(case: &ApprovalCase, at: Timestamp) -> String {
     let left = case.deadline.map(|deadline| format!(", {} left", span(Some(deadline.since(at)))));
     let left = left.unwrap_or_default();
-    format!("{} waits for {}{left}", case.plan.title, wanted(&case.seats))
+    format!("{} waits for {}{left}", case.plan.title, describe_seats(&case.seats))
 }
 
-fn changed(case: &ApprovalCase, votes: usize, at: Timestamp) -> String {
+fn plan_changed_text(case: &ApprovalCase, votes: usize, at: Timestamp) -> String {
     let void = match votes {
         0 => "nobody had voted".into(),
         1 => "one vote is void".into(),
         more => format!("{more} votes are void"),
     };
-    format!("the plan has changed, and {void}; {}", waits(case, at))
+    format!("the plan has changed, and {void}; {}", waiting_text(case, at))
 }

@@ -49,7 +49,7 @@ pub struct ApprovalCase {
 impl ApprovalCase {
     /// The vote that decided alone, if one did.
     #[must_use]
-    pub fn broken_by(&self) -> Option<&Vote> {
+    pub fn break_glass_vote(&self) -> Option<&Vote> {
         self.votes.iter().find(|vote| vote.break_glass)
     }
 }

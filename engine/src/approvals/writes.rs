@@ -12,12 +12,12 @@ use store::{Key, Put, Record, Timestamp};
 /// The approval that stood before an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// [`Execution::entered`] at its time.
-    entered: u32,
+    /// [`Execution::states_entered`] at its time.
+    states_entered: u32,
     /// How much of its history is on paper.
-    told: usize,
+    history_written: usize,
     /// Somebody has decided alone, and everybody was told.
-    broken: bool,
+    break_glass: bool,
     /// People were asked, and told so.
     open: bool,
     /// How many votes they were told of.
@@ -29,20 +29,20 @@ impl Asked {
     pub(crate) fn of<W: Workflow>(execution: &Execution<W>) -> Self {
         let ballot = execution.ballot.as_ref();
         Self {
-            entered: execution.entered,
-            told: ballot.map_or(0, |ballot| ballot.history.len()),
-            broken: ballot.is_some_and(|ballot| ballot.broken_by().is_some()),
+            states_entered: execution.states_entered,
+            history_written: ballot.map_or(0, |ballot| ballot.history.len()),
+            break_glass: ballot.is_some_and(|ballot| ballot.break_glass_vote().is_some()),
             open: ballot.is_some(),
             votes: ballot.map_or(0, |ballot| ballot.votes.len()),
         }
     }
 
     /// The same for the approval of this number: nothing, if it is another one.
-    fn for_number(self, entered: u32) -> Self {
-        if entered == self.entered {
+    fn for_number(self, states_entered: u32) -> Self {
+        if states_entered == self.states_entered {
             self
         } else {
-            Self { entered, told: 0, broken: false, open: false, votes: 0 }
+            Self { states_entered, history_written: 0, break_glass: false, open: false, votes: 0 }
         }
     }
 }
@@ -52,11 +52,11 @@ impl Asked {
 pub(crate) struct Papers {
     pub(crate) documents: Vec<Put>,
     /// Who decided alone, if anybody did.
-    pub(crate) broken: Option<Review>,
+    pub(crate) break_glass: Option<Review>,
 }
 
 /// All that is to be written about approvals after an event: `closed` was asked for in the state `asked_in`.
-pub(crate) fn papers<W: Workflow>(
+pub(crate) fn approval_writes<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
     (closed, asked_in): (Option<(u32, Ballot)>, &str),
@@ -64,11 +64,11 @@ pub(crate) fn papers<W: Workflow>(
     at: Timestamp,
 ) -> Papers {
     let mut papers = Papers::default();
-    if let Some((entered, ballot)) = closed {
+    if let Some((states_entered, ballot)) = closed {
         let ruling = ballot.ruling.map_or("withdrawn", Ruling::name).to_owned();
-        let case = case(record, execution, entered, ballot, asked_in);
+        let case = approval_record(record, execution, states_entered, ballot, asked_in);
         let case = ApprovalCase { ruling: Some(ruling.clone()), closed_at: Some(at), ..case };
-        let asked = asked.for_number(entered);
+        let asked = asked.for_number(states_entered);
         papers.tell(&case, asked);
         if asked.open {
             papers.notify(Notification::closed(&case, &ruling, at));
@@ -77,8 +77,9 @@ pub(crate) fn papers<W: Workflow>(
         papers.put(collection::CLOSED, &case.id, Some(&case));
     }
     if let Some(ballot) = &execution.ballot {
-        let case = case(record, execution, execution.entered, ballot.clone(), &record.state);
-        let asked = asked.for_number(execution.entered);
+        let case =
+            approval_record(record, execution, execution.states_entered, ballot.clone(), &record.state);
+        let asked = asked.for_number(execution.states_entered);
         papers.tell(&case, asked);
         if edges.iter().any(|edge| edge.label == ASKED_AGAIN) {
             papers.notify(Notification::asked_again(&case, at));
@@ -93,15 +94,15 @@ pub(crate) fn papers<W: Workflow>(
     papers
 }
 
-fn case<W: Workflow>(
+fn approval_record<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
-    entered: u32,
+    states_entered: u32,
     ballot: Ballot,
     state: &str,
 ) -> ApprovalCase {
     ApprovalCase {
-        id: format!("{}.{entered}", record.id),
+        id: format!("{}.{states_entered}", record.id),
         execution: record.id,
         workflow: record.workflow.clone(),
         tenant: record.tenant.clone(),
@@ -133,15 +134,15 @@ impl Papers {
 
     /// Tells people what of the history is not on paper yet, and of a vote that decided alone.
     fn tell(&mut self, case: &ApprovalCase, asked: Asked) {
-        for (number, happened) in case.history.iter().enumerate().skip(asked.told) {
+        for (number, happened) in case.history.iter().enumerate().skip(asked.history_written) {
             if let Some(notification) = Notification::of(case, number, happened) {
                 self.notify(notification);
             }
         }
-        let Some(vote) = case.broken_by().filter(|_| !asked.broken) else { return };
+        let Some(vote) = case.break_glass_vote().filter(|_| !asked.break_glass) else { return };
         let review = Review::of(case, vote);
-        self.notify(Notification::glass_broken(case, vote));
+        self.notify(Notification::break_glass_used(case, vote));
         self.put(collection::REVIEWS, &case.id, Some(&review));
-        self.broken = Some(review);
+        self.break_glass = Some(review);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an action cannot become a step before it says how it is undone.
 
-use super::acting::{plain, recorder};
+use super::acting::{act_with_defaults, recorder};
 use crate::{Acting, Branch, Commitment, DoneTo, Workflow, model::definition::step::Undo};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
@@ -117,7 +117,7 @@ impl<W: Workflow, A: DoneTo<W::Platform, K>, K> Uncompensated<W, A, K> {
         undo: impl Fn(&A) -> Option<Undo<W::Platform>>,
     ) -> Acting<W, A::Output> {
         let slot = |action: A| Branch { undo: undo(&action), deed: action.deed(), record: None };
-        Acting::of(plain(self.actions.into_iter().map(slot).collect(), commitment))
+        Acting::of(act_with_defaults(self.actions.into_iter().map(slot).collect(), commitment))
     }
 }
 
@@ -163,5 +163,5 @@ pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> Acting
     let branches: Vec<_> = branches.into_iter().collect();
     let undone = branches.iter().any(|branch| branch.undo.is_some());
     let commitment = if undone { Commitment::Undone } else { Commitment::NothingToUndo };
-    Acting::of(plain(branches, commitment))
+    Acting::of(act_with_defaults(branches, commitment))
 }

@@ -7,7 +7,7 @@ use crate::{
 use serde::de::DeserializeOwned;
 use std::{marker::PhantomData, time::Duration};
 
-pub(crate) fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitment) -> Act<W> {
+pub(crate) fn act_with_defaults<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitment) -> Act<W> {
     Act {
         branches,
         commitment,
@@ -22,7 +22,7 @@ pub(crate) fn plain<W: Workflow>(branches: Vec<Branch<W>>, commitment: Commitmen
         on_failure: Vec::new(),
         or_else: None,
         optional: false,
-        kin: None,
+        child_type: None,
     }
 }
 

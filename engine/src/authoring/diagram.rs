@@ -46,11 +46,11 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
         Step::Act(act) => {
             into.kind = "act";
             into.forward_only |= matches!(act.commitment, Commitment::ForwardOnly { .. });
-            if let Some(kind) = &act.kin {
+            if let Some(kind) = &act.child_type {
                 add(&mut into.actions, &kind.title());
             }
             for branch in &act.branches {
-                if act.kin.is_none() {
+                if act.child_type.is_none() {
                     add(&mut into.actions, branch.deed.name);
                 }
                 if let Some(undo) = &branch.undo {

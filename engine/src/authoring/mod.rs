@@ -1,6 +1,7 @@
 //! The words in which a workflow is written, its static check, and its diagram.
 //!
-//! Called by authors of workflows, and by the engine when a workflow is registered. Invariant: a workflow that fails the check cannot be registered.
+//! Called by authors of workflows, and by the engine when a workflow is registered. Invariant: a workflow that fails
+//! the check cannot be registered.
 
 pub(crate) mod act;
 pub(crate) mod acting;

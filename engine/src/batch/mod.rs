@@ -1,8 +1,8 @@
 //! The same command to many executions: looked at first, bound to what was seen, and then given one by one.
 //!
-//! A batch is a document, and so is each of its items. The commit that changes an execution is the one that writes its item and
-//! counts it, on the condition that nobody has counted it before: a crash at any moment repeats nothing and leaves nothing out.
-//! `runner.rs` gives the commands.
+//! A batch is a document, and so is each of its items. The commit that changes an execution is the one that writes its
+//! item and counts it, on the condition that nobody has counted it before: a crash at any moment repeats nothing and
+//! leaves nothing out. `runner.rs` gives the commands.
 
 mod query;
 mod record;

@@ -101,7 +101,7 @@ impl<E: Into<Error>> From<E> for BatchError {
 }
 
 /// What `ask` wants, of its tenant alone.
-pub(super) fn wanted(
+pub(super) fn batch_query(
     filter: &str,
     tenant: Option<&str>,
     (at, workflows): (Timestamp, Vec<String>),
@@ -120,7 +120,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Err(BatchError::Everything);
         }
         let now = self.inner.clock.now();
-        let query = wanted(&ask.filter, ask.tenant.as_deref(), (now, self.workflow_names()))
+        let query = batch_query(&ask.filter, ask.tenant.as_deref(), (now, self.workflow_names()))
             .map_err(BatchError::Misread)?;
         let cap = ask.cap.min(BATCH_LIMIT);
         let (mut ids, mut first, mut refusing, mut after) = (Vec::new(), Vec::new(), 0, None);

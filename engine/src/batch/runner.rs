@@ -2,7 +2,7 @@
 
 use super::{
     record::{BATCHES, RUNNING, end, item_key, load},
-    request::wanted,
+    request::batch_query,
 };
 use crate::{
     Batch, BatchItem, BatchResult, Engine, Error, Order, model::documents::parse::parse,
@@ -75,7 +75,7 @@ impl Batches {
             if due > now {
                 return Ok(Some(due));
             }
-            match give(engine, batch, version, now).await {
+            match run_next(engine, batch, version, now).await {
                 // Somebody else has moved the execution or the batch: look at both anew.
                 Ok(()) | Err(Error::Store(store::Error::Conflict { .. })) => {}
                 Err(error) => return Err(error),
@@ -99,7 +99,7 @@ impl Batches {
 }
 
 /// Gives the command to the next execution and counts it, in one commit; ends the batch behind the last.
-async fn give<P: Send + Sync + 'static>(
+async fn run_next<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     mut batch: Batch,
     version: Sequence,
@@ -116,8 +116,8 @@ async fn give<P: Send + Sync + 'static>(
         return Ok(());
     };
     batch.next = n.saturating_add(1);
-    let record = match wanted(&batch.filter, batch.tenant.as_deref(), (batch.created_at, Vec::new())) {
-        Ok(query) => still(engine, item.execution, &query).await?,
+    let record = match batch_query(&batch.filter, batch.tenant.as_deref(), (batch.created_at, Vec::new())) {
+        Ok(query) => load_if_matching(engine, item.execution, &query).await?,
         Err(misread) => Err(misread.to_string()),
     };
     let turned = match record {
@@ -125,7 +125,7 @@ async fn give<P: Send + Sync + 'static>(
         Ok(record) => {
             let mut counted = batch.clone();
             let took = Turned { result: BatchResult::Done, why: None };
-            let documents = count(&mut counted, &item, key.clone(), took, now);
+            let documents = record_item(&mut counted, &item, key.clone(), took, now);
             match command(engine, &batch, &record, reads.clone(), documents).await {
                 Err(
                     error @ (Error::Refused(_)
@@ -142,14 +142,14 @@ async fn give<P: Send + Sync + 'static>(
         }
     };
     let result = turned.result;
-    let documents = count(&mut batch, &item, key, turned, now);
+    let documents = record_item(&mut batch, &item, key, turned, now);
     store.commit(Commit { reads, documents, ..Commit::default() }).await?;
     engine.inner.metrics.batched(result.into());
     Ok(())
 }
 
 /// The record, if it is still one of those that were asked for; else why not.
-async fn still<P: Send + Sync + 'static>(
+async fn load_if_matching<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     id: ExecutionId,
     query: &Query,
@@ -174,7 +174,7 @@ async fn command<P: Send + Sync + 'static>(
 }
 
 /// Counts an item, and ends the batch if it was the last.
-fn count(batch: &mut Batch, item: &BatchItem, key: Key, turned: Turned, now: Timestamp) -> Vec<Put> {
+fn record_item(batch: &mut Batch, item: &BatchItem, key: Key, turned: Turned, now: Timestamp) -> Vec<Put> {
     let counter = match turned.result {
         BatchResult::Done => &mut batch.done,
         BatchResult::Refused => &mut batch.refused,

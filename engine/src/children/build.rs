@@ -1,9 +1,9 @@
 //! The words in which a workflow starts others and waits for them.
 
-use super::offspring::{Offspring, arguments};
+use super::offspring::{Offspring, child_arguments};
 use crate::{
     Acting, Branch, ChildEnd, Commitment, DAY, Deed, RetryPolicy, Workflow,
-    authoring::acting::plain,
+    authoring::acting::act_with_defaults,
     model::definition::{child_type::Kind, step::Undo},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -122,13 +122,13 @@ where
         let Self { children, any_end, answer, .. } = self;
         let undone = commitment == Commitment::Undone;
         let branch = |child: C| {
-            let cancel = Deed::cancelling(arguments(C::NAME, &child.subject().name));
+            let cancel = Deed::cancelling(child_arguments(C::NAME, &child.subject().name));
             let undo = Undo { deed: cancel, decode: |stored| Ok(Deed::cancelling(stored.clone())) };
             let deed = Deed::starting(Offspring { child, any_end, answer });
             Branch { deed, undo: undone.then_some(undo), record: None }
         };
-        let mut act = plain(children.into_iter().map(branch).collect(), commitment);
-        act.kin = Some(Kind::of::<C>());
+        let mut act = act_with_defaults(children.into_iter().map(branch).collect(), commitment);
+        act.child_type = Some(Kind::of::<C>());
         // A child takes as long as its state may; what goes wrong is not cured by asking more often.
         act.retry = RetryPolicy { budget: Duration::MAX, ..RetryPolicy::default() };
         act.within = DAY;

@@ -2,7 +2,7 @@
 
 use crate::{
     Commitment, Step, Workflow, check,
-    model::definition::{child_type::Kind, child_workflows::kin_of, graph::Graph, step::Authority},
+    model::definition::{child_type::Kind, child_workflows::children_of, graph::Graph, step::Authority},
     runtime::adapter::typed_workflow::Of,
 };
 use std::sync::Arc;
@@ -12,17 +12,17 @@ impl<P: Send + Sync + 'static> Kind<P> {
     pub(crate) fn of<C: Workflow<Platform = P>>() -> Self {
         Self {
             workflow: C::NAME,
-            needs: needs::<C>,
+            needs: authority_needed::<C>,
             check: check::<C>,
             machine: || Arc::new(Of::<C>::new()),
-            kin: kin_of::<C>,
+            children: children_of::<C>,
         }
     }
 }
 
 /// A child that goes by its parent's authority may pass its point of no return on a waiver of the parent, unless it, or a
 /// child of its own, destroys.
-fn needs<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
+fn authority_needed<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
     if !C::AUTHORISED_BY_PARENT || asked.contains(&C::NAME) {
         return Authority::None;
     }
@@ -32,7 +32,7 @@ fn needs<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
     let steps = C::State::VARIANTS.iter().flat_map(|state| graph.steps(*state));
     let step = |step: &Step<C>| match step {
         Step::Act(act) if act.commitment == (Commitment::ForwardOnly { destroys: true }) => Authority::People,
-        Step::Act(act) => act.kin.as_ref().map_or(Authority::None, |kind| (kind.needs)(asked)),
+        Step::Act(act) => act.child_type.as_ref().map_or(Authority::None, |kind| (kind.needs)(asked)),
         Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => Authority::None,
     };
     steps.map(step).max().unwrap_or(Authority::None).max(Authority::Waiver)

@@ -49,7 +49,7 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Off
             let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
             let ended: &str = outcome.into();
             let message = format!("{} {id} ended {ended} in {state}{why}", C::NAME);
-            return Err(ActionError::permanent(code_of(outcome), message));
+            return Err(ActionError::permanent(failure_code(outcome), message));
         }
         let child: C =
             serde_json::from_value(data).map_err(|e| ActionError::permanent("child.unreadable", e))?;
@@ -58,7 +58,7 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Off
 }
 
 /// The code with which a slot fails whose child ended as `outcome`.
-fn code_of(outcome: Outcome) -> &'static str {
+fn failure_code(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Completed => "child.completed",
         Outcome::Rejected => "child.rejected",
@@ -76,7 +76,7 @@ impl<P> Deed<P> {
     where
         T: Serialize + DeserializeOwned + 'static,
     {
-        let arguments = arguments(C::NAME, &offspring.child.subject().name);
+        let arguments = child_arguments(C::NAME, &offspring.child.subject().name);
         let kind = DeedKind::Child(Box::new(offspring));
         Self { name: C::NAME, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
@@ -88,6 +88,6 @@ impl<P> Deed<P> {
     }
 }
 
-pub(crate) fn arguments(workflow: &str, subject: &str) -> Value {
+pub(crate) fn child_arguments(workflow: &str, subject: &str) -> Value {
     json!({ "workflow": workflow, "subject": subject })
 }

@@ -1,13 +1,13 @@
 //! A slot that starts a child and waits for its end, or cancels it and waits for that.
 //!
-//! Called by the worker with a task just leased. Every look at a child ends in one commit, conditional on the link as it was
-//! read, so that an end that comes between looking and going to sleep is never slept through.
+//! Called by the worker with a task just leased. Every look at a child ends in one commit, conditional on the link as
+//! it was read, so that an end that comes between looking and going to sleep is never slept through.
 
 use crate::{
     ActionError, Bend, Call, Child, Deed, Engine, Error, Event, HOUR, Order, Parent, Stopwatch, Ticket,
     model::{
         definition::{
-            child::{Descent, Ended, ErasedChild, is_kept, undone},
+            child::{Descent, Ended, ErasedChild, cancel_result, is_kept_after_cancel},
             erased_action::DeedKind,
         },
         documents::{collection, parse::parse},
@@ -32,7 +32,7 @@ const MOST_ATTEMPTS: usize = 10_000;
 /// What a look at a child leads to.
 enum Look {
     /// It was started, and its start committed.
-    Born,
+    Started,
     /// The slot's attempt ends so, if the link is still as it was read.
     Settled(Result<Value, ActionError>, Box<Also>),
 }
@@ -45,7 +45,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let settle = Settle { task: lease.task.id, epoch: lease.epoch };
         let mut until = lease.until;
         for _ in 0..MOST_TRIES {
-            self.stay_at_it(lease, &mut until).await?;
+            self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // As with ledger actions: what has changed since the lease is looked at anew.
@@ -55,16 +55,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let watch = Stopwatch::start();
             let (result, also, settle) = match self.bend(&work.deed, call) {
                 Bend::Before(error) => (Err(error), Also::default(), Some(settle)),
-                bend => match self.look(&work.deed, &record, call, settle).await {
+                bend => match self.check_children(&work.deed, &record, call, settle).await {
                     Err(Error::Store(store::Error::Conflict { .. })) => {
                         self.inner.metrics.conflict();
                         continue;
                     }
                     Err(error) => return Err(error),
                     Ok(looked) => match (looked, bend) {
-                        (Look::Born, Bend::After(error)) => (Err(error), Also::default(), None),
+                        (Look::Started, Bend::After(error)) => (Err(error), Also::default(), None),
                         (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
-                        (Look::Born, _) => {
+                        (Look::Started, _) => {
                             self.count(
                                 id,
                                 (work.deed.name, work.deed.cluster()),
@@ -91,7 +91,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(id))
     }
 
-    async fn look(
+    async fn check_children(
         &self,
         deed: &Deed<P>,
         record: &Record,
@@ -101,14 +101,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let links = self.links(call).await?;
         match &deed.kind {
             DeedKind::Child(child) => match links.into_iter().next_back() {
-                None => self.bear(&**child, record, &Parent::of(call, 1), settle).await,
+                None => self.start_child(&**child, record, &Parent::of(call, 1), settle).await,
                 Some((link, _)) if link.failed => {
                     let attempt = link.parent.attempt.saturating_add(1);
-                    self.bear(&**child, record, &Parent::of(call, attempt), settle).await
+                    self.start_child(&**child, record, &Parent::of(call, attempt), settle).await
                 }
-                Some((link, read)) => self.look_at(&**child, link, read, settle.task).await,
+                Some((link, read)) => self.check_child(&**child, link, read, settle.task).await,
             },
-            DeedKind::CancelChild => self.look_back(links, record.id, settle.task).await,
+            DeedKind::CancelChild => self.cancel_children(links, record.id, settle.task).await,
             DeedKind::Actuator(_) | DeedKind::Ledger(_) => Err(Error::Contended(record.id)),
         }
     }
@@ -134,7 +134,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Starts the child, in one commit with its link and with the parent's task, which it makes due again: to wait is the next
     /// commit, conditional on the parent as it stands by then.
-    async fn bear(
+    async fn start_child(
         &self,
         child: &dyn ErasedChild,
         record: &Record,
@@ -143,7 +143,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Look, Error> {
         let now = self.inner.clock.now();
         let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
-        let descent = match descent(child, parent, standing) {
+        let descent = match parent_link(child, parent, standing) {
             Ok(descent) => descent,
             Err(error) => return Ok(Look::Settled(Err(error), Box::default())),
         };
@@ -179,7 +179,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(_) => {
                 self.inner.metrics.started(child.workflow());
                 tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow = child.workflow(), parent = %record.id, "started");
-                Ok(Look::Born)
+                Ok(Look::Started)
             }
             Err(Error::Store(store::Error::Busy { guard, holder })) => {
                 let why = format!("execution {holder} holds {guard:?}");
@@ -190,7 +190,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// How the child has ended, or that it has not.
-    async fn look_at(
+    async fn check_child(
         &self,
         child: &dyn ErasedChild,
         link: Child,
@@ -206,13 +206,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     Also { reads: vec![read], documents: failed.into_iter().collect(), ..Also::default() };
                 Look::Settled(result, Box::new(also))
             }
-            None => wait_for(link, read, waiter, if record.phase == "parked" { PARKED } else { RUNNING }),
+            None => {
+                pending_child(link, read, waiter, if record.phase == "parked" { PARKED } else { RUNNING })
+            }
         })
     }
 
     /// Asks the child to turn back, and waits for its end. One that was never started needs no asking: whoever could still
     /// start it is fenced.
-    async fn look_back(
+    async fn cancel_children(
         &self,
         links: Vec<(Child, Read)>,
         parent: ExecutionId,
@@ -231,13 +233,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             // If the cancel has ended it already, `read` is out of date, and this is looked at once more.
             let (record, ended) = self.child(&link).await?;
             match ended {
-                Some(ended) if !is_kept(&answer) => answer = undone(&link, &ended),
+                Some(ended) if !is_kept_after_cancel(&answer) => answer = cancel_result(&link, &ended),
                 Some(_) => {}
-                None if record.phase == "parked" => return Ok(wait_for(link, read, waiter, PARKED)),
+                None if record.phase == "parked" => return Ok(pending_child(link, read, waiter, PARKED)),
                 None if record.phase == "compensating" => {
-                    return Ok(wait_for(link, read, waiter, CANCELLING));
+                    return Ok(pending_child(link, read, waiter, CANCELLING));
                 }
-                None => return Ok(wait_for(link, read, waiter, GOES_ON)),
+                None => return Ok(pending_child(link, read, waiter, GOES_ON)),
             }
         }
         Ok(Look::Settled(Ok(answer), Box::default()))
@@ -252,7 +254,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// What an execution that ends owes to its parent and to its children, for the same commit: the parent is told and woken;
     /// after an end by force, children that are open are asked to turn back.
-    pub(crate) async fn settle_kin(
+    pub(crate) async fn settle_relatives(
         &self,
         next: &crate::model::erased_workflow::Next,
         also: &mut Also,
@@ -310,7 +312,7 @@ const PARKED: (&str, &str) = ("child.parked", "is parked, and waits for an opera
 const CANCELLING: (&str, &str) = ("child.cancelling", "turns back");
 const GOES_ON: (&str, &str) = ("child.goes_on", "lets work in flight end, or is past its point of no return");
 
-fn wait_for(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> Look {
+fn pending_child(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> Look {
     let why = format!("{} {} about {} {doing}", link.workflow, link.execution, link.subject);
     let mut also = Also { reads: vec![read], ..Also::default() };
     if link.waiter != Some(waiter) {
@@ -324,7 +326,7 @@ fn pending(code: &str, after: Duration, message: String) -> ActionError {
 }
 
 /// On whose authority the child goes, where it goes by its parent's.
-fn descent(child: &dyn ErasedChild, parent: &Parent, standing: Standing) -> Result<Descent, ActionError> {
+fn parent_link(child: &dyn ErasedChild, parent: &Parent, standing: Standing) -> Result<Descent, ActionError> {
     let parent = parent.clone();
     if !child.by_parent() {
         return Ok(Descent { parent, authority: None });

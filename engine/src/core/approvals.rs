@@ -42,7 +42,7 @@ impl<W: Workflow> Turn<W> {
         }
         // An alarm may be late; what it would have said holds.
         self.catch_up();
-        self.keep_ballot();
+        self.void_outdated_votes();
         let at = self.at;
         let Some(ballot) = self.exec.ballot.as_mut() else { return Err(unexpected) };
         if let Some(ruling) = ballot.ruling {
@@ -60,13 +60,13 @@ impl<W: Workflow> Turn<W> {
         let may = self.exec.ballot.as_ref().and_then(|ballot| ballot.procedure.break_glass.as_ref());
         let allowed = may.is_none_or(|glass| glass.destroys);
         match destruction_after(&self.exec.data, approval.granted).filter(|_| !allowed) {
-            Some(state) => Err(Refusal::GlassDestroys { state }),
+            Some(state) => Err(Refusal::BreakGlassDestroys { state }),
             None => Ok(()),
         }
     }
 
     /// Voids the votes on a plan that no longer stands.
-    pub(crate) fn keep_ballot(&mut self) {
+    pub(crate) fn void_outdated_votes(&mut self) {
         let at = self.at;
         if self.exec.ballot.as_ref().is_none_or(|ballot| ballot.ruling.is_some()) {
             return;
@@ -78,7 +78,7 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// An alarm of the ballot's timetable. One that rings twice finds that something else comes next.
-    pub(crate) fn rang(&mut self, bell: Bell, moment: Moment) -> Result<(), Refusal> {
+    pub(crate) fn timetable_alarm(&mut self, bell: Bell, moment: Moment) -> Result<(), Refusal> {
         let next = self.exec.ballot.as_ref().and_then(Ballot::next);
         if bell.visit != self.exec.visit || !self.forward() || next != Some((bell.due, moment)) {
             return Err(Refusal::Stale);
@@ -137,7 +137,7 @@ impl<W: Workflow> Turn<W> {
 
 /// Who stands behind a ballot that was granted.
 fn authoriser(ballot: &Ballot) -> Authoriser {
-    if let Some(vote) = ballot.broken_by() {
+    if let Some(vote) = ballot.break_glass_vote() {
         let destroys = ballot.procedure.break_glass.as_ref().is_some_and(|glass| glass.destroys);
         return Authoriser::BreakGlass { person: vote.person.name.clone(), destroys };
     }

@@ -129,7 +129,7 @@ impl<W: Workflow> Turn<W> {
         };
         for slot in &mut self.exec.slots {
             if matches!(slot.settled, Some(Err(_))) {
-                *slot = Slot { doubt: slot.doubt, edition: slot.edition, ..Slot::default() };
+                *slot = Slot { doubt: slot.doubt, slot_revision: slot.slot_revision, ..Slot::default() };
             }
         }
         if self.exec.slots.iter().all(|slot| matches!(slot.settled, Some(Ok(_)))) {
@@ -143,17 +143,17 @@ impl<W: Workflow> Turn<W> {
     /// The children at work that turning back would not have cancelled.
     fn children_off_the_trail(&self) -> Vec<Mark> {
         let Step::Act(act) = self.step() else { return Vec::new() };
-        if act.kin.is_none() || act.commitment == Commitment::Undone || !self.forward() {
+        if act.child_type.is_none() || act.commitment == Commitment::Undone || !self.forward() {
             return Vec::new();
         }
         let slots = (0u32..).zip(self.exec.slots.iter().zip(&act.branches));
         let open = slots.filter(|(_, (slot, _))| slot.begun && slot.settled.is_none());
         let mark = |(slot, (_, branch)): (u32, (&Slot, &Branch<W>))| Mark {
             state: self.exec.state_name().to_owned(),
-            entered: self.exec.entered,
+            states_entered: self.exec.states_entered,
             slot,
-            edition: 0,
-            ways: 0,
+            slot_revision: 0,
+            undo_revision: 0,
             action: branch.deed.name.to_owned(),
             undo: CANCEL.to_owned(),
             arguments: branch.deed.arguments.clone(),

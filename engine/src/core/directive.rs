@@ -22,32 +22,32 @@ fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
 /// What to do about `ticket`, as the execution stands.
 pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
     if ticket == Ticket::ALARM {
-        let open = !matches!(exec.phase, Phase::Finished { .. }) && !exec.broken;
-        return if open { Directive::Ring(Event::Overdue) } else { Directive::Drop };
+        let open = !matches!(exec.phase, Phase::Finished { .. }) && !exec.promise_missed;
+        return if open { Directive::DeliverTimer(Event::Overdue) } else { Directive::Discard };
     }
     let over = matches!(exec.phase, Phase::Finished { .. } | Phase::Parked { .. });
     if ticket.visit != exec.visit || over {
-        return Directive::Drop;
+        return Directive::Discard;
     }
     if ticket.slot == Ticket::TIMER {
-        return Directive::Ring(timer(exec));
+        return Directive::DeliverTimer(timer(exec));
     }
     let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
-        return Directive::Drop;
+        return Directive::Discard;
     };
     if exec.paused.is_some() {
-        return Directive::Hold;
+        return Directive::AwaitResume;
     }
     if let Phase::Compensating(unwinding) = &exec.phase {
         return super::unwind::undo_directive(exec, unwinding, ticket, slot);
     }
     if exec.overdue || exec.cancelled.is_some() {
-        let error = super::slots::stopped(exec);
+        let error = super::slots::stop_error(exec);
         let class = if slot.doubt { Class::Unknown } else { error.class };
         let timed_out = exec.overdue.then_some(TimedOut { limit: TimeLimit::State, attempt: slot.failed });
         return Directive::GiveUp(ActionError { class, timed_out, ..error });
     }
-    let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Drop };
+    let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Discard };
     let limits =
         Limits { attempt: act.attempt_within, heartbeat: act.heartbeat, while_pending: act.while_pending };
     if act.branches.len() <= ticket.slot as usize {
@@ -58,15 +58,15 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
     }
     let mut deed = act.branches.swap_remove(ticket.slot as usize).deed;
     deed.keys.append(&mut act.keys);
-    let (state, entered) = (exec.state_name().to_owned(), exec.entered);
+    let (state, states_entered) = (exec.state_name().to_owned(), exec.states_entered);
     Directive::Run(Box::new(Work {
         deed,
         state,
-        entered,
+        states_entered,
         slot: ticket.slot,
-        edition: slot.edition,
+        slot_revision: slot.slot_revision,
         undo: false,
-        ways: 0,
+        undo_revision: 0,
         failed: slot.failed,
         doubt: slot.doubt,
         beat: slot.beat.clone(),

@@ -1,6 +1,7 @@
 //! The pure core: takes one event, returns the next execution and the effects to perform.
 //!
-//! Called by `runtime` with a freshly loaded execution; the result is committed whole or not at all. Invariant: no clock, no store, no network. The same execution and event always give the same answer.
+//! Called by `runtime` with a freshly loaded execution; the result is committed whole or not at all. Invariant: no
+//! clock, no store, no network. The same execution and event always give the same answer.
 
 pub(crate) mod approvals;
 pub(crate) mod commands;

@@ -1,4 +1,5 @@
-//! What an operator may do to an execution that cannot go on by itself. Pure, a part of [`transition`](crate::transition).
+//! What an operator may do to an execution that cannot go on by itself. Pure, a part of
+//! [`transition`](crate::transition).
 //!
 //! A repair never hides what happened: what may have been done stays on the trail, an action with other arguments has
 //! another idempotency key, and what is left standing is listed when the execution ends.
@@ -15,28 +16,30 @@ use crate::{
 };
 use serde_json::Value;
 
-fn no(why: impl Into<String>) -> Refusal {
+fn unrepairable(why: impl Into<String>) -> Refusal {
     Refusal::Unrepairable { why: why.into() }
 }
 
-fn wrong(field: &'static str, why: impl Into<String>) -> Refusal {
+fn bad_repair(field: &'static str, why: impl Into<String>) -> Refusal {
     Refusal::BadRepair { field, why: why.into() }
 }
 
 impl<W: Workflow> Turn<W> {
     pub(crate) fn repaired(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
         if self.exec.paused.is_some() {
-            return Err(no("it is paused: resume it first"));
+            return Err(unrepairable("it is paused: resume it first"));
         }
         if let Repair::MarkDone { evidence, .. } | Repair::MarkNotDone { evidence, .. } = &repair
             && evidence.trim().is_empty()
         {
-            return Err(wrong("evidence", "say what shows it"));
+            return Err(bad_repair("evidence", "say what shows it"));
         }
         match self.exec.phase.clone() {
             Phase::Parked { unwinding: Some(unwinding), .. } => self.repair_undo(repair, unwinding),
             Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, by),
-            Phase::Compensating(_) => Err(no("it is turning back: wait until it is parked, or over")),
+            Phase::Compensating(_) => {
+                Err(unrepairable("it is turning back: wait until it is parked, or over"))
+            }
             Phase::Finished { .. } => Err(Refusal::Finished),
         }
     }
@@ -53,20 +56,22 @@ impl<W: Workflow> Turn<W> {
     }
 
     fn repair_step(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
-        let Step::Act(act) = self.step() else { return Err(no("nothing is being done in this state")) };
+        let Step::Act(act) = self.step() else {
+            return Err(unrepairable("nothing is being done in this state"));
+        };
         if self.exec.cancelled.is_some() {
-            return Err(no("it is being cancelled"));
+            return Err(unrepairable("it is being cancelled"));
         }
         let parked = matches!(self.exec.phase, Phase::Parked { .. });
         match repair {
             Repair::Edit { patch } => self.edit(&act, patch, by),
             Repair::Skip { slot: None } => self.skip(&act),
             Repair::Skip { slot: Some(_) } => {
-                Err(wrong("slot", "a step is skipped as a whole: leave it out"))
+                Err(bad_repair("slot", "a step is skipped as a whole: leave it out"))
             }
-            Repair::UndoWith { .. } => Err(no("it is not turning back")),
+            Repair::UndoWith { .. } => Err(unrepairable("it is not turning back")),
             Repair::MarkDone { .. } | Repair::MarkNotDone { .. } if !parked => {
-                Err(no("it is still being tried: pause it, or wait until it is parked"))
+                Err(unrepairable("it is still being tried: pause it, or wait until it is parked"))
             }
             Repair::MarkDone { slot, output, .. } => self.mark_done(&act, slot, output),
             Repair::MarkNotDone { slot, .. } => {
@@ -80,10 +85,11 @@ impl<W: Workflow> Turn<W> {
     fn failed_slot(&mut self, number: u32) -> Result<&mut Slot, Refusal> {
         let count = self.exec.slots.len();
         let slot = self.exec.slots.get_mut(number as usize);
-        let slot =
-            slot.ok_or_else(|| wrong("slot", format!("there is no slot {number}: {count} in all, from 0")))?;
+        let slot = slot.ok_or_else(|| {
+            bad_repair("slot", format!("there is no slot {number}: {count} in all, from 0"))
+        })?;
         if !matches!(slot.settled, Some(Err(_))) {
-            return Err(wrong("slot", format!("slot {number} has not failed")));
+            return Err(bad_repair("slot", format!("slot {number} has not failed")));
         }
         Ok(slot)
     }
@@ -98,20 +104,23 @@ impl<W: Workflow> Turn<W> {
 
     fn mark_done(&mut self, act: &Act<W>, slot: u32, output: Value) -> Result<(), Refusal> {
         self.failed_slot(slot)?;
-        let branch = act.branches.get(slot as usize).ok_or_else(|| no("the step no longer has this slot"))?;
-        if act.kin.is_some() {
-            return Err(no("a child speaks for itself: mend the child"));
+        let branch = act
+            .branches
+            .get(slot as usize)
+            .ok_or_else(|| unrepairable("the step no longer has this slot"))?;
+        if act.child_type.is_some() {
+            return Err(unrepairable("a child speaks for itself: mend the child"));
         }
         if let Some(record) = &branch.record {
             let mut tried = self.exec.data.clone();
-            record(&mut tried, output.clone()).map_err(|error| wrong("output", error.message))?;
+            record(&mut tried, output.clone()).map_err(|error| bad_repair("output", error.message))?;
         }
         self.take_up();
         if matches!(act.commitment, Commitment::ForwardOnly { .. }) {
             self.pass_pivot();
         }
         let result = Ok(output);
-        self.mark_fate(slot, &result);
+        self.set_undo_state(slot, &result);
         self.close(slot, result);
         self.wake(Some(act.within));
         self.continue_act(act);
@@ -120,10 +129,10 @@ impl<W: Workflow> Turn<W> {
 
     fn skip(&mut self, act: &Act<W>) -> Result<(), Refusal> {
         if !act.optional {
-            return Err(no("its author has not said that the step may be left out"));
+            return Err(unrepairable("its author has not said that the step may be left out"));
         }
         if self.exec.slots.iter().any(|slot| slot.begun && slot.settled.is_none()) {
-            return Err(no("it is still being tried: wait until it is parked"));
+            return Err(unrepairable("it is still being tried: wait until it is parked"));
         }
         self.note_failure();
         self.exec.phase = Phase::Forward;
@@ -138,10 +147,10 @@ impl<W: Workflow> Turn<W> {
         let replanned = self.exec.digest_of(&edited) != self.exec.digest();
         if replanned && self.exec.authorisation.is_some() {
             let why = "it changes the plan that was agreed to: cancel, which takes back what was made, and ask anew";
-            return Err(wrong("patch", why));
+            return Err(bad_repair("patch", why));
         }
         let Step::Act(then) = edited.step(self.exec.state) else {
-            return Err(wrong("patch", "with it, nothing would be done in this state"));
+            return Err(bad_repair("patch", "with it, nothing would be done in this state"));
         };
         self.check_what_is_done(act, &then)?;
         let before = std::mem::replace(&mut self.exec.data, edited);
@@ -152,7 +161,7 @@ impl<W: Workflow> Turn<W> {
         if let Some(asked) = self.check_authorisation(&then) {
             if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Ok(_)))) {
                 self.exec.data = before;
-                return Err(wrong("patch", "it changes the plan, of which a part is done already"));
+                return Err(bad_repair("patch", "it changes the plan, of which a part is done already"));
             }
             if let Some(state) = asked {
                 self.exec.phase = Phase::Forward;
@@ -166,7 +175,7 @@ impl<W: Workflow> Turn<W> {
         self.take_up();
         for slot in &mut self.exec.slots {
             if slot.begun && !matches!(slot.settled, Some(Ok(_))) {
-                *slot = Slot { edition: slot.edition.saturating_add(1), ..Slot::default() };
+                *slot = Slot { slot_revision: slot.slot_revision.saturating_add(1), ..Slot::default() };
             }
         }
         if self.exec.slots.is_empty() {
@@ -181,20 +190,24 @@ impl<W: Workflow> Turn<W> {
 
     fn edited(&self, patch: Value) -> Result<W, Refusal> {
         if !patch.is_object() {
-            return Err(wrong("patch", "must be an object with the fields to change; null takes one away"));
+            return Err(bad_repair(
+                "patch",
+                "must be an object with the fields to change; null takes one away",
+            ));
         }
-        let mut data = serde_json::to_value(&self.exec.data).map_err(|error| no(error.to_string()))?;
+        let mut data =
+            serde_json::to_value(&self.exec.data).map_err(|error| unrepairable(error.to_string()))?;
         merge(&mut data, patch);
         data.sort_all_objects();
         let edited: W =
-            serde_json::from_value(data.clone()).map_err(|error| wrong("patch", error.to_string()))?;
+            serde_json::from_value(data.clone()).map_err(|error| bad_repair("patch", error.to_string()))?;
         // What the workflow does not know it would drop in silence.
-        let kept = serde_json::to_value(&edited).map_err(|error| no(error.to_string()))?;
+        let kept = serde_json::to_value(&edited).map_err(|error| unrepairable(error.to_string()))?;
         if let Some(field) = unknown(&data, &kept) {
-            return Err(wrong("patch", format!("the workflow has no field {field}")));
+            return Err(bad_repair("patch", format!("the workflow has no field {field}")));
         }
         if edited.subject() != self.exec.data.subject() {
-            return Err(wrong("patch", "it would make the execution about something else"));
+            return Err(bad_repair("patch", "it would make the execution about something else"));
         }
         Ok(edited)
     }
@@ -202,23 +215,26 @@ impl<W: Workflow> Turn<W> {
     /// What is done must be what would have been done, and what may be under way must be safe to do beside the new.
     fn check_what_is_done(&self, act: &Act<W>, then: &Act<W>) -> Result<(), Refusal> {
         if !self.exec.slots.is_empty() && act.branches.len() != then.branches.len() {
-            return Err(wrong("patch", "it changes how many actions the step has"));
+            return Err(bad_repair("patch", "it changes how many actions the step has"));
         }
         for ((slot, old), new) in self.exec.slots.iter().zip(&act.branches).zip(&then.branches) {
             let open = slot.begun && slot.settled.is_none();
             let doubtful =
                 slot.doubt || matches!(&slot.settled, Some(Err(error)) if error.class == Class::Unknown);
             if matches!(slot.settled, Some(Ok(_))) && old.deed.arguments != new.deed.arguments {
-                return Err(wrong("patch", format!("it changes {}, which is done already", old.deed.name)));
+                return Err(bad_repair(
+                    "patch",
+                    format!("it changes {}, which is done already", old.deed.name),
+                ));
             }
             if (open || doubtful) && old.deed.repeat == Repeat::AfterProbe {
-                return Err(no(format!(
+                return Err(unrepairable(format!(
                     "{} may have taken effect and must not be repeated: mark it done or not done first",
                     old.deed.name
                 )));
             }
-            if open && act.kin.is_some() {
-                return Err(no("it waits for children: they end first"));
+            if open && act.child_type.is_some() {
+                return Err(unrepairable("it waits for children: they end first"));
             }
         }
         Ok(())
@@ -226,8 +242,12 @@ impl<W: Workflow> Turn<W> {
 
     fn repair_undo(&mut self, repair: Repair, unwinding: Unwinding) -> Result<(), Refusal> {
         let (slot, fate) = match repair {
-            Repair::Edit { .. } => return Err(no("it is turning back: undo with other arguments instead")),
-            Repair::Skip { slot: None } => return Err(wrong("slot", "say which slot's undo is left out")),
+            Repair::Edit { .. } => {
+                return Err(unrepairable("it is turning back: undo with other arguments instead"));
+            }
+            Repair::Skip { slot: None } => {
+                return Err(bad_repair("slot", "say which slot's undo is left out"));
+            }
             Repair::Skip { slot: Some(slot) } => (slot, Some(Fate::Kept)),
             Repair::MarkDone { slot, .. } => (slot, Some(Fate::Undone)),
             Repair::MarkNotDone { slot, .. } => {
@@ -242,9 +262,9 @@ impl<W: Workflow> Turn<W> {
         self.failed_slot(slot)?;
         let place = unwinding.places.get(slot as usize).copied();
         let mark = place.and_then(|place| self.exec.trail.get_mut(place));
-        let mark: &mut Mark = mark.ok_or_else(|| no("the trail no longer has this slot"))?;
+        let mark: &mut Mark = mark.ok_or_else(|| unrepairable("the trail no longer has this slot"))?;
         if mark.undo == CANCEL {
-            return Err(no("a child speaks for itself: mend the child"));
+            return Err(unrepairable("a child speaks for itself: mend the child"));
         }
         let Some(fate) = fate else { return self.retry() };
         mark.fate = fate;
@@ -270,11 +290,12 @@ impl<W: Workflow> Turn<W> {
         self.failed_slot(slot)?.doubt = false;
         let place = unwinding.places.get(slot as usize).copied();
         let Some(mark) = place.and_then(|place| self.exec.trail.get(place)) else {
-            return Err(no("the trail no longer has this slot"));
+            return Err(unrepairable("the trail no longer has this slot"));
         };
-        let told = Mark { undo, arguments, ways: mark.ways.saturating_add(1), ..mark.clone() };
+        let told =
+            Mark { undo, arguments, undo_revision: mark.undo_revision.saturating_add(1), ..mark.clone() };
         unwind::undo_of::<W>(&self.exec.data, &told)
-            .map_err(|ActionError { message, .. }| wrong("undo", message))?;
+            .map_err(|ActionError { message, .. }| bad_repair("undo", message))?;
         if let Some(mark) = place.and_then(|place| self.exec.trail.get_mut(place)) {
             *mark = told;
         }
@@ -305,14 +326,14 @@ fn merge(target: &mut Value, patch: Value) {
 fn unknown(wanted: &Value, kept: &Value) -> Option<String> {
     let (Value::Object(wanted), Value::Object(kept)) = (wanted, kept) else { return None };
     wanted.iter().find_map(|(name, value)| match kept.get(name) {
-        None if is_nothing(value) => None,
+        None if is_default(value) => None,
         None => Some(name.clone()),
         Some(kept) => unknown(value, kept).map(|inner| format!("{name}.{inner}")),
     })
 }
 
 /// What a workflow may leave out when it is written: a default.
-fn is_nothing(value: &Value) -> bool {
+fn is_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),

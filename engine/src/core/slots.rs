@@ -39,18 +39,20 @@ impl<W: Workflow> Turn<W> {
             slot.first_at = self.at;
             at_work += 1;
             self.effects.push(Effect::Perform { slot: number, after: Duration::ZERO });
-            let edition = slot.edition;
-            let known =
-                |mark: &Mark| (mark.entered, mark.slot, mark.edition) == (self.exec.entered, number, edition);
+            let slot_revision = slot.slot_revision;
+            let known = |mark: &Mark| {
+                (mark.states_entered, mark.slot, mark.slot_revision)
+                    == (self.exec.states_entered, number, slot_revision)
+            };
             let Some(undo) = branch.undo.as_ref().filter(|_| !self.exec.trail.iter().any(known)) else {
                 continue;
             };
             self.exec.trail.push(Mark {
                 state: self.exec.state.into().to_owned(),
-                entered: self.exec.entered,
+                states_entered: self.exec.states_entered,
                 slot: number,
-                edition,
-                ways: 0,
+                slot_revision,
+                undo_revision: 0,
                 action: branch.deed.name.to_owned(),
                 undo: undo.deed.name.to_owned(),
                 arguments: undo.deed.arguments.clone(),
@@ -93,7 +95,7 @@ impl<W: Workflow> Turn<W> {
                 if result.is_ok() && matches!(act.commitment, Commitment::ForwardOnly { .. }) {
                     self.pass_pivot();
                 }
-                self.mark_fate(ticket.slot, &result);
+                self.set_undo_state(ticket.slot, &result);
                 self.close(ticket.slot, result);
                 self.continue_act(&act);
             }
@@ -126,7 +128,7 @@ impl<W: Workflow> Turn<W> {
                     self.continue_unwinding();
                     return Ok(());
                 }
-                self.mark_fate(ticket.slot, &Err(error.clone()));
+                self.set_undo_state(ticket.slot, &Err(error.clone()));
                 self.close(ticket.slot, Err(error));
                 if let Step::Act(act) = self.step() {
                     self.continue_act(&act);
@@ -219,11 +221,11 @@ impl<W: Workflow> Turn<W> {
         }
     }
 
-    pub(crate) fn mark_fate(&mut self, number: u32, result: &Result<Value, ActionError>) {
-        let entered = self.exec.entered;
+    pub(crate) fn set_undo_state(&mut self, number: u32, result: &Result<Value, ActionError>) {
+        let states_entered = self.exec.states_entered;
         // The latest: what an operator had changed is on the trail as it was before.
         let mut trail = self.exec.trail.iter_mut().rev();
-        let mark = trail.find(|mark| mark.entered == entered && mark.slot == number);
+        let mark = trail.find(|mark| mark.states_entered == states_entered && mark.slot == number);
         if let Some(mark) = mark {
             mark.fate = if result.is_ok() { Fate::Done } else { Fate::Failed };
             // What a child has to tell is kept with the child.
@@ -280,7 +282,7 @@ impl<W: Workflow> Turn<W> {
         }
         match failure {
             None if whole => self.succeed(act),
-            None => self.fail(act, stopped(&self.exec)),
+            None => self.fail(act, stop_error(&self.exec)),
             Some(error) => self.fail(act, error),
         }
     }
@@ -333,12 +335,12 @@ impl<W: Workflow> Turn<W> {
     pub(crate) fn errors(&self) -> Vec<ActionError> {
         let errors = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err().cloned());
         let errors: Vec<_> = errors.collect();
-        if errors.is_empty() { vec![stopped(&self.exec)] } else { errors }
+        if errors.is_empty() { vec![stop_error(&self.exec)] } else { errors }
     }
 }
 
 /// The failure of work that was not let go on.
-pub(crate) fn stopped<W: Workflow>(exec: &Execution<W>) -> ActionError {
+pub(crate) fn stop_error<W: Workflow>(exec: &Execution<W>) -> ActionError {
     match &exec.cancelled {
         Some(by) => ActionError::permanent("execution.cancelled", format!("by {by}")),
         None => ActionError::permanent(TOO_LATE, format!("{} was not done in time", exec.state_name())),
@@ -348,5 +350,5 @@ pub(crate) fn stopped<W: Workflow>(exec: &Execution<W>) -> ActionError {
 /// Spreads the retries of different executions and slots, the same on every engine.
 fn seed<W: Workflow>(exec: &Execution<W>, slot: u32) -> u64 {
     let Timestamp(since) = exec.since;
-    since ^ (u64::from(exec.entered) << 40) ^ (u64::from(slot) << 20) ^ u64::from(exec.visit)
+    since ^ (u64::from(exec.states_entered) << 40) ^ (u64::from(slot) << 20) ^ u64::from(exec.visit)
 }

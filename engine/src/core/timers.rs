@@ -65,22 +65,24 @@ impl<W: Workflow> Turn<W> {
 
     pub(crate) fn overdue(&mut self) -> Result<(), Refusal> {
         match self.exec.promised {
-            Some(promised) if promised <= self.at && !self.exec.broken => self.exec.broken = true,
+            Some(promised) if promised <= self.at && !self.exec.promise_missed => {
+                self.exec.promise_missed = true
+            }
             // The clock has gone back since the alarm was due: it is set again, or the promise would break in silence.
-            Some(promised) if !self.exec.broken => self.effects.push(Effect::Alarm { at: promised }),
+            Some(promised) if !self.exec.promise_missed => self.effects.push(Effect::Alarm { at: promised }),
             Some(_) | None => return Err(Refusal::Stale),
         }
         Ok(())
     }
 
     /// Sets the alarm for what is promised now.
-    pub(crate) fn keep_promise(&mut self) {
+    pub(crate) fn set_promise_alarm(&mut self) {
         let open = !matches!(self.exec.phase, Phase::Finished { .. });
         let promised = self.exec.data.promised().filter(|_| open);
         if promised == self.exec.promised {
             return;
         }
-        (self.exec.promised, self.exec.broken) = (promised, promised.is_some_and(|by| by <= self.at));
+        (self.exec.promised, self.exec.promise_missed) = (promised, promised.is_some_and(|by| by <= self.at));
         self.effects.extend(promised.filter(|by| *by > self.at).map(|at| Effect::Alarm { at }));
     }
 

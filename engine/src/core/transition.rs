@@ -1,8 +1,9 @@
 //! The pure core: one event in, the next execution and what to do about it out.
 //!
-//! Called by [`Engine::deliver`](crate::Engine::deliver) with a record just loaded, and its result is committed whole or
-//! not at all. Invariant: nothing here reads a clock, a store or the world (`at` is an input like any other), so the same
-//! execution and event always give the same answer. What happens to slots is in `settle.rs`, the way back in `unwind.rs`.
+//! Called by [`Engine::deliver`](crate::Engine::deliver) with a record just loaded, and its result is committed whole
+//! or not at all. Invariant: nothing here reads a clock, a store or the world (`at` is an input like any other), so the
+//! same execution and event always give the same answer. What happens to slots is in `slots.rs`, the way back in
+//! `unwind.rs`.
 
 use crate::{
     Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Mark,
@@ -33,7 +34,7 @@ pub struct Transition<W: Workflow> {
     pub effects: Vec<Effect>,
     /// The ways taken.
     pub edges: Vec<Edge>,
-    /// The ballot that this event ended, with [`Execution::entered`] at its time; without a ruling it was withdrawn.
+    /// The ballot that this event ended, with [`Execution::states_entered`] at its time; without a ruling it was withdrawn.
     pub closed: Option<(u32, Ballot)>,
 }
 
@@ -48,8 +49,8 @@ pub fn transition<W: Workflow>(
 ) -> Result<Transition<W>, Refusal> {
     let mut turn = Turn { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
     turn.take(event)?;
-    turn.keep_ballot();
-    turn.keep_promise();
+    turn.void_outdated_votes();
+    turn.set_promise_alarm();
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })
 }
 
@@ -74,9 +75,9 @@ impl<W: Workflow> Turn<W> {
             Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,
             Event::VoteWithdrawn(order) => self.vote_withdrawn(&order)?,
-            Event::Reminded(bell) => self.rang(bell, Moment::Reminder)?,
-            Event::Escalated(bell) => self.rang(bell, Moment::Escalation)?,
-            Event::Extended(bell) => self.rang(bell, Moment::Extension)?,
+            Event::Reminded(bell) => self.timetable_alarm(bell, Moment::Reminder)?,
+            Event::Escalated(bell) => self.timetable_alarm(bell, Moment::Escalation)?,
+            Event::Extended(bell) => self.timetable_alarm(bell, Moment::Extension)?,
             Event::DeadlinePassed { visit } => self.deadline_passed(visit)?,
             Event::Overdue => self.overdue()?,
             Event::Signalled { name } => self.signalled(name),
@@ -128,15 +129,15 @@ impl<W: Workflow> Turn<W> {
         self.close_ballot();
         self.exec.state = state;
         self.exec.visit += 1;
-        self.exec.entered += 1;
+        self.exec.states_entered += 1;
         self.exec.since = self.at;
         self.exec.slots.clear();
         self.exec.overdue = false;
     }
 
     pub(crate) fn close_ballot(&mut self) {
-        let entered = self.exec.entered;
-        self.closed = self.exec.ballot.take().map(|ballot| (entered, ballot)).or(self.closed.take());
+        let states_entered = self.exec.states_entered;
+        self.closed = self.exec.ballot.take().map(|ballot| (states_entered, ballot)).or(self.closed.take());
     }
 
     /// Begins what the state asks for; answers with the next state if nothing has to be waited for.

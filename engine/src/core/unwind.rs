@@ -8,7 +8,7 @@ use crate::{
     WhilePending, Workflow,
     model::{
         definition::{
-            child::{CANCEL, is_kept},
+            child::{CANCEL, is_kept_after_cancel},
             step::Decoder,
         },
         execution::{
@@ -44,7 +44,7 @@ impl<W: Workflow> Turn<W> {
     pub(crate) fn unwind_next(&mut self) {
         let Phase::Compensating(unwinding) = &mut self.exec.phase else { return };
         let standing = self.exec.trail.iter().filter(|mark| mark.stands());
-        let Some(latest) = standing.map(|mark| mark.entered).max() else {
+        let Some(latest) = standing.map(|mark| mark.states_entered).max() else {
             let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
             let kept = self.exec.trail.iter().filter(|mark| mark.fate == Fate::Kept).cloned().collect();
             return self.finish(outcome, cause, kept);
@@ -52,7 +52,7 @@ impl<W: Workflow> Turn<W> {
         let before = unwinding.places.iter().zip(&self.exec.slots);
         let doubtful: Vec<usize> = before.filter(|(_, slot)| slot.doubt).map(|(place, _)| *place).collect();
         let places = self.exec.trail.iter().enumerate();
-        let places = places.filter(|(_, mark)| mark.entered == latest && mark.stands());
+        let places = places.filter(|(_, mark)| mark.states_entered == latest && mark.stands());
         unwinding.places = places.map(|(place, _)| place).collect();
         let slot = |place: &usize| Slot {
             begun: true,
@@ -75,7 +75,11 @@ impl<W: Workflow> Turn<W> {
         let Phase::Compensating(unwinding) = self.exec.phase.clone() else { return };
         for (place, slot) in unwinding.places.iter().zip(&self.exec.slots) {
             if let (Some(mark), Some(Ok(output))) = (self.exec.trail.get_mut(*place), &slot.settled) {
-                mark.fate = if mark.undo == CANCEL && is_kept(output) { Fate::Kept } else { Fate::Undone };
+                mark.fate = if mark.undo == CANCEL && is_kept_after_cancel(output) {
+                    Fate::Kept
+                } else {
+                    Fate::Undone
+                };
                 if mark.undo == CANCEL {
                     mark.output = Some(output.clone());
                 }
@@ -97,16 +101,16 @@ pub(crate) fn undo_directive<W: Workflow>(
     slot: &Slot,
 ) -> Directive<W::Platform> {
     let place = unwinding.places.get(ticket.slot as usize);
-    let Some(mark) = place.and_then(|place| exec.trail.get(*place)) else { return Directive::Drop };
+    let Some(mark) = place.and_then(|place| exec.trail.get(*place)) else { return Directive::Discard };
     match undo_of::<W>(&exec.data, mark) {
         Ok(deed) => Directive::Run(Box::new(Work {
             deed,
             state: mark.state.clone(),
-            entered: mark.entered,
+            states_entered: mark.states_entered,
             slot: mark.slot,
-            edition: mark.edition,
+            slot_revision: mark.slot_revision,
             undo: true,
-            ways: mark.ways,
+            undo_revision: mark.undo_revision,
             failed: slot.failed,
             doubt: slot.doubt,
             beat: slot.beat.clone(),
@@ -130,7 +134,7 @@ pub(crate) fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Plat
         state_named(&mark.state).ok_or_else(|| lost("the state no longer exists".into()))?;
     let shown = || W::examples().iter().find_map(|example| decoder(example, state, &mark.undo));
     // An operator may choose the undo of another step.
-    let others = || W::State::VARIANTS.iter().filter(|_| mark.ways > 0);
+    let others = || W::State::VARIANTS.iter().filter(|_| mark.undo_revision > 0);
     let other = || others().find_map(|state| decoder(data, *state, &mark.undo));
     let any = || {
         let examples = W::examples();

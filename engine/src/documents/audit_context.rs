@@ -1,7 +1,8 @@
 //! On whose behalf documents are changed from outside of executions, as an entry of the journal.
 //!
-//! Set once, where a request is let in, around all that is done for it; [`Engine::ledger`](crate::Engine::ledger) reads it, so
-//! that no caller in between can forget it. Invariant: the entry is part of the very commit that changes the documents.
+//! Set once, where a request is let in, around all that is done for it; [`Engine::ledger`](crate::Engine::ledger) reads
+//! it, so that no caller in between can forget it. Invariant: the entry is part of the very commit that changes the
+//! documents.
 
 use serde_json::json;
 use std::future::Future;

@@ -1,7 +1,9 @@
-//! What must still be so for documents to be changed from outside of executions: what whoever asked for the change had read.
+//! What must still be so for documents to be changed from outside of executions: what whoever asked for the change had
+//! read.
 //!
-//! Set around the work by whoever lets a request in; [`Engine::ledger`](crate::Engine::ledger) reads it, so that no caller in
-//! between can forget it. Invariant: it is looked at by every decision that is to be kept, on the very documents that the commit rests on.
+//! Set around the work by whoever lets a request in; [`Engine::ledger`](crate::Engine::ledger) reads it, so that no
+//! caller in between can forget it. Invariant: it is looked at by every decision that is to be kept, on the very
+//! documents that the commit rests on.
 
 use crate::{Undecided, View};
 use std::{fmt, future::Future, sync::Arc};
@@ -37,13 +39,13 @@ tokio::task_local! {
 /// Does `work`, in which [`Engine::ledger`](crate::Engine::ledger) changes nothing unless `condition` holds, and every one that is
 /// in force around it. Work that it spawns is not bound.
 pub async fn only_if<F: Future>(condition: Condition, work: F) -> F::Output {
-    let mut all = in_force();
+    let mut all = current();
     all.push(condition);
     CONDITIONS.scope(all, work).await
 }
 
 /// The conditions that bind what is changed here.
-pub(crate) fn in_force() -> Vec<Condition> {
+pub(crate) fn current() -> Vec<Condition> {
     CONDITIONS.try_with(Clone::clone).unwrap_or_default()
 }
 

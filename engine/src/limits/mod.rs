@@ -1,9 +1,10 @@
 //! How much may be asked of one key at once, how fast, and whether at all: a tenant, an action, a cluster, or any name.
 //!
-//! Called by the worker before and after every attempt of an action on the world. An attempt passes all its keys or none;
-//! what does not pass is put off, which counts neither as an attempt nor as a delivery. What stands at a key is one
-//! document, changed by commits that are conditional on it, so it holds for every engine on the store; who waits is known to
-//! each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's lease. ADR 0008.
+//! Called by the worker before and after every attempt of an action on the world. An attempt passes all its keys or
+//! none; what does not pass is put off, which counts neither as an attempt nor as a delivery. What stands at a key is
+//! one document, changed by commits that are conditional on it, so it holds for every engine on the store; who waits is
+//! known to each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's
+//! lease. ADR 0008.
 
 mod breaker;
 pub(crate) mod limiter;
@@ -11,13 +12,6 @@ pub(crate) mod rule;
 pub(crate) mod state;
 pub(crate) mod waiters;
 
-pub use crate::limits::limiter::{Barred, Closed, Gate, Place};
 pub use breaker::{Breaker, BreakerRule, BreakerState};
+pub use limiter::{Barred, Closed, Gate, Place};
 pub use rule::{Limit, LimitError, Rate};
-
-#[cfg(test)]
-pub(crate) use crate::limits::limiter::Terms;
-pub(crate) use crate::limits::limiter::Verdict;
-pub(crate) use crate::limits::state::{Inside, Limits};
-#[cfg(test)]
-pub(crate) use crate::limits::waiters::{Lines, Waiter};

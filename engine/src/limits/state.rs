@@ -79,7 +79,7 @@ impl Limits {
     }
 
     /// Lets one attempt of this process at a time change what stands at these keys.
-    pub(crate) async fn turnstile<'a>(
+    pub(crate) async fn lock_keys<'a>(
         &self,
         keys: impl Iterator<Item = &'a str>,
     ) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
@@ -91,9 +91,9 @@ impl Limits {
         // In one order for everybody, so that no two wait for each other.
         let wanted: std::collections::BTreeSet<u64> = keys.map(hash).collect();
         let mut guards = Vec::new();
-        for (place, turnstile) in (0..).zip(&self.turnstiles) {
+        for (place, lock) in (0..).zip(&self.turnstiles) {
             if wanted.contains(&place) {
-                guards.push(turnstile.lock().await);
+                guards.push(lock.lock().await);
             }
         }
         guards

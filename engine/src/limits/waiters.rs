@@ -1,4 +1,5 @@
-//! Who waits at which key, in this process. Tenants take turns, as everywhere; within one, who waits longest goes first.
+//! Who waits at which key, in this process. Tenants take turns, as everywhere; within one, who waits longest goes
+//! first.
 //!
 //! Pure. What waits is a task that has been put off: it is on disk, and comes due again by itself if nobody brings it
 //! forward; so a line that is lost with its process forms again in the same order.

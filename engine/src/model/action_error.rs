@@ -1,6 +1,7 @@
 //! How an action fails.
 //!
-//! Returned by every action and probe. Invariant: the class is chosen where the failure is known, never guessed from a message.
+//! Returned by every action and probe. Invariant: the class is chosen where the failure is known, never guessed from a
+//! message.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt::Display, time::Duration};

@@ -1,7 +1,7 @@
 //! A workflow with its type erased, as the engine calls it.
 //!
-//! Implemented by `runtime/adapter`; held by the registry and by steps that start children. Invariant: no method changes anything; what is to
-//! be committed is returned.
+//! Implemented by `runtime/adapter`; held by the registry and by steps that start children. Invariant: no method
+//! changes anything; what is to be committed is returned.
 
 use super::input::Given;
 use crate::{
@@ -69,7 +69,7 @@ pub(crate) struct Next {
     /// The reason code, if this event parked the execution.
     pub(crate) parked: Option<&'static str>,
     /// Who decided alone by this event, if anybody did.
-    pub(crate) broken: Option<BreakGlassUse>,
+    pub(crate) break_glass: Option<BreakGlassUse>,
     /// The outcome, if this event finished it.
     pub(crate) finished: Option<Outcome>,
     /// Whether it is over by when that was promised, if it was and this event finished it.

@@ -1,6 +1,7 @@
 //! Plain data of the engine: workflows, steps, actions, executions, events, errors, and the view of documents.
 //!
-//! Used by every other folder. Invariant: nothing here reads a clock, a store or the network, and nothing imports another folder.
+//! Used by every other folder. Invariant: nothing here reads a clock, a store or the network, and nothing imports
+//! another folder.
 
 pub(crate) mod action_error;
 pub(crate) mod approval;

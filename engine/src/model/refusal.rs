@@ -93,7 +93,7 @@ pub enum Refusal {
     #[error(
         "{person} may not break the glass here, and decide alone; policy lets {wanted} do so, in their own right"
     )]
-    NoGlass {
+    NoBreakGlass {
         /// Who tried.
         person: String,
         /// Who may.
@@ -101,7 +101,7 @@ pub enum Refusal {
     },
     /// Nobody destroys alone.
     #[error("{state} destroys data, and policy lets nobody decide on that alone: ask those who hold a seat")]
-    GlassDestroys {
+    BreakGlassDestroys {
         /// Where data would be destroyed.
         state: String,
     },
@@ -172,8 +172,8 @@ impl Refusal {
             Self::ForRequester { .. } => "approval.for_requester",
             Self::NotDelegated { .. } => "approval.not_delegated",
             Self::ReasonMissing { .. } => "approval.reason_missing",
-            Self::NoGlass { .. } => "approval.no_break_glass",
-            Self::GlassDestroys { .. } => "approval.destroys",
+            Self::NoBreakGlass { .. } => "approval.no_break_glass",
+            Self::BreakGlassDestroys { .. } => "approval.destroys",
             Self::NoVote { .. } => "approval.no_vote",
             Self::TooLate { .. } => "approval.expired",
             Self::Decided { .. } => "approval.decided",

@@ -208,7 +208,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let keys: std::collections::BTreeSet<String> =
             self.inner.limits.lines().all().map(|(key, ..)| key.to_owned()).collect();
         for key in keys {
-            let _turn = self.inner.limits.turnstile(std::iter::once(key.as_str())).await;
+            let _turn = self.inner.limits.lock_keys(std::iter::once(key.as_str())).await;
             let gate = gates.remove(&key).unwrap_or_else(|| Gate::of(&key));
             self.wake(&gate, rules.of(&key).map(AsRef::as_ref), now).await?;
         }

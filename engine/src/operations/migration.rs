@@ -1,8 +1,8 @@
 //! Executions of earlier versions: how many are open, which this engine can take over, and bringing them up to date.
 //!
 //! An execution is brought up to date by itself with its next event; until then it rests as it was written, and several
-//! schemas of one workflow lie side by side. [`Engine::migrate`] does so at once, so that the code that reads an old schema can be
-//! removed. One that this version cannot read is never touched, and said to be in the way.
+//! schemas of one workflow lie side by side. [`Engine::migrate`] does so at once, so that the code that reads an old
+//! schema can be removed. One that this version cannot read is never touched, and said to be in the way.
 
 use crate::{Engine, Error};
 use serde::Serialize;
@@ -66,8 +66,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's.
     pub async fn generations(&self) -> Result<Vec<Generation>, Error> {
-        let here = |workflow: &str| self.inner.machines.get(workflow).map(|machine| machine.schema());
-        let own = self.inner.machines.iter();
+        let here = |workflow: &str| self.inner.workflows.get(workflow).map(|machine| machine.schema());
+        let own = self.inner.workflows.iter();
         let mut counts: BTreeMap<(String, u32), u64> =
             own.map(|(name, machine)| (((*name).to_owned(), machine.schema()), 0)).collect();
         let count = |record: Record| *counts.entry((record.workflow, record.schema)).or_default() += 1;
@@ -124,7 +124,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Err(why) => return Ok(MigrationAnswer::Refused(why)),
             };
             let schema = next.schema;
-            match self.inner.store.commit(written(&record, next, by)).await {
+            match self.inner.store.commit(migration_commit(&record, next, by)).await {
                 Ok(_) => {
                     tracing::info!(execution = %id, trace_id = %id.trace_id(), from = record.schema, to = schema, by, "migrated");
                     return Ok(MigrationAnswer::Did(schema));
@@ -164,7 +164,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// The commit of a migration.
-fn written(before: &Record, next: Record, by: &str) -> Commit {
+fn migration_commit(before: &Record, next: Record, by: &str) -> Commit {
     let detail = json!({ "from_schema": before.schema, "to_schema": next.schema });
     let entry = Entry {
         sequence: Sequence(0),

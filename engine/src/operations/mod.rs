@@ -1,4 +1,5 @@
-//! What operators and servers ask of an engine beside events: queries, proposals, pending work, migration, retention and limits.
+//! What operators and servers ask of an engine beside events: queries, proposals, pending work, migration, retention
+//! and limits.
 //!
 //! Called by the API and the CLI. Invariant: a change of an execution goes through `Engine::commit` like any event.
 

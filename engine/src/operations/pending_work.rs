@@ -86,9 +86,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: task.id.visit, slot: task.id.slot };
         let machine = self.machine(&record.workflow, record.schema);
         match machine.and_then(|machine| machine.directive(record, ticket)) {
-            Ok(Directive::Run(work)) => performed(&work),
-            Ok(Directive::Ring(_)) => Awaited::Rings,
-            Ok(Directive::GiveUp(_) | Directive::Hold | Directive::Drop) => Awaited::Nothing,
+            Ok(Directive::Run(work)) => pending_action(&work),
+            Ok(Directive::DeliverTimer(_)) => Awaited::Rings,
+            Ok(Directive::GiveUp(_) | Directive::AwaitResume | Directive::Discard) => Awaited::Nothing,
             Err(error) => Awaited::Unknown { why: error.to_string() },
         }
     }
@@ -99,12 +99,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         let ended = self.inner.store.unhold(since).await?;
-        self.inner.due.ring();
+        self.inner.wakeup.notify();
         Ok(ended)
     }
 }
 
-fn performed<P>(work: &Work<P>) -> Awaited {
+fn pending_action<P>(work: &Work<P>) -> Awaited {
     let Deed { name, kind, repeat, .. } = &work.deed;
     let action = (*name).to_owned();
     match kind {

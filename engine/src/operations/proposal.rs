@@ -1,4 +1,5 @@
-//! Commands that need a second person: kept until another agrees, bound to the very state of the execution that was seen.
+//! Commands that need a second person: kept until another agrees, bound to the very state of the execution that was
+//! seen.
 
 use crate::{
     Edge, Engine, Error, Event, Order, Refusal,
@@ -94,7 +95,7 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
     }
 }
 
-fn order_of(event: &Event) -> Option<&Order> {
+fn attribution_of(event: &Event) -> Option<&Order> {
     match event {
         Event::Repaired { order, .. }
         | Event::TerminateRequested(order)
@@ -157,8 +158,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let now = self.inner.clock.now();
         self.machine(&record.workflow, record.schema)?.advance(&record, event.clone(), now)?;
-        let order =
-            order_of(&event).cloned().unwrap_or_else(|| Order { by: String::new(), reason: String::new() });
+        let order = attribution_of(&event)
+            .cloned()
+            .unwrap_or_else(|| Order { by: String::new(), reason: String::new() });
         let proposal = Proposal {
             id: format!("{id}.{}", record.revision),
             execution: id,

@@ -47,7 +47,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 break;
             }
         }
-        children.sort_by_key(|child| (child.parent.entered, child.parent.slot));
+        children.sort_by_key(|child| (child.parent.states_entered, child.parent.slot));
         Ok(children)
     }
 

@@ -1,8 +1,10 @@
-//! Forgetting executions that finished long ago: their record, their history and the links to their children. Nothing else.
+//! Forgetting executions that finished long ago: their record, their history and the links to their children. Nothing
+//! else.
 //!
-//! Approvals, votes, decisions and every other document outlive them. An execution goes in commits of their own, each conditional
-//! on its record as it was read, and the record with the last: whoever is interrupted finds it again and goes on. Invariant:
-//! nothing is erased that is open, that an open parent still looks at, that has work left, or that was not sealed before.
+//! Approvals, votes, decisions and every other document outlive them. An execution goes in commits of their own, each
+//! conditional on its record as it was read, and the record with the last: whoever is interrupted finds it again and
+//! goes on. Invariant: nothing is erased that is open, that an open parent still looks at, that has work left, or that
+//! was not sealed before.
 
 use crate::{Engine, Error, Parent, model::documents::collection};
 use serde::Deserialize;
@@ -117,8 +119,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         record: &Record,
         sealed: &(impl Fn(Sequence, Sequence) -> bool + Send + Sync),
     ) -> Result<Result<Sequence, &'static str>, Error> {
-        let Ok(kin) = serde_json::from_slice::<Kin>(&record.body) else { return Ok(Err(why::UNREADABLE)) };
-        if let Some(parent) = kin.parent
+        let Ok(fields) = serde_json::from_slice::<Kin>(&record.body) else { return Ok(Err(why::UNREADABLE)) };
+        if let Some(parent) = fields.parent
             && self.inner.store.load(parent.execution).await?.is_some_and(|parent| parent.open)
         {
             return Ok(Err(why::PARENT));
@@ -152,7 +154,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if parts == 0 {
                 commit.reads.clone_from(&reads);
                 commit.documents.clone_from(&documents);
-                commit.journal = vec![erased(record, now)];
+                commit.journal = vec![erased_entry(record, now)];
             }
             match self.inner.store.commit(commit).await {
                 Ok(receipt) if receipt.erased => {
@@ -195,7 +197,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// What stays in the history of all.
-fn erased(record: &Record, now: Timestamp) -> Entry {
+fn erased_entry(record: &Record, now: Timestamp) -> Entry {
     let detail = json!({
         "execution": record.id, "workflow": record.workflow, "tenant": record.tenant, "subject": record.subject,
         "outcome": record.reason, "ended_at": record.updated_at,

@@ -31,7 +31,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         settle: Option<Settle>,
         mut also: Also,
     ) -> Result<Revision, Error> {
-        self.settle_kin(&next, &mut also).await?;
+        self.settle_relatives(&next, &mut also).await?;
         let id = next.record.id;
         let workflow = next.record.workflow.clone();
         let retired = next.retire.clone();
@@ -48,12 +48,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let watch = Stopwatch::start();
         // Whoever settles a task looks by itself for what to do next.
         let now = self.inner.clock.now();
-        let told = |due: &Timestamp| settle.is_none() || *due > now;
-        let scheduled = commit.schedule.iter().map(|task| task.due).filter(told).min();
+        let is_new = |due: &Timestamp| settle.is_none() || *due > now;
+        let scheduled = commit.schedule.iter().map(|task| task.due).filter(is_new).min();
         let receipt = self.inner.store.commit(commit).await?;
         self.inner.metrics.committed(watch.elapsed());
-        self.inner.due.scheduled(scheduled);
-        (self.inner.seen)(id, &next.edges);
+        self.inner.wakeup.notify_before(scheduled);
+        (self.inner.edge_observer)(id, &next.edges);
         if let Some(outcome) = next.finished.map(Into::<&str>::into) {
             self.inner.metrics.ended(&workflow, outcome);
             self.inner.metrics.promised(&workflow, next.kept);
@@ -66,12 +66,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if let Some(ruling) = next.ruled {
             self.inner.metrics.ruled(&workflow, ruling);
         }
-        if let Some(review) = next.broken {
-            self.inner.metrics.glass_broken(&workflow);
+        if let Some(review) = next.break_glass {
+            self.inner.metrics.break_glass_used(&workflow);
             let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
             tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, approval, by, reason, "the glass was broken: somebody has to review it");
         }
-        self.unwanted(&retired).await;
+        self.withdraw(&retired).await;
         Ok(receipt.revision.unwrap_or_default())
     }
 }

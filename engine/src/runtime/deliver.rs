@@ -2,7 +2,7 @@
 
 use super::{
     commit::{Also, MOST_TRIES},
-    relay::moved,
+    relay::moved_on,
 };
 use crate::{Engine, Error, Event, Order, Person, PlanDigest, Refusal, Verdict, Vote};
 use store::{ExecutionId, Record, Revision, Settle};
@@ -59,8 +59,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.check_second(&event)?;
-        let told = self.deliver_settling(id, event.clone(), None).await;
-        self.or_relayed(id, (event, None), told).await
+        let result = self.deliver_settling(id, event.clone(), None).await;
+        self.or_relayed(id, (event, None), result).await
     }
 
     /// Lets an execution take an event if it is still at `revision`.
@@ -74,14 +74,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
         revision: Revision,
     ) -> Result<Revision, Error> {
         self.check_second(&event)?;
-        let told = self.deliver_bound(id, event.clone(), revision).await;
-        self.or_relayed(id, (event, Some(revision)), told).await
+        let result = self.deliver_bound(id, event.clone(), revision).await;
+        self.or_relayed(id, (event, Some(revision)), result).await
     }
 
     async fn deliver_bound(&self, id: ExecutionId, event: Event, bound: Revision) -> Result<Revision, Error> {
         let record = self.record(id).await?;
         if record.revision != bound {
-            return Err(store::Error::Conflict { what: moved(&record, bound) }.into());
+            return Err(store::Error::Conflict { what: moved_on(&record, bound) }.into());
         }
         let next =
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;

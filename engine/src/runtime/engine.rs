@@ -29,14 +29,14 @@ pub(crate) struct Inner<P> {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) platform: Arc<P>,
-    pub(crate) machines: BTreeMap<&'static str, Arc<dyn Machine<P>>>,
+    pub(crate) workflows: BTreeMap<&'static str, Arc<dyn Machine<P>>>,
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
-    pub(crate) due: Arc<Due>,
-    pub(crate) seen: Arc<Seen>,
-    pub(crate) parsed: Parsed,
+    pub(crate) wakeup: Arc<Due>,
+    pub(crate) edge_observer: Arc<Seen>,
+    pub(crate) document_cache: Parsed,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) version_routing: Arc<Elsewhere>,
 }
 
 impl<P> Clone for Inner<P> {
@@ -45,14 +45,14 @@ impl<P> Clone for Inner<P> {
             store: self.store.clone(),
             clock: self.clock.clone(),
             platform: self.platform.clone(),
-            machines: self.machines.clone(),
+            workflows: self.workflows.clone(),
             options: self.options.clone(),
             metrics: self.metrics.clone(),
-            due: self.due.clone(),
-            seen: self.seen.clone(),
-            parsed: self.parsed.clone(),
+            wakeup: self.wakeup.clone(),
+            edge_observer: self.edge_observer.clone(),
+            document_cache: self.document_cache.clone(),
             limits: self.limits.clone(),
-            elsewhere: self.elsewhere.clone(),
+            version_routing: self.version_routing.clone(),
         }
     }
 }
@@ -64,14 +64,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
             store,
             clock,
             platform: platform.into(),
-            machines: BTreeMap::new(),
+            workflows: BTreeMap::new(),
             options: Options::default(),
             metrics: Metrics::default(),
-            due: Arc::default(),
-            seen: Arc::new(|_, _| {}),
-            parsed: Parsed::default(),
+            wakeup: Arc::default(),
+            edge_observer: Arc::new(|_, _| {}),
+            document_cache: Parsed::default(),
             limits: Arc::default(),
-            elsewhere: Arc::default(),
+            version_routing: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -85,14 +85,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Counts into these metrics, from zero for each workflow that is registered by then.
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
-        metrics.expect(self.inner.machines.keys().copied());
+        metrics.expect(self.inner.workflows.keys().copied());
         self.change(|inner| inner.metrics = metrics)
     }
 
-    /// Tells `seen` every way taken, once it is committed.
+    /// Tells `observer` every way taken, once it is committed.
     #[must_use]
-    pub fn watched(self, seen: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
-        self.change(|inner| inner.seen = Arc::new(seen))
+    pub fn watched(self, observer: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
+        self.change(|inner| inner.edge_observer = Arc::new(observer))
     }
 
     pub(super) fn change(self, change: impl FnOnce(&mut Inner<P>)) -> Self {
@@ -122,18 +122,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The registered workflows as pictures, by name.
     #[must_use]
     pub fn diagrams(&self) -> Vec<Diagram> {
-        self.inner.machines.values().map(|machine| machine.diagram()).collect()
+        self.inner.workflows.values().map(|machine| machine.diagram()).collect()
     }
 
     /// The names of the workflows that it runs.
     #[must_use]
     pub fn workflow_names(&self) -> Vec<String> {
-        self.inner.machines.keys().map(ToString::to_string).collect()
+        self.inner.workflows.keys().map(ToString::to_string).collect()
     }
 
     pub(crate) fn machine(&self, workflow: &str, schema: u32) -> Result<&Arc<dyn Machine<P>>, Error> {
         let missing = || Error::NoWorker { workflow: workflow.into(), schema };
-        self.inner.machines.get(workflow).ok_or_else(missing)
+        self.inner.workflows.get(workflow).ok_or_else(missing)
     }
 }
 

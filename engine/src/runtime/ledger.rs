@@ -1,7 +1,7 @@
 //! Decisions on documents: fetches what a decision asks for, decides again, and commits on what was read.
 //!
-//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::ledger`]. Invariant: a decision is
-//! committed only if every document that it read is unchanged.
+//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::ledger`]. Invariant:
+//! a decision is committed only if every document that it read is unchanged.
 
 use super::commit::MOST_TRIES;
 use crate::{
@@ -35,11 +35,11 @@ pub async fn decide<T>(
     now: Timestamp,
     attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
 ) -> Result<Decided<T>, store::Error> {
-    decide_knowing(&Parsed::default(), store, now, attempt).await
+    decide_cached(&Parsed::default(), store, now, attempt).await
 }
 
 /// The same, with what was `parsed` of this store before.
-pub(crate) async fn decide_knowing<T>(
+pub(crate) async fn decide_cached<T>(
     parsed: &Parsed,
     store: &dyn Store,
     now: Timestamp,
@@ -73,7 +73,7 @@ pub(crate) async fn decide_knowing<T>(
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn still_stand(store: &dyn Store, reads: &[Read]) -> Result<bool, store::Error> {
+pub(crate) async fn are_unchanged(store: &dyn Store, reads: &[Read]) -> Result<bool, store::Error> {
     for read in reads {
         let found = store.document(&read.key).await?;
         if found.map(|document| document.version) != read.version {
@@ -89,11 +89,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// When it is no `T`.
     pub fn parsed<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
-        if let Some(value) = self.inner.parsed.get::<T>(document) {
+        if let Some(value) = self.inner.document_cache.get::<T>(document) {
             return Ok(value);
         }
         let value = serde_json::from_slice(&document.body).map(Arc::new)?;
-        self.inner.parsed.keep(document, &value);
+        self.inner.document_cache.keep(document, &value);
         Ok(value)
     }
 }
@@ -110,7 +110,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         keep: bool,
         mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
-        let conditions = if keep { crate::documents::preconditions::in_force() } else { Vec::new() };
+        let conditions = if keep { crate::documents::preconditions::current() } else { Vec::new() };
         let mut attempt = |view: &mut View| {
             conditions.iter().try_for_each(|condition| condition.holds(view))?;
             attempt(view)
@@ -119,9 +119,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let store = &*self.inner.store;
             let now = self.inner.clock.now();
             let Decided { result, reads, puts, tasks } =
-                decide_knowing(&self.inner.parsed, store, now, &mut attempt).await?;
+                decide_cached(&self.inner.document_cache, store, now, &mut attempt).await?;
             if !keep || (puts.is_empty() && tasks.is_empty()) {
-                if still_stand(store, &reads).await? {
+                if are_unchanged(store, &reads).await? {
                     return result.map_err(Error::Undecided);
                 }
                 continue;
@@ -132,7 +132,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             match store.commit(commit).await {
                 Ok(_) => {
                     self.inner.metrics.committed(watch.elapsed());
-                    self.inner.due.ring();
+                    self.inner.wakeup.notify();
                     return result.map_err(Error::Undecided);
                 }
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),

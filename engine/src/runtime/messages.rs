@@ -1,6 +1,7 @@
 //! Delivers messages: what the commit of one execution asked of another.
 //!
-//! Called by the worker. Invariant: a message takes effect in the commit that removes its task, so it takes effect once.
+//! Called by the worker. Invariant: a message takes effect in the commit that removes its task, so it takes effect
+//! once.
 
 use super::commit::Also;
 use crate::{

@@ -1,6 +1,7 @@
 //! The shell around the core: it loads, leases, performs, commits and sleeps.
 //!
-//! Called by every caller of [`Engine`](crate::Engine). Invariant: one path changes an execution: load, [`transition`](crate::transition()), commit, and again on conflict.
+//! Called by every caller of [`Engine`](crate::Engine). Invariant: one path changes an execution: load,
+//! [`transition`](crate::transition()), commit, and again on conflict.
 
 pub(crate) mod adapter;
 pub(crate) mod attempts;

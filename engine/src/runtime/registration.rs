@@ -3,7 +3,7 @@
 //! Invariant: a workflow that fails the static check, or starts one that does, is not registered.
 
 use crate::{
-    Engine, Flaw, Workflow, check, model::definition::child_workflows::family,
+    Engine, Flaw, Workflow, check, model::definition::child_workflows::descendants_of,
     runtime::adapter::typed_workflow::Of,
 };
 use std::{fmt, sync::Arc};
@@ -36,8 +36,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if !flaws.is_empty() {
             return Err(Unsound { workflow: W::NAME, flaws });
         }
-        for kind in family::<W>() {
-            let flaws = if self.inner.machines.contains_key(kind.workflow) { vec![] } else { (kind.check)() };
+        for kind in descendants_of::<W>() {
+            let flaws =
+                if self.inner.workflows.contains_key(kind.workflow) { vec![] } else { (kind.check)() };
             if !flaws.is_empty() {
                 return Err(Unsound { workflow: kind.workflow, flaws });
             }
@@ -48,10 +49,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Registers a workflow that has passed the static check before.
     pub(crate) fn with_checked<W: Workflow<Platform = P>>(self) -> Self {
         self.change(|inner| {
-            for kind in family::<W>() {
-                inner.machines.entry(kind.workflow).or_insert_with(kind.machine);
+            for kind in descendants_of::<W>() {
+                inner.workflows.entry(kind.workflow).or_insert_with(kind.machine);
             }
-            inner.machines.insert(W::NAME, Arc::new(Of::<W>::new()));
+            inner.workflows.insert(W::NAME, Arc::new(Of::<W>::new()));
         })
     }
 }

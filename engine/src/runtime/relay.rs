@@ -1,9 +1,10 @@
 //! Asking another engine: what people tell an execution that only another version can read is told by way of the store.
 //!
-//! While servers are replaced one by one, a person may speak to a server of the older version about an execution that the newer
-//! has taken over. The event becomes a message, which an engine that can read the execution delivers; the commit that
-//! delivers it carries the answer, or says why the event was refused. Whoever asked waits for that, and takes the answer away.
-//! A message that nobody delivers in time is taken back by a commit, so it has taken effect or never will.
+//! While servers are replaced one by one, a person may speak to a server of the older version about an execution that
+//! the newer has taken over. The event becomes a message, which an engine that can read the execution delivers; the
+//! commit that delivers it carries the answer, or says why the event was refused. Whoever asked waits for that, and
+//! takes the answer away. A message that nobody delivers in time is taken back by a commit, so it has taken effect or
+//! never will.
 
 use super::commit::{Also, MOST_TRIES};
 use crate::{
@@ -57,7 +58,7 @@ fn key(answer: ExecutionId) -> Key {
 }
 
 /// What a command bound to a revision is told when the record has moved on.
-pub(crate) fn moved(record: &Record, wanted: Revision) -> String {
+pub(crate) fn moved_on(record: &Record, wanted: Revision) -> String {
     format!("execution {} is at revision {}, and revision {wanted} of it", record.id, record.revision)
 }
 
@@ -67,16 +68,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         id: ExecutionId,
         (event, revision): (Event, Option<Revision>),
-        told: Result<Revision, Error>,
+        result: Result<Revision, Error>,
     ) -> Result<Revision, Error> {
-        match (told, self.inner.options.relay) {
+        match (result, self.inner.options.relay) {
             (Err(error @ Error::NoWorker { .. }), Some(within)) => {
                 match self.relay(id, event, revision, within).await? {
                     Some(answer) => answer.read(),
                     None => Err(error),
                 }
             }
-            (told, _) => told,
+            (result, _) => result,
         }
     }
 
@@ -140,7 +141,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for _ in 0..MOST_TRIES {
             let record = self.record(id).await?;
             if let Some(wanted) = revision.filter(|wanted| *wanted != record.revision) {
-                let said = Answer::Moved(moved(&record, wanted));
+                let said = Answer::Moved(moved_on(&record, wanted));
                 return self.answered(said, answer, settle).await;
             }
             let machine = self.machine(&record.workflow, record.schema)?;

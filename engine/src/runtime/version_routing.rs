@@ -1,9 +1,9 @@
-//! Work that only another version of this program can do: handed back at once, for shorter pauses first, and left to others to
-//! take first.
+//! Work that only another version of this program can do: handed back at once, for shorter pauses first, and left to
+//! others to take first.
 //!
-//! While servers are replaced one by one, executions of the newer version lie beside those of the older. A server of the
-//! older cannot tell a task that it cannot work on before it has leased it. If it kept it for long, three such servers would
-//! starve the only one that can; if it handed it back at once, it would be the first to take it again.
+//! While servers are replaced one by one, executions of the newer version lie beside those of the older. A server of
+//! the older cannot tell a task that it cannot work on before it has leased it. If it kept it for long, three such
+//! servers would starve the only one that can; if it handed it back at once, it would be the first to take it again.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ struct Met {
 impl Elsewhere {
     /// Notes that `task` was met, and says how long it is put off, `longest` at the most, and whether this is
     /// the first time.
-    pub(crate) fn meet(&self, task: TaskId, now: Timestamp, longest: Duration) -> (Duration, bool) {
+    pub(crate) fn defer(&self, task: TaskId, now: Timestamp, longest: Duration) -> (Duration, bool) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.last = Some(now);
         if met.times.len() >= MOST && !met.times.contains_key(&task) {
@@ -70,20 +70,20 @@ mod tests {
     fn pauses_begin_short_grow_to_a_minute_and_are_each_tasks_own() {
         let elsewhere = Elsewhere::default();
         let pauses: Vec<u64> =
-            (0..40).map(|_| elsewhere.meet(id(1), Timestamp(1), MINUTE).0.as_millis() as u64).collect();
+            (0..40).map(|_| elsewhere.defer(id(1), Timestamp(1), MINUTE).0.as_millis() as u64).collect();
 
         assert_eq!(pauses[..5], [100, 200, 400, 800, 1_600]);
         assert!(pauses.windows(2).all(|two| two[0] <= two[1]), "{pauses:?}");
         assert_eq!(pauses[39], 60_000);
-        assert_eq!(elsewhere.meet(id(2), Timestamp(1), MINUTE), (FIRST, true));
-        assert!(!elsewhere.meet(id(2), Timestamp(1), MINUTE).1);
+        assert_eq!(elsewhere.defer(id(2), Timestamp(1), MINUTE), (FIRST, true));
+        assert!(!elsewhere.defer(id(2), Timestamp(1), MINUTE).1);
     }
 
     #[test]
     fn others_go_first_for_a_while_after_something_was_met_and_not_before() {
         let elsewhere = Elsewhere::default();
         assert_eq!(elsewhere.yields(Timestamp(1_000)), None);
-        elsewhere.meet(id(1), Timestamp(1_000), MINUTE);
+        elsewhere.defer(id(1), Timestamp(1_000), MINUTE);
         assert_eq!(elsewhere.yields(Timestamp(5_999)), Some(BY));
         assert_eq!(elsewhere.yields(Timestamp(1_000).after(FOR + SECOND)), None);
     }

@@ -1,10 +1,11 @@
-//! What people tell a schedule: its definition, pause and resume, one run now, a span made up for, one occurrence left out.
+//! What people tell a schedule: its definition, pause and resume, one run now, a span made up for, one occurrence left
+//! out.
 //!
 //! Whatever changes a schedule first puts on record what was due until then, as it was understood until then.
 
 use super::{
-    decide::said,
-    decision_view::{Told, Which, look},
+    decide::attributed_reason,
+    decision_view::{Told, Which, decide_on_view},
     definition::Version,
     occurrence::Fate,
 };
@@ -126,12 +127,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// `schedule.unknown`; `schedule.already` when it is paused.
     pub async fn pause_schedule(&self, schedule: &Schedule, by: &str, reason: &str) -> Result<(), Error> {
-        let which = of(schedule);
+        let which = source_of(schedule);
         let pause = |view: &mut View| {
-            let mut standing = existing(view, which)?;
+            let mut standing = existing_status(view, which)?;
             if let Some(paused) = &standing.paused {
-                let why =
-                    format!("schedule {} is paused {}", standing.name, said(&paused.by, &paused.reason));
+                let why = format!(
+                    "schedule {} is paused {}",
+                    standing.name,
+                    attributed_reason(&paused.by, &paused.reason)
+                );
                 return Err(ActionError::permanent("schedule.already", why).into());
             }
             standing.paused = Some(Paused { by: by.to_owned(), reason: reason.to_owned(), at: view.now() });
@@ -145,9 +149,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// `schedule.unknown`; `schedule.already` when it is not paused.
     pub async fn resume_schedule(&self, schedule: &Schedule) -> Result<(), Error> {
-        let which = of(schedule);
+        let which = source_of(schedule);
         let resume = |view: &mut View| {
-            let mut standing = existing(view, which)?;
+            let mut standing = existing_status(view, which)?;
             if standing.paused.take().is_none() {
                 let why = format!("schedule {} is not paused", standing.name);
                 return Err(ActionError::permanent("schedule.already", why).into());
@@ -168,14 +172,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
         by: &str,
         once: Option<&(String, String)>,
     ) -> Result<Occurrence, Error> {
-        let which = of(schedule);
+        let which = source_of(schedule);
         let trigger = |view: &mut View| {
             if let Some(once) = once
-                && let Some(before) = asked_before(view, &schedule.name, once)?
+                && let Some(before) = earlier_request(view, &schedule.name, once)?
             {
                 return Ok(before);
             }
-            let mut standing = existing(view, which)?;
+            let mut standing = existing_status(view, which)?;
             if standing.waiting.len() >= usize::try_from(super::MOST_BUFFERED).unwrap_or(usize::MAX) {
                 let why = format!(
                     "{} occurrences of schedule {} wait already",
@@ -222,9 +226,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         (from, to): (Timestamp, Timestamp),
         by: &str,
     ) -> Result<Backfill, Error> {
-        let which = of(schedule);
+        let which = source_of(schedule);
         let backfill = |view: &mut View| {
-            let mut standing = existing(view, which)?;
+            let mut standing = existing_status(view, which)?;
             let now = view.now();
             let invalid = |why: &str| {
                 let why = format!("schedule {}: {why}", schedule.name);
@@ -260,16 +264,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         by: &str,
         reason: &str,
     ) -> Result<Occurrence, Error> {
-        let which = of(schedule);
+        let which = source_of(schedule);
         let skip = |view: &mut View| {
-            let mut standing = existing(view, which)?;
+            let mut standing = existing_status(view, which)?;
             let place = standing.waiting.iter().position(|waits| waits.nominal == nominal);
             let Some(place) = place else {
                 let why = format!("no occurrence of schedule {} waits for that moment", standing.name);
                 return Err(ActionError::permanent("schedule.not_waiting", why).into());
             };
             let waits = standing.waiting.remove(place);
-            let (at, reason) = (view.now(), said(by, reason));
+            let (at, reason) = (view.now(), attributed_reason(by, reason));
             let skipped = Occurrence { fate: Fate::Skipped, at, reason, ..waits };
             view.put(&skipped)?;
             view.put(&standing)?;
@@ -287,8 +291,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         mut change: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
         let (ended, tried) = (self.ended(which.name()).await?, BTreeMap::new());
-        let told = Told { fresh: self.fresh(), ended: &ended, tried: &tried, starting: false };
-        let settle = |view: &mut View| Ok(look(view, which, &told)?.is_some_and(|(_, made)| made.changed));
+        let input = Told { fresh: self.fresh(), ended: &ended, tried: &tried, starting: false };
+        let settle =
+            |view: &mut View| Ok(decide_on_view(view, which, &input)?.is_some_and(|(_, made)| made.changed));
         // A chunk a commit, until there is none.
         while self.ledger(true, settle).await? {}
         self.ledger(true, |view| {
@@ -301,7 +306,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// The occurrence of `schedule` that was asked for under this key before, as it stands.
-fn asked_before(
+fn earlier_request(
     view: &mut View,
     schedule: &str,
     (key, fingerprint): &(String, String),
@@ -325,7 +330,7 @@ fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> 
 }
 
 /// The schedule as it is kept: what is built in is where the program is.
-fn of(schedule: &Schedule) -> Which<'_> {
+fn source_of(schedule: &Schedule) -> Which<'_> {
     match schedule.target {
         Target::BuiltIn => Which::Given(schedule),
         Target::Start { .. } => Which::Stored(&schedule.name),
@@ -333,7 +338,7 @@ fn of(schedule: &Schedule) -> Which<'_> {
 }
 
 /// Where a schedule stands that there must be.
-fn existing(view: &mut View, which: Which<'_>) -> Result<Standing, Undecided> {
+fn existing_status(view: &mut View, which: Which<'_>) -> Result<Standing, Undecided> {
     which.definition(view)?.ok_or_else(|| unknown(which.name()))?;
     which.standing(view)
 }

@@ -1,7 +1,7 @@
 //! What becomes of the occurrences of one schedule. Pure: no clock, no store; what it is to know is in [`Facts`].
 //!
-//! One decision asks for one start at most, since a commit starts one execution; the caller commits it and decides again,
-//! until nothing changes. Whatever is decided is a row, and no moment has two.
+//! One decision asks for one start at most, since a commit starts one execution; the caller commits it and decides
+//! again, until nothing changes. Whatever is decided is a row, and no moment has two.
 
 use super::{occurrence::Fate, times::utc};
 use crate::{MOST_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, Standing, Target, Times};
@@ -71,7 +71,7 @@ pub(crate) struct Decision {
 }
 
 /// The moments of the backfill under way whose rows the next decision has to know.
-pub(crate) fn wanted(standing: &Standing, times: &Times) -> Vec<Timestamp> {
+pub(crate) fn backfill_moments(standing: &Standing, times: &Times) -> Vec<Timestamp> {
     let Some(backfill) = standing.backfills.first() else { return Vec::new() };
     let first = times.next_after(backfill.done);
     let all = std::iter::successors(first, |last| times.next_after(*last));
@@ -125,7 +125,7 @@ impl Deciding<'_> {
                 self.standing.running.push(run);
                 continue;
             };
-            self.standing.told.remove(&id);
+            self.standing.asked_to_end.remove(&id);
             run.outcome.clone_from(outcome);
             if let Some(outcome) = outcome.as_deref().filter(|outcome| is_failure(outcome)) {
                 self.pause_for(format!("execution {id} of {} ended {outcome}", utc(run.nominal)));
@@ -180,7 +180,7 @@ impl Deciding<'_> {
             if let Some(days) = schedule.excluded(times, nominal) {
                 self.settle(occurrence, Fate::Excluded, days.why.clone());
             } else if let Some(paused) = &self.standing.paused {
-                let reason = said(&paused.by, &paused.reason);
+                let reason = attributed_reason(&paused.by, &paused.reason);
                 self.settle(occurrence, Fate::Paused, reason);
             } else {
                 self.judge(occurrence, false);
@@ -297,7 +297,7 @@ impl Deciding<'_> {
 }
 
 /// `by: reason`, or who alone.
-pub(crate) fn said(by: &str, reason: &str) -> String {
+pub(crate) fn attributed_reason(by: &str, reason: &str) -> String {
     if reason.is_empty() { format!("by {by}") } else { format!("by {by}: {reason}") }
 }
 

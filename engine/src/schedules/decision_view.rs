@@ -1,6 +1,6 @@
 //! One decision of a schedule on the stored documents, with its writes.
 
-use super::decide::{Ask, Decision, Facts, Tried, decide, wanted};
+use super::decide::{Ask, Decision, Facts, Tried, backfill_moments, decide};
 use crate::{
     ActionError, Occurrence, Order, Schedule, Standing, Undecided, View, model::execution::message::Message,
 };
@@ -48,17 +48,17 @@ pub(super) struct Told<'a> {
 }
 
 /// One decision on what is stored, with its writes; `None` when there is no such schedule.
-pub(super) fn look(
+pub(super) fn decide_on_view(
     view: &mut View,
     which: Which<'_>,
-    told: &Told<'_>,
+    input: &Told<'_>,
 ) -> Result<Option<(Schedule, Decision)>, Undecided> {
     let Some(schedule) = which.definition(view)? else { return Ok(None) };
     let unknown = view.get::<Standing>(which.name())?.is_none();
     let standing = which.standing(view)?;
     let invalid = |e: super::ScheduleError| ActionError::permanent("schedule.invalid", e);
     let times = schedule.times().map_err(invalid)?;
-    let wanted = wanted(&standing, &times);
+    let wanted = backfill_moments(&standing, &times);
     let key = |at: &Timestamp| Occurrence::key(&schedule.name, *at);
     view.want::<Occurrence>(wanted.iter().map(key))?;
     let mut on_record = BTreeMap::new();
@@ -69,11 +69,11 @@ pub(super) fn look(
         schedule: &schedule,
         times: &times,
         now: view.now(),
-        fresh: told.fresh,
-        ended: told.ended,
+        fresh: input.fresh,
+        ended: input.ended,
         on_record: &on_record,
-        tried: told.tried,
-        starting: told.starting,
+        tried: input.tried,
+        starting: input.starting,
     };
     let decision = decide(&facts, standing);
     view.want::<Occurrence>(decision.rows.keys().map(key))?;

@@ -171,7 +171,8 @@ pub struct Standing {
     pub running: Vec<Occurrence>,
     /// Executions that were told to end, so that another can start.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub told: BTreeSet<ExecutionId>,
+    #[serde(rename = "told")]
+    pub asked_to_end: BTreeSet<ExecutionId>,
     /// Who paused it, if it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,

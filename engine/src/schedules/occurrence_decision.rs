@@ -1,7 +1,7 @@
 //! Whether one occurrence is started now, waits, or is left out. A part of [`decide`](super::decide).
 
 use super::{
-    decide::{Ask, Deciding, MOST_RUNNING, Tried, Verdict, said},
+    decide::{Ask, Deciding, MOST_RUNNING, Tried, Verdict, attributed_reason},
     occurrence::Fate,
     times::utc,
 };
@@ -30,7 +30,7 @@ impl Deciding<'_> {
         }
         if by_clock && let Some(paused) = &self.standing.paused {
             return match occurrence.fate {
-                Fate::Pending => Verdict::Drop(Fate::Paused, said(&paused.by, &paused.reason)),
+                Fate::Pending => Verdict::Drop(Fate::Paused, attributed_reason(&paused.by, &paused.reason)),
                 fate => Verdict::Wait(fate, occurrence.reason.clone()),
             };
         }
@@ -115,7 +115,7 @@ impl Deciding<'_> {
             self.settle(earlier, Fate::Merged, reason);
         }
         for id in self.standing.running.iter().filter_map(|run| run.execution) {
-            if self.standing.told.insert(id) {
+            if self.standing.asked_to_end.insert(id) {
                 self.orders.push((id, ask));
             }
         }

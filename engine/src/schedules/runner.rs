@@ -1,11 +1,11 @@
 //! Keeping a schedule: load, [`decide`](super::decide), commit, again until nothing changes.
 //!
-//! A start and the row that tells of it are one commit, conditional on where the schedule stood: of several engines that keep
-//! the same schedule one starts an occurrence, and a crash leaves both or neither.
+//! A start and the row that tells of it are one commit, conditional on where the schedule stood: of several engines
+//! that keep the same schedule one starts an occurrence, and a crash leaves both or neither.
 
 use super::{
     decide::{Decision, Tried},
-    decision_view::{Told, Which, look},
+    decision_view::{Told, Which, decide_on_view},
     definition::Version,
     occurrence::Fate,
 };
@@ -13,7 +13,7 @@ use crate::{
     Decided, Engine, Entity as _, Error, Occurrence, Origin, Request, SECOND, Schedule, Standing, Starter,
     Target, Unstarted,
     model::documents::parse::parse,
-    runtime::ledger::{decide_knowing, still_stand},
+    runtime::ledger::{are_unchanged, decide_cached},
 };
 use std::collections::BTreeMap;
 use store::{Commit, ExecutionId, Key, Put, Read, Timestamp};
@@ -66,7 +66,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     return Ok(kept);
                 }
                 if self.committed(commit, &decision).await? {
-                    self.inner.due.ring();
+                    self.inner.wakeup.notify();
                 }
                 continue;
             };
@@ -130,10 +130,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         tried: &BTreeMap<Timestamp, Tried>,
     ) -> Result<Option<Decided<Option<(Schedule, Decision)>>>, Error> {
         let ended = self.ended(which.name()).await?;
-        let told = Told { fresh, ended: &ended, tried, starting: true };
+        let input = Told { fresh, ended: &ended, tried, starting: true };
         let (store, now) = (&*self.inner.store, self.inner.clock.now());
-        let decided = decide_knowing(&self.inner.parsed, store, now, |view| look(view, which, &told)).await?;
-        if decided.puts.is_empty() && !still_stand(store, &decided.reads).await? {
+        let decided =
+            decide_cached(&self.inner.document_cache, store, now, |view| decide_on_view(view, which, &input))
+                .await?;
+        if decided.puts.is_empty() && !are_unchanged(store, &decided.reads).await? {
             return Ok(None);
         }
         Ok(Some(decided))

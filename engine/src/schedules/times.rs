@@ -1,7 +1,8 @@
-//! When something recurs: a cron expression in a time zone, with what to do about the hours that a zone skips or repeats.
+//! When something recurs: a cron expression in a time zone, with what to do about the hours that a zone skips or
+//! repeats.
 //!
-//! Expressions are parsed by the `cron` crate, read as wall-clock time, and mapped to instants here, since the crate alone
-//! would silently drop a nightly run in spring and do it twice in autumn.
+//! Expressions are parsed by the `cron` crate, read as wall-clock time, and mapped to instants here, since the crate
+//! alone would silently drop a nightly run in spring and do it twice in autumn.
 
 use chrono::{
     DateTime, Duration as Span, LocalResult, NaiveDate, NaiveDateTime, Offset as _, SecondsFormat, TimeZone,

@@ -1,4 +1,5 @@
-//! What an execution can be found by beside its columns: what it is doing, what stands in its way, and whose turn it is.
+//! What an execution can be found by beside its columns: what it is doing, what stands in its way, and whose turn it
+//! is.
 //!
 //! Pure; written with each commit of the execution. The names are those that `search/field.rs` asks for.
 

@@ -1,7 +1,7 @@
 //! The language in which people look for executions: `tenant = acme and phase = parked and age > 2h`.
 //!
-//! One for HTTP, the command line and the console. [`parse`] is pure: a moment in, a [`Query`] for the store out. What can be
-//! asked is in `field.rs`, and described in `docs/search.md`.
+//! One for HTTP, the command line and the console. [`parse`] is pure: a moment in, a [`Query`] for the store out. What
+//! can be asked is in `field.rs`, and described in `docs/search.md`.
 
 pub(crate) mod attributes;
 mod field;

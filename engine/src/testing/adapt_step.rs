@@ -1,5 +1,5 @@
-//! A step of one workflow as a step of another that holds its data: for tests in which a later version of a workflow runs
-//! beside an earlier one.
+//! A step of one workflow as a step of another that holds its data: for tests in which a later version of a workflow
+//! runs beside an earlier one.
 
 use crate::{Act, Approval, Branch, Choose, Step, Wait, Workflow, model::definition::step::Choice};
 
@@ -71,7 +71,7 @@ impl<W: Workflow> Act<W> {
             on_failure: self.on_failure.into_iter().map(|(code, to)| (code, state(to))).collect(),
             or_else: self.or_else.map(&state),
             optional: self.optional,
-            kin: self.kin,
+            child_type: self.child_type,
         }
     }
 }

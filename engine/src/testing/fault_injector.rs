@@ -44,7 +44,7 @@ impl ScriptTap {
 
 impl Tap for ScriptTap {
     fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend {
-        let mut deeds = locked(&self.deeds);
+        let mut deeds = lock_unpoisoned(&self.deeds);
         let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
         let key = call.key();
         deeds.push(Deeded {
@@ -56,7 +56,8 @@ impl Tap for ScriptTap {
         if self.lifted.load(Ordering::SeqCst) {
             return Bend::Not;
         }
-        if let Some((_, fault, code)) = locked(&self.again).iter().find(|(bent, _, _)| *bent == key) {
+        if let Some((_, fault, code)) = lock_unpoisoned(&self.again).iter().find(|(bent, _, _)| *bent == key)
+        {
             return fault.bend(code.as_deref());
         }
         let point = Point { nth, undo: call.undo };
@@ -64,14 +65,14 @@ impl Tap for ScriptTap {
             return Bend::Not;
         };
         let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
-        locked(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
+        lock_unpoisoned(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
         if *fault == Fault::FailsForever || self.repeats {
-            locked(&self.again).push((key, *fault, code.clone()));
+            lock_unpoisoned(&self.again).push((key, *fault, code.clone()));
         }
         fault.bend(code.as_deref())
     }
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

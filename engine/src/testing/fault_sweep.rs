@@ -6,7 +6,9 @@ use super::{
     scenario::{Fault, Scene, differences},
     script::{Answer, Cut, Interruption, Point, Rest, Script},
 };
-use crate::{Error, Outcome, Reason, Workflow, check, diagram, model::definition::child_workflows::family};
+use crate::{
+    Error, Outcome, Reason, Workflow, check, diagram, model::definition::child_workflows::descendants_of,
+};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 /// Faults of forward actions.
@@ -34,7 +36,7 @@ pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Err
 /// When a scene itself does not work.
 pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
     let mut report = Report::of(&diagram::<W>());
-    for kind in family::<W>() {
+    for kind in descendants_of::<W>() {
         report.edges.extend(Report::of(&(kind.machine)().diagram()).edges);
     }
     verify_all(report, true, scenes).await

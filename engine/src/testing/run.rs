@@ -2,7 +2,7 @@
 
 use super::{
     crash_store::Cuttable,
-    fault_injector::{Deeded, ScriptTap, locked},
+    fault_injector::{Deeded, ScriptTap, lock_unpoisoned},
     scenario::Scene,
     script::{Answer, Rest, Script},
     stage::Stage,
@@ -64,7 +64,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
     let after = scene.snapshot(&stage.platform, &ledger(&memory, &world.collections).await?);
     let mut complaints = scene.complaints(&stage.platform);
     complaints.extend(stage.bonds().await?);
-    let mut ways = locked(&stage.edges).clone();
+    let mut ways = lock_unpoisoned(&stage.edges).clone();
     let edges = ways.remove(&id).unwrap_or_default();
     let mut family: Vec<Vec<Edge>> = ways.into_values().collect();
     family.sort();
@@ -72,10 +72,10 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
         rest,
         parked,
         past_pivot: execution.pivot.is_some(),
-        deeds: locked(&stage.tap.deeds).clone(),
+        deeds: lock_unpoisoned(&stage.tap.deeds).clone(),
         edges,
         family,
-        bent: locked(&stage.tap.bent).clone(),
+        bent: lock_unpoisoned(&stage.tap.bent).clone(),
         kept: matches!(&execution.phase, Phase::Finished { leaks, .. } if !leaks.is_empty()),
         undone: journalled,
         questions: stage.questions,

@@ -2,7 +2,7 @@
 
 use super::{
     crash_store::Cuttable,
-    fault_injector::{ScriptTap, locked},
+    fault_injector::{ScriptTap, lock_unpoisoned},
     scenario::Meanwhile,
     script::{Answer, Interruption, Rest, Script},
 };
@@ -56,7 +56,7 @@ impl<W: Workflow> Stage<W> {
         let engine = Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone());
         let engine = engine.with_checked::<W>().options(options);
         engine.watched(move |id, taken| {
-            locked(&edges).entry(id).or_default().extend_from_slice(taken);
+            lock_unpoisoned(&edges).entry(id).or_default().extend_from_slice(taken);
         })
     }
 

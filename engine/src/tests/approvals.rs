@@ -305,7 +305,7 @@ fn votes_are_void_as_soon_as_the_plan_changes() {
 fn the_glass_is_broken_by_whom_policy_names_with_a_reason_and_never_by_the_requester() {
     let mut plain = Asked::of(Question::plain());
     let vote = glass_vote(&plain, "bea", REASON);
-    assert!(matches!(plain.cast(vote), Err(Refusal::NoGlass { .. })), "policy says nothing of it");
+    assert!(matches!(plain.cast(vote), Err(Refusal::NoBreakGlass { .. })), "policy says nothing of it");
 
     let mut asked = Asked::of(Question::held_by(glass(false)));
     let requester = glass_vote(&asked, "rita", REASON);
@@ -313,13 +313,16 @@ fn the_glass_is_broken_by_whom_policy_names_with_a_reason_and_never_by_the_reque
     let short = glass_vote(&asked, "bea", "fire     ");
     assert!(matches!(asked.cast(short), Err(Refusal::ReasonMissing { least: 10 })));
     let ops = Vote { person: person("ada", &["ops"]), ..glass_vote(&asked, "ada", REASON) };
-    assert!(matches!(asked.cast(ops), Err(Refusal::NoGlass { .. })));
+    assert!(matches!(asked.cast(ops), Err(Refusal::NoBreakGlass { .. })));
     let delegate = Vote {
         on_behalf_of: Some(person("bea", &["breakglass"])),
         mandates: vec![mandate("bea", "dan", START, START.after(DAY))],
         ..glass_vote(&asked, "dan", REASON)
     };
-    assert!(matches!(asked.cast(delegate), Err(Refusal::NoGlass { .. })), "nobody breaks it for another");
+    assert!(
+        matches!(asked.cast(delegate), Err(Refusal::NoBreakGlass { .. })),
+        "nobody breaks it for another"
+    );
     let plainly = asked.vote("bea", &["breakglass"]);
     assert!(matches!(asked.cast(plainly), Err(Refusal::NotEntitled { .. })), "the role takes no seat");
 
@@ -337,7 +340,7 @@ fn nobody_destroys_alone_unless_policy_says_so() {
     let destroys = |procedure| Question { destroys: true, ..Question::held_by(procedure) };
     let mut asked = Asked::of(destroys(glass(false)));
     let vote = glass_vote(&asked, "bea", REASON);
-    assert!(matches!(asked.cast(vote), Err(Refusal::GlassDestroys { .. })));
+    assert!(matches!(asked.cast(vote), Err(Refusal::BreakGlassDestroys { .. })));
 
     let mut may = Asked::of(destroys(glass(true)));
     let vote = glass_vote(&may, "bea", REASON);

@@ -138,7 +138,7 @@ fn lawful(ballot: &Ballot, known: &[Mandate], roles: &dyn Fn(&str) -> Vec<String
         }
         assert!(ballot.deadline.is_none_or(|deadline| vote.at < deadline), "after the deadline");
     }
-    if let Some(vote) = ballot.broken_by() {
+    if let Some(vote) = ballot.break_glass_vote() {
         let glass = ballot.procedure.break_glass.as_ref().unwrap();
         assert!(vote.on_behalf_of.is_none() && vote.reason.len() >= glass.reason_at_least as usize);
         assert!(glass.any_of.iter().any(|role| roles(&vote.person.name).contains(role)));
@@ -239,7 +239,7 @@ impl History {
             assert_eq!(self.asked.exec.ballot, before.ballot, "what is refused changes nothing");
             return;
         };
-        if taken.execution.entered != before.entered {
+        if taken.execution.states_entered != before.states_entered {
             self.ruled = None;
         }
         let closed = taken.closed.map(|(_, ballot)| ballot);

@@ -3,7 +3,7 @@
 use super::random::Random;
 use crate::{
     Closed, Gate, Limit, Rate, SECOND,
-    limits::{Terms, Verdict},
+    limits::limiter::{Terms, Verdict},
 };
 use store::{ExecutionId, TaskId, Timestamp};
 

@@ -1,4 +1,5 @@
-//! One step, on a yard that does as it is told: for tests of attempts, of what they may use and of how long they may take.
+//! One step, on a yard that does as it is told: for tests of attempts, of what they may use and of how long they may
+//! take.
 
 use crate::{
     Action, ActionError, Call, Clock as _, Engine, HOUR, Limit, ManualClock, Outcome, Person, Plan, Probe,

@@ -3,7 +3,7 @@
 use super::random::Random;
 use crate::{
     Barred, SECOND,
-    limits::{Lines, Waiter},
+    limits::waiters::{Lines, Waiter},
 };
 use std::collections::BTreeMap;
 use store::{ExecutionId, TaskId, Timestamp};

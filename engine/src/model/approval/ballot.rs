@@ -1,6 +1,6 @@
 //! People deciding: seats, votes, and when they suffice. Pure; enforced by the core, where no endpoint can forget it.
 
-use super::vote::{mandated, wanted};
+use super::vote::{delegated, describe_seats};
 use crate::{Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Verdict, Vote, What};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -28,7 +28,8 @@ pub struct Ballot {
     pub history: Vec<Happening>,
     /// Up to when its timetable has been dealt with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rung: Option<Timestamp>,
+    #[serde(rename = "rung")]
+    pub reminded_until: Option<Timestamp>,
 }
 
 impl Ballot {
@@ -44,7 +45,7 @@ impl Ballot {
             ruling: None,
             procedure: Procedure::default(),
             history: Vec::new(),
-            rung: None,
+            reminded_until: None,
         }
     }
 
@@ -67,7 +68,7 @@ impl Ballot {
             });
         }
         self.check_interests(&vote, requested_by)?;
-        let vote = mandated(vote)?;
+        let vote = delegated(vote)?;
         let counted = |name: &str| self.votes.iter().any(|cast| cast.names().any(|other| other == name));
         if let Some(person) = vote.names().find(|name| counted(name)) {
             return Err(Refusal::VotedBefore { person: person.into() });
@@ -131,11 +132,11 @@ impl Ballot {
     fn break_glass(&mut self, vote: Vote) -> Result<(), Refusal> {
         let person = vote.person.name.clone();
         let Some(glass) = &self.procedure.break_glass else {
-            return Err(Refusal::NoGlass { person, wanted: "nobody".into() });
+            return Err(Refusal::NoBreakGlass { person, wanted: "nobody".into() });
         };
         let entitled = glass.any_of.iter().any(|role| vote.person.roles.contains(role));
         if !entitled || vote.on_behalf_of.is_some() {
-            return Err(Refusal::NoGlass { person, wanted: glass.any_of.join(" or ") });
+            return Err(Refusal::NoBreakGlass { person, wanted: glass.any_of.join(" or ") });
         }
         if vote.reason.trim().chars().count() < glass.reason_at_least.max(1) as usize {
             return Err(Refusal::ReasonMissing { least: glass.reason_at_least.max(1) });
@@ -163,7 +164,7 @@ impl Ballot {
 
     /// The vote that decided alone, if one did.
     #[must_use]
-    pub fn broken_by(&self) -> Option<&Vote> {
+    pub fn break_glass_vote(&self) -> Option<&Vote> {
         self.votes.iter().find(|vote| vote.break_glass)
     }
 
@@ -188,19 +189,19 @@ impl Ballot {
             self.votes.iter().filter(|vote| vote.verdict == Verdict::Approve).map(Vote::seated).collect();
         let mut sits: Vec<Option<usize>> = vec![None; places.len()];
         (0..yes.len())
-            .filter(|&voter| seat_for(voter, &yes, &places, &mut sits, &mut vec![false; places.len()]))
+            .filter(|&voter| find_seat(voter, &yes, &places, &mut sits, &mut vec![false; places.len()]))
             .count()
     }
 
     /// The seats, for people: `1 of platform_ops or admin and 1 of security`.
     #[must_use]
     pub fn wanted(&self) -> String {
-        wanted(&self.seats)
+        describe_seats(&self.seats)
     }
 }
 
 /// Kuhn's augmenting path: finds `voter` a place, moving others to another place that suits them if need be.
-fn seat_for(
+fn find_seat(
     voter: usize,
     people: &[&Person],
     places: &[&Seat],
@@ -214,7 +215,7 @@ fn seat_for(
             continue;
         }
         let sitting = sits.get(place).copied().flatten();
-        if sitting.is_none_or(|other| seat_for(other, people, places, sits, tried)) {
+        if sitting.is_none_or(|other| find_seat(other, people, places, sits, tried)) {
             if let Some(free) = sits.get_mut(place) {
                 *free = Some(voter);
             }

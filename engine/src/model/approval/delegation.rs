@@ -1,6 +1,7 @@
 //! A delegation, as it is passed to the core together with a vote.
 //!
-//! The shell finds the delegations; the core decides whether one covers a vote. A delegation cannot be delegated further.
+//! The shell finds the delegations; the core decides whether one covers a vote. A delegation cannot be delegated
+//! further.
 
 use serde::{Deserialize, Serialize};
 use store::Timestamp;

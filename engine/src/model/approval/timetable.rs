@@ -1,7 +1,7 @@
 //! The timetable of a ballot: its reminders, its escalations, the extension and the deadline. Pure.
 //!
-//! It follows from the [`Procedure`] and the times of the ballot alone, so it is the same after a restart and however late an
-//! alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::pass`] applies what is due.
+//! It follows from the [`Procedure`] and the times of the ballot alone, so it is the same after a restart and however
+//! late an alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::pass`] applies what is due.
 
 use crate::{Ballot, Happening, PlanDigest, Ruling, What};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Ballot {
 
     fn next_reminder(&self) -> Option<Timestamp> {
         let (deadline, remind) = (self.deadline?, &self.procedure.remind);
-        let last = self.rung.unwrap_or(self.opened_at).max(self.opened_at);
+        let last = self.reminded_until.unwrap_or(self.opened_at).max(self.opened_at);
         let before = remind.before.iter().filter_map(|span| deadline.0.checked_sub(millis(*span)));
         let every = remind.every.map(millis).filter(|every| *every > 0).map(|every| {
             let past = last.0.saturating_sub(self.opened_at.0) / every;
@@ -71,15 +71,16 @@ impl Ballot {
                 Moment::Deadline => break,
                 Moment::Reminder => {
                     let change = self.next_change().filter(|(change, _)| *change <= at);
-                    self.rung = Some(change.map_or(at, |(change, _)| Timestamp(change.0.saturating_sub(1))));
+                    self.reminded_until =
+                        Some(change.map_or(at, |(change, _)| Timestamp(change.0.saturating_sub(1))));
                     self.happen(at, What::Reminded);
                 }
                 Moment::Escalation => {
-                    self.rung = self.rung.max(Some(due));
+                    self.reminded_until = self.reminded_until.max(Some(due));
                     self.escalate(at);
                 }
                 Moment::Extension => {
-                    self.rung = self.rung.max(Some(due));
+                    self.reminded_until = self.reminded_until.max(Some(due));
                     let until = due.after(self.procedure.extend.unwrap_or_default());
                     self.deadline = Some(until);
                     self.happen(at, What::Extended { from: due, until });

@@ -45,7 +45,7 @@ impl Seat {
 }
 
 /// Seats for people: `1 of platform_ops or admin and 1 of security`.
-pub(crate) fn wanted(seats: &[Seat]) -> String {
+pub(crate) fn describe_seats(seats: &[Seat]) -> String {
     seats.iter().map(Seat::describe).collect::<Vec<_>>().join(" and ")
 }
 
@@ -111,7 +111,7 @@ impl Vote {
 ///
 /// # Errors
 /// [`Refusal::NotDelegated`].
-pub(crate) fn mandated(vote: Vote) -> Result<Vote, Refusal> {
+pub(crate) fn delegated(vote: Vote) -> Result<Vote, Refusal> {
     let Some(principal) = vote.on_behalf_of else { return Ok(Vote { mandates: Vec::new(), ..vote }) };
     let mut mandates = vote.mandates;
     mandates.retain(|mandate| {

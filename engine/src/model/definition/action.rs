@@ -106,15 +106,15 @@ pub struct Call {
     /// The state that does it (or whose work is undone), by name.
     pub state: String,
     /// Counts the states entered before, so that a state entered twice acts twice.
-    pub entered: u32,
+    pub states_entered: u32,
     /// Which of the state's slots.
     pub slot: u32,
     /// Counts the times that an operator has changed what the slot does.
-    pub edition: u32,
+    pub slot_revision: u32,
     /// True when a compensation is run.
     pub undo: bool,
     /// Counts the times that an operator has said how else to undo it.
-    pub ways: u32,
+    pub undo_revision: u32,
     /// Counts attempts from 1, those before a crash included.
     pub attempt: u32,
     /// The fencing token: a target that can compare refuses a smaller one than it has seen.
@@ -140,9 +140,13 @@ impl Call {
     pub fn key(&self) -> String {
         let counted =
             |mark: &str, count: u32| if count > 0 { format!("{mark}{count}") } else { String::new() };
-        let edition = counted(".", self.edition);
-        let undo = if self.undo { format!("/undo{}", counted(".", self.ways)) } else { String::new() };
-        format!("{}/{}/{}/{}{edition}{undo}", self.execution, self.state, self.entered, self.slot)
+        let slot_revision = counted(".", self.slot_revision);
+        let undo =
+            if self.undo { format!("/undo{}", counted(".", self.undo_revision)) } else { String::new() };
+        format!(
+            "{}/{}/{}/{}{slot_revision}{undo}",
+            self.execution, self.state, self.states_entered, self.slot
+        )
     }
 
     /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that. If the

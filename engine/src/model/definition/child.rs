@@ -1,8 +1,8 @@
 //! Executions that another execution starts and waits for.
 //!
-//! A child is an execution like any other; what makes it a child is a link, a document that is written with its start and
-//! with its end. The parent's slot waits until the link says how it ended, and is woken by the commit that says so. The
-//! words for authors are in `build_children.rs`, what the engine does about a slot in `awaiting.rs`.
+//! A child is an execution like any other; what makes it a child is a link, a document that is written with its start
+//! and with its end. The parent's slot waits until the link says how it ended, and is woken by the commit that says so.
+//! The builder for authors is `children/build.rs`; `children/run.rs` starts, awaits and cancels a child.
 
 use crate::{
     ActionError, Authorisation, Authoriser, Call, Outcome, Plan, PlanDigest, model::documents::collection,
@@ -22,8 +22,9 @@ pub struct Parent {
     pub execution: ExecutionId,
     /// In which state.
     pub state: String,
-    /// [`Execution::entered`](crate::Execution::entered) at the time.
-    pub entered: u32,
+    /// [`Execution::states_entered`](crate::Execution::states_entered) at the time.
+    #[serde(rename = "entered")]
+    pub states_entered: u32,
     /// Which of the state's slots.
     pub slot: u32,
     /// Counts the children of this slot, from 1: one that failed is followed by another when an operator asks for a retry.
@@ -34,18 +35,21 @@ impl Parent {
     /// The slot of `call`, about to start its child number `attempt`.
     pub(crate) fn of(call: &Call, attempt: u32) -> Self {
         let (execution, state) = (call.execution, call.state.clone());
-        Self { execution, state, entered: call.entered, slot: call.slot, attempt }
+        Self { execution, state, states_entered: call.states_entered, slot: call.slot, attempt }
     }
 
     /// Names the child: a slot starts one at a time, however often it is asked to.
     pub(crate) fn key(&self) -> Key {
-        let id = format!("{}/{}/{}/{}.{}", self.execution, self.state, self.entered, self.slot, self.attempt);
+        let id = format!(
+            "{}/{}/{}/{}.{}",
+            self.execution, self.state, self.states_entered, self.slot, self.attempt
+        );
         Key::new(collection::CHILDREN, id)
     }
 
     /// What the names of all children of the slot of `call` begin with.
     pub(crate) fn prefix(call: &Call) -> String {
-        format!("{}/{}/{}/{}.", call.execution, call.state, call.entered, call.slot)
+        format!("{}/{}/{}/{}.", call.execution, call.state, call.states_entered, call.slot)
     }
 
     /// Rewritten whenever an execution starts a child, so that a list of its children can be relied on.
@@ -137,11 +141,11 @@ pub(crate) trait ErasedChild: Debug + Send + Sync {
 }
 
 /// What the undo of a child that was started answers.
-pub(crate) fn undone(child: &Child, ended: &Ended) -> Value {
+pub(crate) fn cancel_result(child: &Child, ended: &Ended) -> Value {
     json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.stands })
 }
 
 /// Whether the undo answered that its child could not be taken back.
-pub(crate) fn is_kept(answer: &Value) -> bool {
+pub(crate) fn is_kept_after_cancel(answer: &Value) -> bool {
     answer.get("kept").and_then(Value::as_bool).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ pub(crate) struct Kind<P> {
     pub(crate) needs: fn(&mut Vec<&'static str>) -> Authority,
     pub(crate) check: fn() -> Vec<Flaw>,
     pub(crate) machine: fn() -> Arc<dyn Machine<P>>,
-    pub(crate) kin: fn() -> Vec<Kind<P>>,
+    pub(crate) children: fn() -> Vec<Kind<P>>,
 }
 
 impl<P> Kind<P> {

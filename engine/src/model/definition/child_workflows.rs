@@ -7,23 +7,25 @@ use crate::{Step, Workflow};
 use strum::VariantArray as _;
 
 /// The workflows that `W` starts, each once.
-pub(crate) fn kin_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
+pub(crate) fn children_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
     let mut found: Vec<Kind<W::Platform>> = Vec::new();
     for example in W::examples() {
         for &state in W::State::VARIANTS {
             let Step::Act(act) = example.step(state) else { continue };
-            found.extend(act.kin.filter(|kind| !found.iter().any(|known| known.workflow == kind.workflow)));
+            found.extend(
+                act.child_type.filter(|kind| !found.iter().any(|known| known.workflow == kind.workflow)),
+            );
         }
     }
     found
 }
 
 /// The workflows that `W` starts, those that they start, and so on, each once.
-pub(crate) fn family<W: Workflow>() -> Vec<Kind<W::Platform>> {
-    let mut found = kin_of::<W>();
+pub(crate) fn descendants_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
+    let mut found = children_of::<W>();
     let mut next = 0;
     while let Some(kind) = found.get(next) {
-        for kind in (kind.kin)() {
+        for kind in (kind.children)() {
             if kind.workflow != W::NAME && !found.iter().any(|known| known.workflow == kind.workflow) {
                 found.push(kind);
             }

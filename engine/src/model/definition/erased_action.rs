@@ -1,6 +1,7 @@
 //! Actions with their types erased, as steps and the worker hold them.
 //!
-//! Built by the builders of `authoring`; performed by the worker. Invariant: the name and the arguments are those of the typed action.
+//! Built by the builders of `authoring`; performed by the worker. Invariant: the name and the arguments are those of
+//! the typed action.
 
 use super::child::ErasedChild;
 use crate::{Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, Undecided, View};

@@ -1,6 +1,7 @@
 //! What authors define: workflows, steps, actions, and what can be derived from them without running them.
 //!
-//! Used by the builders, the check, the diagram and the core. Invariant: a step is a pure function of the data and the state.
+//! Used by the builders, the check, the diagram and the core. Invariant: a step is a pure function of the data and the
+//! state.
 
 pub(crate) mod action;
 pub(crate) mod child;

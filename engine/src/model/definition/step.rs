@@ -1,7 +1,7 @@
 //! What a state does: act, ask people, wait, choose, or end.
 //!
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
-//! [`end`](crate::end) in `build.rs`; read by the core, the check and the diagram.
+//! [`end`](crate::end) in `authoring`; read by the core, the check and the diagram.
 
 use super::child_type::Kind;
 use crate::{ActionError, Deed, Outcome, Procedure, RetryPolicy, Rule, Seat, WhilePending, Workflow};
@@ -54,7 +54,7 @@ pub struct Act<W: Workflow> {
     /// An operator may leave the step out.
     pub(crate) optional: bool,
     /// The workflow that each slot starts, if that is what the step does.
-    pub(crate) kin: Option<Kind<W::Platform>>,
+    pub(crate) child_type: Option<Kind<W::Platform>>,
 }
 
 pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
@@ -175,13 +175,13 @@ impl<S: Copy> Choice<S> {
 impl<W: Workflow> Act<W> {
     /// Whether the step needs an authorisation of the plan, and whether a waiver is not enough.
     pub(crate) fn authority_needed(&self) -> (bool, bool) {
-        let kin = self.kin.as_ref().map_or(Authority::None, Kind::authority);
+        let child_type = self.child_type.as_ref().map_or(Authority::None, Kind::authority);
         let own = match self.commitment {
             Commitment::ForwardOnly { destroys: true } => Authority::People,
             Commitment::ForwardOnly { destroys: false } => Authority::Waiver,
             Commitment::Undone | Commitment::NothingToUndo => Authority::None,
         };
-        let most = own.max(kin);
+        let most = own.max(child_type);
         (most > Authority::None, most == Authority::People)
     }
 
@@ -198,7 +198,7 @@ impl<W: Workflow> Act<W> {
 
     fn ways(&self) -> Vec<Way<W::State>> {
         let names = self.names();
-        let text = match &self.kin {
+        let text = match &self.child_type {
             Some(kind) => kind.title(),
             None if names.is_empty() => "nothing to do".into(),
             None => names.join(", "),

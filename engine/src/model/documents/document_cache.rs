@@ -1,7 +1,8 @@
 //! Documents as values, kept so that the large ones are not parsed again for every decision.
 //!
-//! A document's version is never given twice by one store, so what was parsed of a version stays true. What is about to be written is
-//! kept beside its bytes, and stands for a document only if that has the very same: whether it was committed, and by whom, is no matter.
+//! A document's version is never given twice by one store, so what was parsed of a version stays true. What is about to
+//! be written is kept beside its bytes, and stands for a document only if that has the very same: whether it was
+//! committed, and by whom, is no matter.
 
 use std::{
     any::Any,

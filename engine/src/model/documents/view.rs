@@ -1,8 +1,8 @@
 //! What a ledger action sees: documents, each remembered with its version.
 //!
 //! A view holds what has been fetched so far. Asked for a document it lacks, it says so ([`Undecided::Needs`]), the
-//! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read, present
-//! or absent, becomes a condition of the commit.
+//! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read,
+//! present or absent, becomes a condition of the commit.
 
 use super::document_cache::Parsed;
 use crate::ActionError;

@@ -13,11 +13,11 @@ pub(crate) enum Directive<P> {
     /// Deliver this failure without performing anything.
     GiveUp(ActionError),
     /// Deliver that a deadline or a promise has passed.
-    Ring(Event),
+    DeliverTimer(Event),
     /// Not while the execution is paused.
-    Hold,
+    AwaitResume,
     /// The task is of no use any more.
-    Drop,
+    Discard,
 }
 
 /// What is to be performed, and what is known of earlier attempts.
@@ -25,11 +25,11 @@ pub(crate) enum Directive<P> {
 pub(crate) struct Work<P> {
     pub(crate) deed: Deed<P>,
     pub(crate) state: String,
-    pub(crate) entered: u32,
+    pub(crate) states_entered: u32,
     pub(crate) slot: u32,
-    pub(crate) edition: u32,
+    pub(crate) slot_revision: u32,
     pub(crate) undo: bool,
-    pub(crate) ways: u32,
+    pub(crate) undo_revision: u32,
     pub(crate) failed: u32,
     /// An earlier attempt may have taken effect.
     pub(crate) doubt: bool,

@@ -1,8 +1,8 @@
 //! What a commit asks of another execution: a signal, a cancel, or that it be started.
 //!
 //! A commit changes one execution. What it asks of another is a task of that one, written by the same commit; a worker
-//! delivers it with a commit that removes the task. So it takes effect once, after the commit and not without it. Asking the
-//! same twice before it is delivered is asking once.
+//! delivers it with a commit that removes the task. So it takes effect once, after the commit and not without it.
+//! Asking the same twice before it is delivered is asking once.
 
 use crate::{Event, Order, Undecided, View, Workflow, model::definition::erased_action::encode};
 use serde::{Deserialize, Serialize};

@@ -21,7 +21,8 @@ pub struct Execution<W: Workflow> {
     /// Counts everything it has begun to wait for; a task or timer of an earlier visit is stale.
     pub visit: u32,
     /// Counts the states it has entered; part of every idempotency key, so a retry keeps it.
-    pub entered: u32,
+    #[serde(rename = "entered")]
+    pub states_entered: u32,
     /// When it entered the state.
     pub since: Timestamp,
     /// The work of the current visit.
@@ -50,7 +51,8 @@ pub struct Execution<W: Workflow> {
     pub promised: Option<Timestamp>,
     /// That moment has passed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub broken: bool,
+    #[serde(rename = "broken")]
+    pub promise_missed: bool,
     /// What last went wrong for good and was led elsewhere by the workflow: a refusal that it waits out, a failure with a way of
     /// its own. Kept, so that whoever looks sees why it stands where it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,7 +96,8 @@ pub struct Slot {
     pub failed: u32,
     /// Counts the times that an operator has changed what it does; part of the idempotency key.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub edition: u32,
+    #[serde(rename = "edition")]
+    pub slot_revision: u32,
     /// The outcome of the last attempt is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubt: bool,
@@ -117,7 +120,7 @@ impl<W: Workflow> Execution<W> {
             state: W::INITIAL,
             phase: Phase::Forward,
             visit: 0,
-            entered: 0,
+            states_entered: 0,
             since: at,
             slots: Vec::new(),
             overdue: false,
@@ -127,7 +130,7 @@ impl<W: Workflow> Execution<W> {
             asked_again: 0,
             ballot: None,
             promised: None,
-            broken: false,
+            promise_missed: false,
             last_failure: None,
             signals: BTreeSet::new(),
             paused: None,
@@ -172,7 +175,7 @@ impl<W: Workflow> Execution<W> {
         match &self.phase {
             Phase::Parked { reason, .. } => Some(reason.into()),
             Phase::Finished { outcome, .. } => Some(outcome.into()),
-            Phase::Forward | Phase::Compensating(_) => self.broken.then(|| Reason::Overdue.into()),
+            Phase::Forward | Phase::Compensating(_) => self.promise_missed.then(|| Reason::Overdue.into()),
         }
     }
 }

@@ -10,16 +10,19 @@ use serde_json::Value;
 pub struct Mark {
     /// In which state.
     pub state: String,
-    /// [`Execution::entered`] at the time.
-    pub entered: u32,
+    /// [`Execution::states_entered`] at the time.
+    #[serde(rename = "entered")]
+    pub states_entered: u32,
     /// In which slot.
     pub slot: u32,
-    /// [`Slot::edition`] at the time.
+    /// [`Slot::slot_revision`] at the time.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub edition: u32,
+    #[serde(rename = "edition")]
+    pub slot_revision: u32,
     /// How often an operator has said how else to undo it.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub ways: u32,
+    #[serde(rename = "ways")]
+    pub undo_revision: u32,
     /// The action.
     pub action: String,
     /// Its undo.

@@ -1,9 +1,9 @@
 //! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
 
-use super::history::{history, left_behind, mends, stand, told_of};
+use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
 use crate::{
     Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, Ticket, Transition, Workflow,
-    approvals::writes::{Asked, Papers, papers},
+    approvals::writes::{Asked, Papers, approval_writes},
     model::erased_workflow::{BreakGlassUse, Next},
     search::attributes::attributes,
     transition,
@@ -12,7 +12,7 @@ use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
 
 /// Takes one event, and turns what follows into what is to be committed.
-pub(super) fn step_on<W: Workflow>(
+pub(super) fn take_event<W: Workflow>(
     record: &Record,
     before: Execution<W>,
     event: Event,
@@ -22,38 +22,39 @@ pub(super) fn step_on<W: Workflow>(
     let promised = before.promised;
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
     let was_parked = matches!(before.phase, Phase::Parked { .. });
-    let was_broken = before.broken;
+    let was_missed = before.promise_missed;
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
-    let told = (event.name(), actor, told_of(&before, &event));
-    let mended = mends(&event).then(|| stand(&before));
+    let described = (event.name(), actor, event_detail(&before, &event));
+    let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = Asked::of(&before);
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
-    let left = left_behind(&execution);
-    let mended = mended.map(|before| json!({ "before": before, "after": stand(&execution) }));
-    let journal = history(&next, at, told, from, &edges, (turned.as_deref(), left, mended));
-    let schedule = schedule(&next, &execution, effects, at);
-    let mut retire = if visit == execution.visit { Vec::new() } else { tickets_of(record.id, visit, slots) };
+    let left = leaks_detail(&execution);
+    let mended = mended.map(|before| json!({ "before": before, "after": repair_snapshot(&execution) }));
+    let journal = journal_entries(&next, at, described, from, &edges, (turned.as_deref(), left, mended));
+    let schedule = effect_tasks(&next, &execution, effects, at);
+    let mut retire = if visit == execution.visit { Vec::new() } else { visit_tasks(record.id, visit, slots) };
     if promised.is_some() && execution.promised.is_none() {
-        retire.push(alarm_of(record.id));
+        retire.push(alarm_task(record.id));
     }
     let ruled = closed.as_ref().and_then(|(_, ballot)| ballot.ruling);
     let finished = outcome(&execution.phase).filter(|_| !was_finished);
-    let Papers { mut documents, broken } = papers(&next, &execution, (closed, from), (asked, &edges), at);
-    let told = Notification::alarms(&next, &execution, (was_parked, was_broken, was_finished));
-    documents.extend(told.iter().map(Notification::put));
+    let Papers { mut documents, break_glass } =
+        approval_writes(&next, &execution, (closed, from), (asked, &edges), at);
+    let alarms = Notification::alarms(&next, &execution, (was_parked, was_missed, was_finished));
+    documents.extend(alarms.iter().map(Notification::put));
     Ok(Next {
-        broken: broken.map(|review| BreakGlassUse {
+        break_glass: break_glass.map(|review| BreakGlassUse {
             approval: review.approval,
             by: review.by,
             reason: review.reason,
         }),
         ruled,
         finished,
-        kept: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_broken),
+        kept: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_missed),
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
@@ -104,7 +105,7 @@ fn outcome(phase: &Phase) -> Option<Outcome> {
     }
 }
 
-fn schedule<W: Workflow>(
+fn effect_tasks<W: Workflow>(
     next: &Record,
     execution: &Execution<W>,
     effects: Vec<Effect>,
@@ -118,16 +119,16 @@ fn schedule<W: Workflow>(
     let tasks = effects.into_iter().map(|effect| match effect {
         Effect::Perform { slot, after } => task(slot, after),
         Effect::Wake { after } => task(Ticket::TIMER, after),
-        Effect::Alarm { at } => Task { id: alarm_of(next.id), due: at, body: Vec::new() },
+        Effect::Alarm { at } => Task { id: alarm_task(next.id), due: at, body: Vec::new() },
     });
     tasks.collect()
 }
 
-fn alarm_of(execution: ExecutionId) -> TaskId {
+fn alarm_task(execution: ExecutionId) -> TaskId {
     TaskId { execution, visit: Ticket::ALARM.visit, slot: Ticket::ALARM.slot }
 }
 
-fn tickets_of(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
+fn visit_tasks(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
     let slots = (0u32..).take(slots).chain([Ticket::TIMER]);
     slots.map(|slot| TaskId { execution, visit, slot }).collect()
 }

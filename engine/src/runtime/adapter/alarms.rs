@@ -13,26 +13,28 @@ impl Notification {
     pub(crate) fn alarms<W: Workflow>(
         record: &Record,
         execution: &Execution<W>,
-        (was_parked, was_broken, was_finished): (bool, bool, bool),
+        (was_parked, was_missed, was_finished): (bool, bool, bool),
     ) -> Vec<Self> {
-        let mut told = Vec::new();
+        let mut notifications = Vec::new();
         match &execution.phase {
             Phase::Parked { reason, errors, .. } if !was_parked => {
-                told.push(Self::parked(record, execution.visit, reason.into(), errors));
+                notifications.push(Self::parked(record, execution.visit, reason.into(), errors));
             }
             Phase::Forward | Phase::Compensating(_) | Phase::Finished { .. } if was_parked => {
-                told.push(Self::unparked(record, execution.visit));
+                notifications.push(Self::unparked(record, execution.visit));
             }
             Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. } => {}
         }
-        match (&execution.phase, was_broken) {
-            (Phase::Finished { .. }, true) if !was_finished => told.push(Self::ended_late(record)),
-            (Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. }, false) if execution.broken => {
-                told.push(Self::overdue(record));
+        match (&execution.phase, was_missed) {
+            (Phase::Finished { .. }, true) if !was_finished => notifications.push(Self::ended_late(record)),
+            (Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. }, false)
+                if execution.promise_missed =>
+            {
+                notifications.push(Self::overdue(record));
             }
             (Phase::Forward | Phase::Compensating(_) | Phase::Parked { .. } | Phase::Finished { .. }, _) => {}
         }
-        told
+        notifications
     }
 
     /// That an execution waits for an operator.

@@ -12,7 +12,7 @@ use store::{ExecutionId, Record, Timestamp, encrypted::Unopened};
 impl Shown {
     /// What is stored, of an execution that this engine has no code for.
     pub(crate) fn as_stored(record: &Record, plan: Plan, digest: PlanDigest) -> Result<Self, Error> {
-        there(record)?;
+        check_readable(record)?;
         let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
         let body = serde_json::from_slice(&record.body).map_err(unreadable)?;
         Ok(Self { body, plan, digest, children: Vec::new() })
@@ -21,7 +21,7 @@ impl Shown {
 
 pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error> {
     let unreadable = |why: String| Error::Unreadable { id: record.id, why };
-    there(record)?;
+    check_readable(record)?;
     if record.schema == W::SCHEMA {
         return serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()));
     }
@@ -39,7 +39,7 @@ pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error
 }
 
 /// Fails when a body is sealed and cannot be opened.
-fn there(record: &Record) -> Result<(), Error> {
+fn check_readable(record: &Record) -> Result<(), Error> {
     let id = record.id;
     match Unopened::of(&record.body) {
         None => Ok(()),
@@ -51,7 +51,7 @@ fn there(record: &Record) -> Result<(), Error> {
 /// The record as this version writes it: nothing but its shape is changed.
 pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Record, Error> {
     let unreadable = |why: String| Error::Unreadable { id: record.id, why };
-    there(record)?;
+    check_readable(record)?;
     // Asked for before the whole is read, so that what is in the way is named.
     let body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
     let has = |name: &str| state_named::<W::State>(name).is_some();

@@ -1,7 +1,9 @@
-//! Executions as they were decoded for a task, for the event that its work leads to: a step looks at one record twice and decodes it once.
+//! Executions as they were decoded for a task, for the event that its work leads to: a step looks at one record twice
+//! and decodes it once.
 //!
-//! A record's body decodes to the same execution always, so what was decoded of these bytes stays true for them. Only what was read is
-//! kept, never what is about to be written: what does not survive being stored is seen as it was stored.
+//! A record's body decodes to the same execution always, so what was decoded of these bytes stays true for them. Only
+//! what was read is kept, never what is about to be written: what does not survive being stored is seen as it was
+//! stored.
 
 use crate::{Execution, Workflow};
 use std::{

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::{Entry, Record, Sequence, Timestamp};
 
 /// The event as the journal keeps it; that of a child's start names its parent.
-pub(super) fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
+pub(super) fn event_detail<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     match (event, &before.parent) {
         (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
         _ => serde_json::to_value(event).unwrap_or(Value::Null),
@@ -15,15 +15,15 @@ pub(super) fn told_of<W: Workflow>(before: &Execution<W>, event: &Event) -> Valu
 }
 
 /// Whether the event is a repair, whose history says how things stood before and after.
-pub(super) fn mends(event: &Event) -> bool {
+pub(super) fn is_repair(event: &Event) -> bool {
     match event {
-        Event::Seconded { event, .. } => mends(event),
+        Event::Seconded { event, .. } => is_repair(event),
         event => matches!(event, Event::Repaired { .. }),
     }
 }
 
 /// Where an execution stands, as the history of a repair keeps it.
-pub(super) fn stand<W: Workflow>(execution: &Execution<W>) -> Value {
+pub(super) fn repair_snapshot<W: Workflow>(execution: &Execution<W>) -> Value {
     json!({
         "state": execution.state_name(),
         "phase": execution.phase,
@@ -33,17 +33,17 @@ pub(super) fn stand<W: Workflow>(execution: &Execution<W>) -> Value {
 }
 
 /// What an execution that has finished could not take back.
-pub(super) fn left_behind<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
+pub(super) fn leaks_detail<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
     let Phase::Finished { leaks, .. } = &execution.phase else { return None };
     let leak = |mark: &Mark| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
     (!leaks.is_empty()).then(|| leaks.iter().map(leak).collect())
 }
 
 /// One entry a way taken, so that every change of state is a line; the first tells the event.
-pub(super) fn history(
+pub(super) fn journal_entries(
     next: &Record,
     at: Timestamp,
-    (event, actor, told): (&str, String, Value),
+    (event, actor, described): (&str, String, Value),
     from: &str,
     edges: &[Edge],
     (turned, left, mended): (Option<&str>, Option<Value>, Option<Value>),
@@ -59,7 +59,7 @@ pub(super) fn history(
         detail: serde_json::to_vec(&detail).unwrap_or_default(),
     };
     let detail = |by: Option<&str>| {
-        let mut detail = json!({ "event": told, "phase": turned });
+        let mut detail = json!({ "event": described, "phase": turned });
         if let Some(fields) = detail.as_object_mut() {
             fields.extend(by.map(|by| ("by".into(), by.into())));
             fields.extend(left.map(|left| ("left_behind".into(), left)));

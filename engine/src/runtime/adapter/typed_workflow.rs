@@ -1,7 +1,7 @@
 //! Implements the erased workflow for every [`Workflow`].
 
 use super::{
-    advance::step_on,
+    advance::take_event,
     decode::{decode, upgraded},
     execution_cache::Decoded,
 };
@@ -42,7 +42,7 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         if record.schema == W::SCHEMA {
             return Ok(None);
         }
-        sheltered(record.id, || upgraded::<W>(record, at).map(Some))
+        catch_panics(record.id, || upgraded::<W>(record, at).map(Some))
     }
 
     fn open(
@@ -78,18 +78,18 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
             attributes: store::Attributes::new(),
             body: Vec::new(),
         };
-        sheltered(id, || step_on(&record, execution, Event::Started, at))
+        catch_panics(id, || take_event(&record, execution, Event::Started, at))
     }
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
-        sheltered(record.id, || {
+        catch_panics(record.id, || {
             let before = self.0.take(record).map_or_else(|| decode::<W>(record), Ok)?;
-            step_on(record, before, event, at)
+            take_event(record, before, event, at)
         })
     }
 
     fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
-        sheltered(record.id, || {
+        catch_panics(record.id, || {
             let execution = decode::<W>(record)?;
             let directive = directive(&execution, ticket);
             if matches!(directive, Directive::Run(_)) {
@@ -140,7 +140,7 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
 }
 
 /// A panic in a workflow's own code makes that execution unreadable, and no other.
-fn sheltered<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+fn catch_panics<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said =
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

@@ -59,7 +59,7 @@ struct Attempt<'a> {
 }
 
 /// The keys of an attempt: its tenant's, its action's, and those that step and action name.
-fn keyed(rules: &Rules, tenant: &str, action: &str, declared: &[String]) -> Vec<Keyed> {
+fn limited_keys(rules: &Rules, tenant: &str, action: &str, declared: &[String]) -> Vec<Keyed> {
     let mut keys: BTreeMap<String, bool> = declared.iter().map(|key| (key.clone(), true)).collect();
     if !tenant.is_empty() {
         keys.entry(format!("tenant/{tenant}")).or_default();
@@ -81,13 +81,17 @@ pub(crate) fn action_key(action: &str) -> String {
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Lets an attempt pass all its keys; `None` if one bars it, and its task has been put off and stands in the line there.
-    pub(crate) async fn pass(
+    pub(crate) async fn acquire(
         &self,
         lease: &Lease,
         tenant: &str,
         deed: &Deed<P>,
     ) -> Result<Option<Pass>, Error> {
-        let at = Attempt { lease, tenant, keys: keyed(&*self.rules().await?, tenant, deed.name, &deed.keys) };
+        let at = Attempt {
+            lease,
+            tenant,
+            keys: limited_keys(&*self.rules().await?, tenant, deed.name, &deed.keys),
+        };
         // Most find nothing in their way and leave nothing behind. They need not wait for each other.
         let found = self.try_keys(&at).await?;
         if found.is_ok_and(|gates| gates.iter().all(Changing::stays)) {
@@ -95,10 +99,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         for _ in 0..MOST_TRIES {
             // Whoever gives a place back waits for this too, so that nobody is looked for in a line before standing there.
-            let _turn = self.inner.limits.turnstile(at.keys.iter().map(|key| key.name.as_str())).await;
+            let _turn = self.inner.limits.lock_keys(at.keys.iter().map(|key| key.name.as_str())).await;
             match self.try_keys(&at).await? {
                 Err((key, hold)) => {
-                    self.put_off(key, &at, hold).await?;
+                    self.defer(key, &at, hold).await?;
                     return Ok(None);
                 }
                 Ok(gates) => {
@@ -152,7 +156,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Hands a task back as if it had not been handed out.
-    async fn put_off(&self, key: &str, at: &Attempt<'_>, hold: Hold) -> Result<(), Error> {
+    async fn defer(&self, key: &str, at: &Attempt<'_>, hold: Hold) -> Result<(), Error> {
         let (lease, task) = (at.lease, at.lease.task.id);
         let now = self.inner.clock.now();
         let since = self.since(lease, now);
@@ -168,7 +172,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         };
         let due = due.max(now.after(Duration::from_millis(1)));
-        self.inner.metrics.put_off(kind(key));
+        self.inner.metrics.put_off(key_kind(key));
         tracing::debug!(%task, key, why = %hold.why, "put off");
         let waiter = Waiter { tenant: at.tenant.into(), since, due, why: hold.why };
         {
@@ -182,6 +186,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// The part of a key that metrics may name.
-pub(crate) fn kind(key: &str) -> &str {
+pub(crate) fn key_kind(key: &str) -> &str {
     key.split_once('/').map_or(key, |(kind, _)| kind)
 }

@@ -37,7 +37,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let key = Key::new(Gate::COLLECTION, name);
             let found = self.inner.store.document(&key).await?;
             let read = Read { key: key.clone(), version: found.as_ref().map(|document| document.version) };
-            let before = found.as_ref().and_then(readable).unwrap_or_else(|| Gate::of(name));
+            let before = found.as_ref().and_then(parse_limiter).unwrap_or_else(|| Gate::of(name));
             gates.push(Changing { key, read, after: before.clone(), before });
         }
         Ok(gates)
@@ -62,7 +62,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// What stands at a key. What cannot be read is written anew, rather than be in everybody's way for ever.
-fn readable(found: &Document) -> Option<Gate> {
+fn parse_limiter(found: &Document) -> Option<Gate> {
     let gate = parse::<Gate>(found);
     gate.inspect_err(|error| tracing::error!(%error, "what stands at a key is forgotten")).ok()
 }

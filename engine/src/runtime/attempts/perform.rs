@@ -102,8 +102,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let bend = if probe { Bend::Not } else { self.bend(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
-        let work = async move { run_deed(&deed, &platform, &call, probe, bend).await };
-        match at_once(Box::pin(work.in_current_span())).await {
+        let work = async move { run_action(&deed, &platform, &call, probe, bend).await };
+        match poll_once(Box::pin(work.in_current_span())).await {
             Ok(done) => Ok(done),
             // On the heap: an answer that is there at once needs no room for clocks.
             Err(work) => Box::pin(self.waited_for(work, number, limits, held, beats)).await,
@@ -125,7 +125,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut renew = self.renewals();
         // Whoever cannot prolong a lease stops before another may have it.
         let left = held.lease.until.since(self.inner.clock.now());
-        let lapse = tokio::time::sleep(ours(left));
+        let lapse = tokio::time::sleep(usable_lease(left));
         tokio::pin!(lapse);
         let silence = limits.heartbeat.unwrap_or(limits.attempt);
         // Begins anew with every beat, and with nothing else.
@@ -135,7 +135,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             tokio::select! {
                 // An answer counts, however late; then that it was heard of; then what has run out.
                 biased;
-                done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(cut_off(panic)))),
+                done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(join_error(panic)))),
                 Ok(()) = beats.changed(), if limits.heartbeat.is_some() => {
                     silent.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
@@ -151,7 +151,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     self.stay_leased(held).await?;
                 }
                 _ = renew.tick() => if self.stay_leased(held).await? {
-                    lapse.as_mut().reset(tokio::time::Instant::now() + ours(self.inner.options.lease));
+                    lapse.as_mut().reset(tokio::time::Instant::now() + usable_lease(self.inner.options.lease));
                 },
             }
         }
@@ -175,7 +175,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let heard = matches!(renewed, Ok(Ok(())));
         if heard {
-            _ = tokio::time::timeout(lease / 4, self.stay(held.pass, until)).await;
+            _ = tokio::time::timeout(lease / 4, self.renew_permits(held.pass, until)).await;
         }
         Ok(heard)
     }
@@ -221,7 +221,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// How much of a lease is used: the rest is for clocks that go differently, and for stopping.
-fn ours(lease: Duration) -> Duration {
+fn usable_lease(lease: Duration) -> Duration {
     lease / 10 * 9
 }
 
@@ -240,7 +240,7 @@ enum Answer {
     Probed(Probe<Value>),
 }
 
-async fn run_deed<P>(
+async fn run_action<P>(
     deed: &Deed<P>,
     on: &P,
     call: &Call,
@@ -268,7 +268,7 @@ async fn run_deed<P>(
 }
 
 /// Begins an attempt where it is called: what need not wait is over with that, and costs no task of its own. What does wait is handed back.
-async fn at_once(mut work: Attempted) -> Result<Result<Answer, ActionError>, Attempted> {
+async fn poll_once(mut work: Attempted) -> Result<Result<Answer, ActionError>, Attempted> {
     let polled = poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
         Poll::Ready(polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic)))))
@@ -285,7 +285,7 @@ fn panicked(panic: &(dyn Any + Send)) -> ActionError {
     ActionError::permanent("action.panicked", format!("a bug in the action: it panicked{said}"))
 }
 
-fn cut_off(error: tokio::task::JoinError) -> ActionError {
+fn join_error(error: tokio::task::JoinError) -> ActionError {
     match error.try_into_panic() {
         Ok(panic) => panicked(&*panic),
         Err(error) => ActionError::unknown("action.panicked", format!("the attempt was cut off: {error}")),

@@ -1,7 +1,7 @@
 //! Leaving the keys of an attempt, and whoever is woken by that.
 
 use super::{
-    acquire::{Keyed, Pass, action_key, kind},
+    acquire::{Keyed, Pass, action_key, key_kind},
     limiter_update::Changing,
 };
 use crate::{
@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use store::{TaskId, Timestamp};
 
 /// What an attempt's result says about its keys.
-pub(crate) fn verdict(result: &Result<Value, ActionError>) -> Verdict {
+pub(crate) fn key_verdict(result: &Result<Value, ActionError>) -> Verdict {
     match result.as_ref().map_err(|error| error.class) {
         Ok(_) | Err(Class::Pending { .. } | Class::Permanent) => Verdict::Answered,
         Err(Class::Transient | Class::Unknown) => Verdict::Failed,
@@ -48,7 +48,7 @@ impl Pass {
     }
 
     /// Leaves one key; says whether that tripped its breaker.
-    fn step_out(&self, key: &Keyed, gate: &mut Gate, left: &Left, now: Timestamp) -> bool {
+    fn release_key(&self, key: &Keyed, gate: &mut Gate, left: &Left, now: Timestamp) -> bool {
         let place = gate.place(self.task).cloned();
         let tripped = gate.leave(self.task, now, left.verdict, key.breaker);
         if let (Some(until), Some(place)) = (left.keep, place) {
@@ -61,7 +61,7 @@ impl Pass {
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Gives back what an attempt took, and tells its keys how it ended. What fails to be given back lapses with the lease.
-    pub(crate) async fn leave(&self, pass: &Pass, left: Left) {
+    pub(crate) async fn release(&self, pass: &Pass, left: Left) {
         {
             let mut inside = self.inner.limits.inside();
             match (left.keep, inside.get_mut(&pass.task)) {
@@ -70,12 +70,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 (Some(_), None) => {}
             }
         }
-        if let Err(error) = self.try_leave(pass, &left).await {
+        if let Err(error) = self.try_release(pass, &left).await {
             tracing::warn!(task = %pass.task, %error, "a place could not be given back; it lapses by itself");
         }
     }
 
-    async fn try_leave(&self, pass: &Pass, left: &Left) -> Result<(), Error> {
+    async fn try_release(&self, pass: &Pass, left: &Left) -> Result<(), Error> {
         let closed = pass.closed_by(left);
         let concerned =
             |key: &&Keyed| key.holds_places() || key.breaker.is_some() || closed.contains(&key.name);
@@ -84,16 +84,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Ok(());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
-        if closed.is_empty() && self.leaves_nothing(pass, &keys, left).await? {
+        if closed.is_empty() && self.changes_nothing(pass, &keys, left).await? {
             return Ok(());
         }
         for _ in 0..MOST_TRIES {
-            let _turn = self.inner.limits.turnstile(names.iter().copied()).await;
+            let _turn = self.inner.limits.lock_keys(names.iter().copied()).await;
             let now = self.inner.clock.now();
             let mut gates = self.gates(names.iter().copied()).await?;
             let mut tripped = Vec::new();
             for (key, gate) in keys.iter().zip(&mut gates) {
-                if pass.step_out(key, &mut gate.after, left, now) {
+                if pass.release_key(key, &mut gate.after, left, now) {
                     tripped.push(key.name.as_str());
                 }
                 if let Some((span, why)) = left.alone.as_ref().filter(|_| closed.contains(&key.name)) {
@@ -106,7 +106,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 continue;
             }
             for key in tripped {
-                self.inner.metrics.tripped(kind(key));
+                self.inner.metrics.tripped(key_kind(key));
                 tracing::warn!(
                     key,
                     action = pass.action,
@@ -122,20 +122,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Whether an attempt had no place at its keys and changes nothing there: then there is nobody to wake, and no turn to wait for.
-    async fn leaves_nothing(&self, pass: &Pass, keys: &[&Keyed], left: &Left) -> Result<bool, Error> {
+    async fn changes_nothing(&self, pass: &Pass, keys: &[&Keyed], left: &Left) -> Result<bool, Error> {
         if keys.iter().any(|key| key.holds_places()) {
             return Ok(false);
         }
         let now = self.inner.clock.now();
         let mut gates = self.gates(keys.iter().map(|key| key.name.as_str())).await?;
         for (key, gate) in keys.iter().zip(&mut gates) {
-            pass.step_out(key, &mut gate.after, left, now);
+            pass.release_key(key, &mut gate.after, left, now);
         }
         Ok(gates.iter().all(Changing::stays))
     }
 
     /// Prolongs the places of an attempt with its lease.
-    pub(crate) async fn stay(&self, pass: &Pass, until: Timestamp) {
+    pub(crate) async fn renew_permits(&self, pass: &Pass, until: Timestamp) {
         let keys: Vec<&str> = pass
             .keys
             .iter()
@@ -146,7 +146,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return;
         }
         let prolonged = async {
-            let _turn = self.inner.limits.turnstile(keys.iter().copied()).await;
+            let _turn = self.inner.limits.lock_keys(keys.iter().copied()).await;
             let mut gates = self.gates(keys.iter().copied()).await?;
             gates.iter_mut().for_each(|gate| gate.after.keep(pass.task, until, false));
             self.change_gates(gates).await
@@ -157,7 +157,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Tasks that are no longer wanted wait in no line and keep no place; an attempt at work on one looks to its lease.
-    pub(crate) async fn unwanted(&self, tasks: &[TaskId]) {
+    pub(crate) async fn withdraw(&self, tasks: &[TaskId]) {
         let mut kept: Vec<(TaskId, Vec<String>)> = Vec::new();
         {
             let mut lines = self.inner.limits.lines();
@@ -182,7 +182,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn vacate(&self, task: TaskId, keys: &[String]) -> Result<(), Error> {
         let rules = self.rules().await?;
         for _ in 0..MOST_TRIES {
-            let _turn = self.inner.limits.turnstile(keys.iter().map(String::as_str)).await;
+            let _turn = self.inner.limits.lock_keys(keys.iter().map(String::as_str)).await;
             let now = self.inner.clock.now();
             let mut gates = self.gates(keys.iter().map(String::as_str)).await?;
             for gate in &mut gates {
@@ -221,7 +221,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             free = if gone { free } else { 0 };
         }
         if woken {
-            self.inner.due.ring();
+            self.inner.wakeup.notify();
         }
         Ok(())
     }

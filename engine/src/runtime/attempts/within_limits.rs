@@ -2,11 +2,11 @@
 
 use super::{
     perform::{Held, Lost},
-    release::{Left, verdict},
+    release::{Left, key_verdict},
 };
 use crate::{
     Call, Class, Deed, Engine, Error, Event, SECOND, WhilePending, limits::limiter::Verdict,
-    model::execution::directive::Limits, runtime::worker::task::fenced,
+    model::execution::directive::Limits, runtime::worker::task::fenced_error,
 };
 use std::pin::pin;
 use store::{Lease, Settle, Timestamp};
@@ -24,7 +24,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         limits: Limits,
     ) -> Result<(), Error> {
         let (task, epoch) = (lease.task.id, lease.epoch);
-        let pass = match self.pass(lease, tenant, &deed).await {
+        let pass = match self.acquire(lease, tenant, &deed).await {
             Ok(Some(pass)) => pass,
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -37,11 +37,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let event = match self.perform(deed, call, doubt, limits, lease, &pass).await {
             Ok(event) => event,
             Err(Lost::Lease) => {
-                self.leave(&pass, Left::unheard()).await;
-                return Err(fenced(lease));
+                self.release(&pass, Left::unheard()).await;
+                return Err(fenced_error(lease));
             }
             Err(Lost::Unheard) => {
-                self.leave(&pass, Left::unheard()).await;
+                self.release(&pass, Left::unheard()).await;
                 // Whoever stood still finds that another has it, and that is for the history. Where the store alone was away
                 // nobody has, nothing was refused, and it is handed back.
                 let until = self.inner.clock.now().after(self.inner.options.lease);
@@ -50,18 +50,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Err(store::Error::Unavailable { why }.into());
             }
         };
-        let (mut left, pending) = left(&event);
+        let (mut left, pending) = attempt_end(&event);
         let settling = pin!(self.deliver_settling(task.execution, event, Some(Settle { task, epoch })));
         let settled = self.while_leased(&Held { lease, pass: &pass }, settling).await;
         if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
-            left.keep = self.looked_at_again(lease).await;
+            left.keep = self.pending_until(lease).await;
         }
-        self.leave(&pass, left).await;
+        self.release(&pass, left).await;
         settled.map(|_| ())
     }
 
     /// Until when the places of a pending action are kept: until it should have been looked at again, and two leases more.
-    async fn looked_at_again(&self, lease: &Lease) -> Option<Timestamp> {
+    async fn pending_until(&self, lease: &Lease) -> Option<Timestamp> {
         let tasks = self.inner.store.tasks(lease.task.id.execution).await.ok()?;
         let again = tasks.into_iter().find(|task| task.id == lease.task.id)?;
         Some(again.due.after(self.inner.options.lease.saturating_mul(2)))
@@ -69,7 +69,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// What an attempt leaves behind, and whether it is not done yet.
-fn left(event: &Event) -> (Left, bool) {
+fn attempt_end(event: &Event) -> (Left, bool) {
     let Event::Settled { result, .. } = event else {
         // It was asked about, and that was answered.
         return (Left { verdict: Verdict::Answered, alone: None, keep: None }, false);
@@ -77,5 +77,5 @@ fn left(event: &Event) -> (Left, bool) {
     let error = result.as_ref().err();
     let alone = error.and_then(|error| Some((error.retry_after?, error.code.clone())));
     let pending = error.is_some_and(|error| matches!(error.class, Class::Pending { .. }));
-    (Left { verdict: verdict(result), alone, keep: None }, pending)
+    (Left { verdict: key_verdict(result), alone, keep: None }, pending)
 }

@@ -1,4 +1,5 @@
-//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions, clusters and codes, never tenants or ids.
+//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions, clusters and codes, never
+//! tenants or ids.
 
 mod labels;
 
@@ -40,7 +41,7 @@ pub struct Metrics {
     started: Family<ByWorkflow, Counter>,
     ended: Family<ByOutcome, Counter>,
     parked: Family<ByReason, Counter>,
-    glass_broken: Family<ByWorkflow, Counter>,
+    break_glass_used: Family<ByWorkflow, Counter>,
     erased: Family<ByWorkflow, Counter>,
     promises: Family<ByPromise, Counter>,
     rulings: Family<ByRuling, Counter>,
@@ -68,7 +69,7 @@ impl Default for Metrics {
             started: Family::default(),
             ended: Family::default(),
             parked: Family::default(),
-            glass_broken: Family::default(),
+            break_glass_used: Family::default(),
             erased: Family::default(),
             promises: Family::default(),
             rulings: Family::default(),
@@ -114,7 +115,7 @@ impl Metrics {
         registry.register(
             "approvals_glass_broken",
             "Approvals that one person decided alone, in an emergency",
-            me.glass_broken.clone(),
+            me.break_glass_used.clone(),
         );
         registry.register(
             "promises_ended",
@@ -182,7 +183,7 @@ impl Metrics {
     pub(crate) fn expect<'a>(&self, workflows: impl IntoIterator<Item = &'a str>) {
         for workflow in workflows {
             let by = ByWorkflow { workflow: workflow.into() };
-            for family in [&self.started, &self.glass_broken, &self.erased] {
+            for family in [&self.started, &self.break_glass_used, &self.erased] {
                 drop(family.get_or_create(&by));
             }
             for result in ["kept", "broken"] {
@@ -243,8 +244,8 @@ impl Metrics {
         self.parked.get_or_create(&ByReason { reason: reason.into() }).inc();
     }
 
-    pub(crate) fn glass_broken(&self, workflow: &str) {
-        self.glass_broken.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
+    pub(crate) fn break_glass_used(&self, workflow: &str) {
+        self.break_glass_used.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
     pub(crate) fn batched(&self, result: &str) {

@@ -29,10 +29,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let closing = Closing::default();
         tokio::pin!(stop);
         loop {
-            if let Some(others_first) = self.inner.elsewhere.yields(self.inner.clock.now()) {
+            if let Some(others_first) = self.inner.version_routing.yields(self.inner.clock.now()) {
                 tokio::time::sleep(others_first).await;
             }
-            self.inner.due.look();
+            self.inner.wakeup.start_looking();
             let wait = match self.dispatch(&places, &mut working, &closing).await {
                 Ok(wait) => wait,
                 Err(error @ store::Error::Refused { .. }) => return Err(error.into()),
@@ -42,13 +42,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             };
             let until = self.inner.clock.now().after(wait);
-            self.inner.due.sleep(until);
+            self.inner.wakeup.sleep_until(until);
             tokio::select! {
                 // To stop goes before everything, and what is over is cleared away before more is begun.
                 biased;
                 () = &mut stop => break,
                 Some(_) = working.join_next(), if !working.is_empty() => {}
-                () = self.inner.due.rung(), if places.available_permits() > 0 => {}
+                () = self.inner.wakeup.notified(), if places.available_permits() > 0 => {}
                 () = self.inner.store.notified(), if places.available_permits() > 0 => {}
                 () = self.inner.clock.sleep_until(until) => {}
             }
@@ -102,19 +102,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 HandBack { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
             self.work(lease).await;
             give_back.done();
-            next = self.at_hand(&closing).await;
+            next = self.next_from_memory(&closing).await;
             // So that one tenant's long row of steps does not keep a thread from all else.
             tokio::task::consume_budget().await;
         }
         self.inner.metrics.in_flight(-1);
         drop(place);
         // Whatever was left to this worker to look for.
-        self.inner.due.ring();
+        self.inner.wakeup.notify();
     }
 
-    async fn at_hand(&self, closing: &Closing) -> Option<Lease> {
+    async fn next_from_memory(&self, closing: &Closing) -> Option<Lease> {
         let (now, options) = (self.inner.clock.now(), &self.inner.options);
-        if closing.is_closing() || self.inner.elsewhere.yields(now).is_some() {
+        if closing.is_closing() || self.inner.version_routing.yields(now).is_some() {
             return None;
         }
         let lease = self.inner.store.lease_at_hand(&options.holder, now, options.lease)?;
@@ -122,7 +122,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if let Ok(Some(next)) = self.inner.store.next_due().await
             && next <= now
         {
-            self.inner.due.ring();
+            self.inner.wakeup.notify();
         }
         Some(lease)
     }
@@ -136,7 +136,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         deliveries: u32,
     ) -> Result<(), store::Error> {
         self.inner.store.release(task, epoch, due, deliveries).await?;
-        self.inner.due.scheduled([due]);
+        self.inner.wakeup.notify_before([due]);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::{
     model::{definition::erased_action::DeedKind, execution::directive::Directive},
     runtime::{
         commit::{Also, MOST_TRIES},
-        ledger::decide_knowing,
+        ledger::decide_cached,
     },
 };
 use store::{Lease, Settle, Timestamp};
@@ -20,7 +20,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         let mut until = lease.until;
         for _ in 0..MOST_TRIES {
-            self.stay_at_it(lease, &mut until).await?;
+            self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
@@ -36,7 +36,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
                 Bend::Not | Bend::Twice => {
-                    decide_knowing(&self.inner.parsed, &*self.inner.store, now, |view| {
+                    decide_cached(&self.inner.document_cache, &*self.inner.store, now, |view| {
                         action.decide(view, call)
                     })
                     .await?
@@ -57,7 +57,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Prolongs the lease of what is decided again and again: others who took it over would only join the crowd, until it had
     /// been delivered too often.
-    pub(crate) async fn stay_at_it(&self, lease: &Lease, until: &mut Timestamp) -> Result<(), store::Error> {
+    pub(crate) async fn keep_lease(&self, lease: &Lease, until: &mut Timestamp) -> Result<(), store::Error> {
         let (now, length) = (self.inner.clock.now(), self.inner.options.lease);
         if until.since(now) < length / 2 {
             *until = now.after(length);

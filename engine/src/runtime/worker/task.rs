@@ -41,7 +41,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.inner.metrics.left_alone();
                 // For what a message brings, somebody may be waiting.
                 let longest = if Message::is_one(task) { SECOND / 2 } else { MINUTE };
-                let (pause, first) = self.inner.elsewhere.meet(task, self.inner.clock.now(), longest);
+                let (pause, first) = self.inner.version_routing.defer(task, self.inner.clock.now(), longest);
                 if first {
                     tracing::warn!(%error, "left alone");
                 }
@@ -59,7 +59,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.inner.metrics.unreadable();
                 // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
                 let now = self.inner.clock.now();
-                let (pause, first) = self.inner.elsewhere.meet(task, now, 10 * MINUTE);
+                let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
                 if first {
                     tracing::error!(%error, "an execution cannot be read; the others go on");
                 }
@@ -95,15 +95,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let directive = machine.directive(&record, ticket)?;
         if !matches!(directive, Directive::Run(_)) {
             // It waits at no key any more, and keeps no place.
-            self.unwanted(&[lease.task.id]).await;
+            self.withdraw(&[lease.task.id]).await;
         }
         let event = match directive {
-            Directive::Drop => {
+            Directive::Discard => {
                 self.forget(lease.task.id, lease.epoch).await;
                 return Ok(());
             }
-            Directive::Hold => Event::Held { ticket, doubt: lease.deliveries > 1 },
-            Directive::Ring(event) => event,
+            Directive::AwaitResume => Event::Held { ticket, doubt: lease.deliveries > 1 },
+            Directive::DeliverTimer(event) => event,
             // It is too late, and an earlier worker may have done it.
             Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => Event::Settled {
                 ticket,
@@ -127,11 +127,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let call = Call {
             execution: lease.task.id.execution,
             state: work.state,
-            entered: work.entered,
+            states_entered: work.states_entered,
             slot: work.slot,
-            edition: work.edition,
+            slot_revision: work.slot_revision,
             undo: work.undo,
-            ways: work.ways,
+            undo_revision: work.undo_revision,
             attempt,
             epoch: lease.epoch,
             last_beat: work.beat,
@@ -184,6 +184,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-pub(crate) fn fenced(lease: &Lease) -> Error {
+pub(crate) fn fenced_error(lease: &Lease) -> Error {
     store::Error::Fenced { task: lease.task.id, epoch: lease.epoch }.into()
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, Standing, Target, Times,
-    schedules::decide::{Ask, Decision, Facts, Tried, decide, wanted},
+    schedules::decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
 };
 use serde_json::json;
 use std::{
@@ -68,7 +68,7 @@ impl World {
 
     pub(super) fn decide(&mut self, starting: bool) -> Decision {
         self.made = self.made.wrapping_add(1);
-        let on_record = wanted(&self.standing, &self.times);
+        let on_record = backfill_moments(&self.standing, &self.times);
         let on_record = on_record.into_iter().map(|at| (at, self.rows.get(&at).map(|row| row.fate)));
         let facts = Facts {
             schedule: &self.schedule,

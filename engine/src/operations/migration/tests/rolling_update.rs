@@ -56,9 +56,9 @@ async fn what_only_the_other_version_can_work_on_is_handed_back_for_a_moment() {
     assert_eq!(new.run_until_idle().await.unwrap(), 1);
 
     assert_eq!(new.record(third).await.unwrap().state, "AtDoor");
-    let elsewhere: &Arc<Elsewhere> = &old.inner.elsewhere;
+    let elsewhere: &Arc<Elsewhere> = &old.inner.version_routing;
     assert!(elsewhere.yields(old.clock().now()).is_some(), "others go first for a while");
-    assert!(new.inner.elsewhere.yields(new.clock().now()).is_none());
+    assert!(new.inner.version_routing.yields(new.clock().now()).is_none());
 }
 
 /// The same of what stands in a state that the later version has no more.
