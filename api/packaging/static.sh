@@ -57,9 +57,9 @@ case $target in
     flags="$flags -C target-feature=+crt-static"
     ;;
 esac
-# All that are built by default, but for what loads libraries.
-features=$(sed -n 's/^default = \[\(.*\)\]$/\1/p' "$root/api/Cargo.toml" | tr -d '" ' | tr ',' '\n' | grep -vxE 'nvml|pkcs11' | paste -s -d ,)
-[ -n "$features" ] || fail "api/Cargo.toml names no features by default"
+# All of a package, but for what loads libraries.
+features=$(sed -n 's/^packaged = \[\(.*\)\]$/\1/p' "$root/api/Cargo.toml" | tr -d '" ' | tr ',' '\n' | grep -vxE 'nvml|pkcs11' | paste -s -d ,)
+[ -n "$features" ] || fail "api/Cargo.toml names no features of packages"
 
 # Named as a target, so that what is built for the build itself (macros, which are loaded) is not static.
 (cd "$root" && RUSTFLAGS=$flags cargo build --locked -p api --bin tenure --profile "$profile" --target "$target" \

@@ -25,6 +25,10 @@ use crate::{
     telemetry::metrics::{Audited, Refusals, Requests},
     tls::{self, Tls},
 };
+use backends::{
+    Connected,
+    simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+};
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
 use std::{
@@ -45,9 +49,9 @@ use tokio::{
 };
 use workflows::{
     audit,
-    backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
     destruction::{KeyFile, Signer},
     platform::Platform,
+    signing::{KeyFile, Signer},
 };
 
 /// The folder of the embedded store within a data folder.
@@ -97,8 +101,8 @@ async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
 async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
     let world = world(&config)?;
     let kept = Kept::of(&config, storage.store()).await?;
-    let platform = targets::platform(&config, world).await?;
-    let app = assemble(config, (storage, kept), platform, more)?;
+    let connected = targets::platform(&config, world).await?;
+    let app = assemble(config, (storage, kept), connected, more)?;
     targets::agree(&app).await?;
     let (listener, address) = listen(&app.config).await?;
     // Shown once: not by a start that comes to nothing.
@@ -220,7 +224,7 @@ fn options(config: &Config, storage: &Storage) -> engine::Options {
 fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
-    platform: Platform,
+    Connected { platform, agents }: Connected,
     more: Also,
 ) -> Result<Shared, Failure> {
     let mut registry = Registry::with_prefix("tenure");
@@ -270,6 +274,7 @@ fn assemble(
         standing: Standing::default(),
         paces,
         engine,
+        agents,
         storage,
         config,
         registry,

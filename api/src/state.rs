@@ -23,6 +23,7 @@ use crate::{
     telemetry::metrics::{Audited, Refusals, Requests},
     tls::Tls,
 };
+use backends::agents::Agents;
 use engine::Engine;
 use prometheus_client::registry::Registry;
 use std::{
@@ -39,6 +40,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct App {
     /// The engine, its store and its platform.
     pub(crate) engine: Engine<Platform>,
+    /// The queues of commands for the agents of nodes.
+    pub(crate) agents: Arc<Agents>,
     /// What the engine's store lies on.
     pub(crate) storage: Storage,
     /// The settings in force.

@@ -1,8 +1,8 @@
 //! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated until it has filled a year, replayed once, as policy says, on one core.
 //! Prints how long that takes, and ends with failure if anything happened that must never happen.
 
+use simulator::{Baseline, Scene, Settings, Source, any_model, read, replay_all};
 use std::{env, fs, process::ExitCode, time::Instant};
-use workflows::simulate::{Baseline, Scene, Settings, Source, any_model, read, replay_all};
 
 /// As in the program itself.
 #[global_allocator]

@@ -111,7 +111,7 @@ async fn a_delegate_votes_for_another_until_the_delegation_ends() {
 /// A moment within the year, by the clock of the machine.
 pub(crate) fn soon() -> String {
     let now = engine::Clock::now(&engine::SystemClock);
-    workflows::destruction::Moment::from(now.after(30 * engine::DAY)).to_string()
+    workflows::signing::Moment::from(now.after(30 * engine::DAY)).to_string()
 }
 
 /// Neither the requester through another, nor another for the requester.

@@ -5,6 +5,7 @@ mod file;
 mod holds;
 mod kept;
 
+use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{Action as _, ApprovalCase, Person, Plan, Seat, Verdict, Vote};
 use proptest::{collection::vec, prelude::*};
 use std::{
@@ -17,9 +18,7 @@ use tests::{
     calls::Calls,
 };
 use workflows::{
-    backends::simulated::LocalWorld,
     destruction::{certificate::*, *},
-    platform::Platform,
     signing::dsse,
     tenancy::TenantId,
 };

@@ -1,11 +1,11 @@
 //! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
 
 use crate::quota::stage::Stage;
+use backends::simulated::{Fault, Script, What};
 use engine::{Event, MINUTE, Order, Person, Verdict};
 use serde_json::json;
 use store::ExecutionId;
 use workflows::{
-    backends::simulated::{Fault, Script, What},
     incident::{Happening, IncidentResponse},
     platform::{GpuSet, StartWorkload, WorkloadRef},
     tenancy::{Node, NodeState, NodeUse, Workload, WorkloadState},

@@ -30,7 +30,7 @@ pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
 /// What an actuator is given is resolved already (S-71): it reads neither policy nor the books, and starts nothing.
 #[test]
 fn no_actuator_reads_policy_or_the_books() {
-    for dir in ["workflows/src/platform", "workflows/src/backends"] {
+    for dir in ["workflows/src/platform", "workflows/backends/src"] {
         for (path, code) in sources(dir) {
             for forbidden in ["policy::", "admission::", "View", "LedgerAction", "PlatformPolicy", "Cohort::"]
             {

@@ -1,5 +1,6 @@
 //! Onboarding, from request to service, and back from everywhere.
 
+use backends::simulated::{LocalWorld, local_world, simulated_platform};
 use engine::{
     Engine, Error, ManualClock, Person, PlanDigest, Refusal, Request as Asked, Verdict, Workflow, check,
     diagram,
@@ -9,7 +10,6 @@ use std::{env, fs, sync::Arc};
 use store::{Commit, Document, ExecutionId, Memory, Sequence, Store, Timestamp};
 use tests::books::{Books, rows};
 use workflows::{
-    backends::simulated::LocalWorld,
     onboarding::{CAPACITY_FREED, Onboarding, preview},
     platform::Platform,
     policy::{PlatformPolicy, Request},
@@ -56,7 +56,7 @@ fn onboarding_is_sound() {
 /// and a pause between any two; every question answered every way.
 #[tokio::test]
 async fn onboarding_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::onboarding().await.unwrap();
+    let report = simulator::verification::onboarding().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");
@@ -73,7 +73,7 @@ impl Stage {
         let store = Arc::new(Memory::new());
         store.commit(Commit { documents: fleet().puts(), ..Commit::default() }).await.unwrap();
         let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
-        let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+        let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), clock, platform).with::<Onboarding>().unwrap();
         Self { engine, store }
     }
@@ -136,7 +136,7 @@ async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
         (tenants[0].state, tenants[0].cluster.as_ref().unwrap().as_str()),
         (TenantState::Active, "west-1")
     );
-    let world = stage.engine.platform().local_world().unwrap();
+    let world = local_world(stage.engine.platform()).unwrap();
     assert_eq!(world.violations(), Vec::<String>::new());
     for node in stage.all::<Node>().await {
         let outside =

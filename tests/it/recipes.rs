@@ -2,16 +2,14 @@
 //! Terraform itself where it is on the machine.
 
 use crate::hooks::{script, stamp, table};
+use backends::{
+    exec::{ExecTarget, Program},
+    hooks::Table,
+};
 use engine::{ActionError, Class, Probe};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
-use workflows::{
-    backends::{
-        exec::{ExecTarget, Program},
-        hooks::Table,
-    },
-    platform::{Hook, Hooks, Stamp, codes},
-};
+use workflows::platform::{Hook, Hooks, Stamp, codes};
 
 /// Keeps workspaces as folders with the step and the arguments in a file.
 const TERRAFORM: &str = r#"

@@ -1,15 +1,14 @@
 //! Reclaim, its evictions, capacity exhaustion and incidents: everything made to go wrong, and pages that say what runs.
 
+use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check, diagram};
+use simulator::verification;
 use std::{env, fs, sync::Arc};
 use store::{Memory, Store as _, Timestamp};
 use workflows::{
-    backends::simulated::LocalWorld,
     capacity::CapacityExhaustion,
     destruction::Holds,
     incident::{Happening, IncidentResponse},
-    platform::Platform,
-    proof,
     reclaim::{Reclaim, eviction::Eviction},
 };
 
@@ -50,7 +49,7 @@ fn every_machine_is_sound() {
 
 #[tokio::test]
 async fn an_exhaustion_survives_every_single_fault() {
-    let report = proof::capacity_exhaustion().await.unwrap();
+    let report = verification::capacity_exhaustion().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
 }
@@ -59,14 +58,14 @@ async fn an_exhaustion_survives_every_single_fault() {
 /// that stays dirty, GPUs that stay open. The ways of the eviction count as well.
 #[tokio::test]
 async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
-    let report = proof::reclaim().await.unwrap();
+    let report = verification::reclaim().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
 }
 
 #[tokio::test]
 async fn an_incident_survives_every_fault_crash_and_interruption() {
-    let report = proof::incident_response().await.unwrap();
+    let report = verification::incident_response().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
 }
@@ -91,7 +90,7 @@ async fn evidence_is_held_however_long_the_name_of_the_incident() {
 
     let (store, world) = (Arc::new(Memory::new()), Arc::new(LocalWorld::new()));
     let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
-    let engine = Engine::new(store.clone(), clock, Platform::simulated(world));
+    let engine = Engine::new(store.clone(), clock, simulated_platform(world));
     let engine = engine.with::<IncidentResponse>().unwrap();
     engine.start(incident, Request::by(&Person::new("ines", ["security"]))).await.unwrap();
 

@@ -1,11 +1,9 @@
 //! Replaying cluster life: what the traces are read as, and what a replay promises.
 
 use crate::served::tenure;
+use simulator::{Baseline, Outcome, Report, Scene, Settings, Source, any_model, page, read, replay_all};
 use std::{fs, path::PathBuf};
 use strum::VariantArray as _;
-use workflows::simulate::{
-    Baseline, Outcome, Report, Scene, Settings, Source, any_model, page, read, replay_all,
-};
 
 /// Worlds that the suite replays.
 const WORLDS: u64 = 100;

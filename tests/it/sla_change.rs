@@ -17,7 +17,7 @@ fn sla_change_is_sound() {
 
 #[tokio::test]
 async fn sla_change_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::sla_change().await.unwrap();
+    let report = simulator::verification::sla_change().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");

@@ -1,6 +1,11 @@
 //! The file of targets: each cluster is served by what the file names, everything else is simulated, and all who look are told.
 
 use crate::hooks::stamp;
+use backends::{
+    routing::ByPlace,
+    simulated::{LocalWorld, Simulated, simulated_platform},
+    targets::Targets,
+};
 use engine::{Class, Probe};
 use serde_json::json;
 use std::{
@@ -9,14 +14,7 @@ use std::{
     process::{Command, Output},
     sync::Arc,
 };
-use workflows::{
-    backends::{
-        routing::ByPlace,
-        simulated::{LocalWorld, Simulated},
-        targets::Targets,
-    },
-    platform::{Platform, *},
-};
+use workflows::platform::*;
 
 fn world() -> (Arc<LocalWorld>, Arc<Simulated>) {
     let world = Arc::new(LocalWorld::new());
@@ -89,8 +87,9 @@ fn hook_file(folder: &Path) -> String {
 #[tokio::test]
 async fn a_hook_of_the_file_is_called_and_every_other_is_simulated() {
     let folder = tempfile::tempdir().unwrap();
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
-    let platform = Targets::parse(&hook_file(folder.path())).unwrap().connect(platform).await.unwrap();
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let platform =
+        Targets::parse(&hook_file(folder.path())).unwrap().connect(platform).await.unwrap().platform;
     let run = |name: &str| (crate::hooks::hook(name, json!({})), stamp(name, false));
 
     let (dns, at) = run("dns");
@@ -103,7 +102,7 @@ async fn a_hook_of_the_file_is_called_and_every_other_is_simulated() {
 
     assert_eq!(platform.backends()["hooks"], "dns: exec, others: simulated");
     assert_eq!(platform.backends()["kubernetes"], "simulated");
-    let unknown = workflows::backends::hooks::Table::new(BTreeMap::new(), None);
+    let unknown = backends::hooks::Table::new(BTreeMap::new(), None);
     assert_eq!(unknown.run(&vlan, &at).await.unwrap_err().class, Class::Permanent);
 }
 

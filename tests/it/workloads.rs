@@ -1,16 +1,14 @@
 //! Workloads on the simulated platform: what was asked for is not what has happened, and GPUs are free when nobody was
 //! seen on them.
 
+use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
 use engine::{Action, ActionError, Class};
 use std::{collections::BTreeSet, sync::Arc};
 use tests::{
     calls::Calls,
     pairs::{start, workload},
 };
-use workflows::{
-    backends::simulated::{Fault, LocalWorld, Script, What},
-    platform::{Platform, *},
-};
+use workflows::platform::*;
 
 struct Bench {
     world: Arc<LocalWorld>,
@@ -22,7 +20,7 @@ impl Bench {
     async fn running() -> Self {
         let world = Arc::new(LocalWorld::new());
         let mut bench =
-            Self { platform: Platform::simulated(world.clone()), world, calls: Calls::new().await };
+            Self { platform: simulated_platform(world.clone()), world, calls: Calls::new().await };
         bench.act(start("acme", "eu-1", "prod"), "start").await.unwrap();
         bench
     }

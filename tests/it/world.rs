@@ -1,5 +1,6 @@
 //! The simulated world, and every action on it: once however often, undone however far, never by one who is late.
 
+use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
 use engine::{ActionError, Class};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -7,10 +8,7 @@ use tests::{
     calls::Calls,
     pairs::{Deed, Pair, pairs},
 };
-use workflows::{
-    backends::simulated::{Fault, LocalWorld, Script, What},
-    platform::{Platform, *},
-};
+use workflows::platform::*;
 
 /// One platform on one world, with calls to act by.
 struct Bench {
@@ -22,7 +20,7 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         let world = Arc::new(LocalWorld::new());
-        Self { platform: Platform::simulated(world.clone()), world, calls: Calls::new().await }
+        Self { platform: simulated_platform(world.clone()), world, calls: Calls::new().await }
     }
 
     fn script(&self, faults: Vec<Fault>) {

@@ -1,5 +1,6 @@
 //! A world kept in a file, and in another process: nothing that was answered is lost, and it is the same world.
 
+use backends::simulated::{Fault, LocalWorld, RemoteWorld, Script, What, simulated_platform};
 use engine::Class;
 use std::{
     fs::{self, OpenOptions},
@@ -13,10 +14,7 @@ use tests::{
     pairs::{Deed, pairs},
     world::serve_here,
 };
-use workflows::{
-    backends::simulated::{Fault, LocalWorld, RemoteWorld, Script, What},
-    platform::{Platform, *},
-};
+use workflows::platform::*;
 
 /// Does every action of the table once, and undoes every third.
 async fn act_all(platform: &Platform, calls: &mut Calls) {
@@ -38,7 +36,7 @@ async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
     let first = Arc::new(LocalWorld::persistent(&path).unwrap());
-    act_all(&Platform::simulated(first.clone()), &mut calls).await;
+    act_all(&simulated_platform(first.clone()), &mut calls).await;
 
     let again = LocalWorld::persistent(&path).unwrap();
 
@@ -63,11 +61,11 @@ async fn a_key_takes_effect_once_over_restarts_too() {
         priority_class: None,
     };
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
-    let once = make.run(&Platform::simulated(world), &calls.next("step", false)).await.unwrap();
+    let once = make.run(&simulated_platform(world), &calls.next("step", false)).await.unwrap();
 
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
     let call = calls.next("step", false);
-    let twice = make.run(&Platform::simulated(world.clone()), &call).await.unwrap();
+    let twice = make.run(&simulated_platform(world.clone()), &call).await.unwrap();
 
     assert_eq!(once, twice);
     assert_eq!(world.effects(&call.key()), 1);
@@ -80,7 +78,7 @@ async fn what_only_time_finished_is_kept_as_well() {
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
-    let platform = Platform::simulated(world.clone());
+    let platform = simulated_platform(world.clone());
     let (cluster, tenant, workspace) = (|| "eu-1".to_owned(), || "acme".to_owned(), || "prod".to_owned());
     let make = CreateNamespace {
         cluster: cluster(),
@@ -105,7 +103,7 @@ async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_i
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
-    act_all(&Platform::simulated(Arc::new(LocalWorld::persistent(&path).unwrap())), &mut calls).await;
+    act_all(&simulated_platform(Arc::new(LocalWorld::persistent(&path).unwrap())), &mut calls).await;
     let whole = fs::read(&path).unwrap();
     let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
     fs::write(&path, &whole[..last]).unwrap();
@@ -130,12 +128,12 @@ async fn what_is_done_after_a_torn_line_is_kept_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
-    act_all(&Platform::simulated(Arc::new(LocalWorld::persistent(&path).unwrap())), &mut calls).await;
+    act_all(&simulated_platform(Arc::new(LocalWorld::persistent(&path).unwrap())), &mut calls).await;
     OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"action\":\"Crea").unwrap();
 
     let world = Arc::new(LocalWorld::persistent(&path).unwrap());
     let other = CreateTenantKey { tenant: "globex".into() };
-    other.run(&Platform::simulated(world.clone()), &calls.next("other", false)).await.unwrap();
+    other.run(&simulated_platform(world.clone()), &calls.next("other", false)).await.unwrap();
 
     assert_eq!(LocalWorld::persistent(&path).unwrap().snapshot(), world.snapshot());
 }
@@ -151,7 +149,7 @@ async fn the_same_calls_make_the_same_world_here_and_over_http() {
     for seed in 1..=8 {
         let script = || Script {
             faults: vec![],
-            random: Some(workflows::backends::simulated::Random {
+            random: Some(backends::simulated::Random {
                 seed,
                 fail_before: 50,
                 fail_after: 50,
@@ -163,8 +161,8 @@ async fn the_same_calls_make_the_same_world_here_and_over_http() {
         near.script(script());
         far.script(script());
         let address = serve_here(far.clone()).await.unwrap();
-        let here = Platform::simulated(near.clone());
-        let there = Platform::simulated(Arc::new(RemoteWorld::new(&format!("http://{address}")).unwrap()));
+        let here = simulated_platform(near.clone());
+        let there = simulated_platform(Arc::new(RemoteWorld::new(&format!("http://{address}")).unwrap()));
         let (mut calls, mut random) = (Calls::new().await, seed);
         let table = pairs();
 
@@ -221,7 +219,7 @@ async fn killing_the_worlds_process_loses_nothing_that_it_answered() {
     let log = folder.path().join("world.log");
     let mut calls = Calls::new().await;
     let process = Process::start(&log);
-    let platform = Platform::simulated(Arc::new(RemoteWorld::new(&process.url).unwrap()));
+    let platform = simulated_platform(Arc::new(RemoteWorld::new(&process.url).unwrap()));
     act_all(&platform, &mut calls).await;
     let before = [process.get("snapshot").await, process.get("effects").await, process.get("owners").await];
     drop(process);
@@ -243,13 +241,13 @@ async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not
     let address = serve_here(world.clone()).await.unwrap();
     let remote = RemoteWorld::new(&format!("http://{address}")).unwrap();
     world.script(Script { faults: vec![Fault::on("Test", What::Slow { ms: 300 })], random: None });
-    let request = |deadline_ms, verb| workflows::backends::simulated::Request {
+    let request = |deadline_ms, verb| backends::simulated::Request {
         action: "Test".into(),
         step: "s".into(),
         key: "s".into(),
         epoch: 1,
         deadline_ms,
-        system: workflows::backends::simulated::System::Slurm,
+        system: backends::simulated::System::Slurm,
         cluster: "c".into(),
         verb,
         kind: "Account".into(),
@@ -259,7 +257,7 @@ async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not
         precondition_uid: None,
         dry_run: false,
     };
-    use workflows::backends::simulated::{Verb, World};
+    use backends::simulated::{Verb, World};
 
     let late = remote.call(request(100, Verb::Apply)).await.unwrap_err();
     let mut there = None;

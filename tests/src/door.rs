@@ -1,14 +1,12 @@
 //! A door into a server's platform, for tests: calls of what agents serve, with whatever key, epoch and deadline the test wants.
 
 use axum::{Json, Router, extract::State, routing::post};
+use backends::agents::{Command, Output};
 use engine::{ActionError, Engine, Unsound};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::{
-    backends::agents::{Command, Output},
-    platform::{Platform, Stamp},
-};
+use workflows::platform::{Platform, Stamp};
 
 /// A call.
 #[derive(Clone, Debug, Serialize, Deserialize)]

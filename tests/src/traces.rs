@@ -1,10 +1,8 @@
 //! Small worlds at random, to be replayed by the thousand: a few workspaces on a few GPUs, crowded, with things going wrong.
 
+use backends::simulated::{Fault, Random, Script, What};
+use simulator::{Baseline, Outcome, Scene, Settings, Source, read, replay_all};
 use std::fmt::Write as _;
-use workflows::{
-    backends::simulated::{Fault, Random, Script, What},
-    simulate::{Baseline, Outcome, Scene, Settings, Source, read, replay_all},
-};
 
 /// Numbers that depend on nothing but the seed.
 struct Dice(u64);

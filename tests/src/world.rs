@@ -8,11 +8,11 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
+use backends::simulated::{LocalWorld, Request, Response, Script, World};
 use engine::ActionError;
 use serde::Serialize;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use workflows::backends::simulated::{LocalWorld, Request, Response, Script, World};
 
 /// A world with the time that each of its answers takes.
 #[derive(Clone)]

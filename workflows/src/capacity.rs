@@ -8,13 +8,15 @@ mod examples;
 mod ledger;
 mod plan;
 mod preview;
+mod record;
 
-pub use ledger::{LoweredBuffer, Measured};
+pub use ledger::LoweredBuffer;
 pub use preview::preview;
+pub use record::{CapacityExhaustion, Climb, Fate, Measured, Terms};
 
 use crate::{
     platform::Platform,
-    policy::{PolicyRef, Rung},
+    policy::Rung,
     reclaim::Reclaim,
     tenancy::{GpuModel, Gpus, RegionId, TenantId},
 };
@@ -23,77 +25,10 @@ use engine::{
     children, end, wait, when,
 };
 use ledger::{AssessCapacity, LowerBuffer, NoteRung, OpenTiers, RestoreBuffer, ShutTiers};
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The signal that hardware was bought and is in the fleet.
 pub const PROCURED: &str = "capacity.procured";
-
-/// One rung as policy has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Climb {
-    /// Which one.
-    pub rung: Rung,
-    /// Who is asked, if anybody.
-    pub seats: Vec<Seat>,
-    /// How long they have.
-    pub within: Duration,
-    /// What else policy says about asking them.
-    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
-    pub procedure: Procedure,
-}
-
-/// What holds for one exhaustion, whatever policy says later.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
-    /// The policy that it comes from.
-    pub policy: PolicyRef,
-    /// What is tried, in order.
-    pub ladder: Vec<Climb>,
-    /// There has to be enough for so long.
-    pub settle: Duration,
-    /// How long procurement may take.
-    pub procure_within: Duration,
-}
-
-/// What became of one rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It was taken.
-    Taken,
-    /// People said no, or nothing.
-    Refused,
-    /// No actuator here can do it.
-    NoHands,
-    /// Nothing came of it in time.
-    Lapsed,
-}
-
-/// What runs short, and what has been learnt and tried. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CapacityExhaustion {
-    /// Where.
-    pub region: RegionId,
-    /// Of which model.
-    pub model: GpuModel,
-    /// GPUs that somebody waits for, beside those on waitlists.
-    pub wanted: Gpus,
-    /// What made it known.
-    pub trigger: String,
-    /// The region's tenants, as they were when it began: whose loans are looked at, and who may be degraded.
-    pub tenants: Vec<TenantId>,
-    /// What holds for it. Filled by `Assessing`, with the two that follow.
-    pub terms: Option<Terms>,
-    /// What was measured, newest last; the last ten alone.
-    pub measured: Vec<Measured>,
-    /// Tenants of the region that lend GPUs of the model for too long.
-    pub overdue: Vec<TenantId>,
-    /// Which rung is next.
-    pub next: usize,
-    /// What became of those before.
-    pub tried: Vec<(Rung, Fate)>,
-}
 
 /// Where an exhaustion stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]

@@ -47,7 +47,7 @@ fn seconds_of(unit: char) -> Option<u64> {
 }
 
 /// Spans in stored facts, as people write them; to the nanosecond where they are not whole seconds.
-pub(crate) mod text {
+pub mod text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
     use std::time::Duration;
 
@@ -59,14 +59,14 @@ pub(crate) mod text {
     }
 
     /// Writes `span`.
-    pub(crate) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
         let whole = span.subsec_nanos() == 0;
         let written = if whole { Written::Text(super::show(*span)) } else { Written::Exact(*span) };
         written.serialize(to)
     }
 
     /// Reads a span.
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         match Written::deserialize(from)? {
             Written::Exact(span) => Ok(span),
             Written::Text(text) => super::parse(&text)
@@ -76,7 +76,7 @@ pub(crate) mod text {
 }
 
 /// The same for spans that may be absent.
-pub(crate) mod maybe {
+pub mod maybe {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
@@ -85,12 +85,12 @@ pub(crate) mod maybe {
     struct Text(#[serde(with = "super::text")] Duration);
 
     /// Writes `span`.
-    pub(crate) fn serialize<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         span.map(Text).serialize(to)
     }
 
     /// Reads a span.
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<Text>::deserialize(from)?.map(|Text(span)| span))
     }
 }

@@ -6,90 +6,24 @@
 
 mod examples;
 mod ledger;
+mod record;
 mod resources;
 
-pub use ledger::{Incident, Severity};
+pub use ledger::Incident;
+pub use record::{Happening, IncidentResponse, Severity};
 
-use crate::incident::resources::uncordon;
 use crate::{
-    destruction::{Digest, Hold},
-    platform::{Platform, Recovery, WorkloadRef},
+    incident::resources::{joined, uncordon},
+    platform::{Platform, Recovery},
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{
     DAY, HOUR, MINUTE, Outcome, Plan, Procedure, RetryPolicy, Rule, Seat, Step, Subject, Workflow, act,
     act_each, approval, end, when,
 };
-use ledger::{FreezeTenants, OpenIncident, Opened, ServeNode, ThawTenants};
-use serde::{Deserialize, Serialize};
+use ledger::{FreezeTenants, OpenIncident, ServeNode, ThawTenants};
+use record::Opened;
 use serde_json::json;
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Happening {
-    /// GPUs of a node report errors.
-    GpuFault {
-        /// Whose node it is.
-        tenant: TenantId,
-        /// In which cluster.
-        cluster: ClusterId,
-        /// Which node.
-        node: NodeId,
-    },
-    /// A cluster's key is known to others (S-9).
-    KeyLeak {
-        /// Whose it is.
-        tenant: TenantId,
-        /// Of which cluster.
-        cluster: ClusterId,
-        /// SHA-256 of the secret of the key that follows, in hexadecimal; without one no key follows.
-        next_hash: Option<String>,
-    },
-    /// Tenants were not kept apart (S-24).
-    IsolationBreach {
-        /// Whom it concerns.
-        tenants: Vec<TenantId>,
-    },
-    /// Anything else that people have to clear.
-    Other {
-        /// Whom it concerns.
-        tenants: Vec<TenantId>,
-        /// What kind of thing it is, such as `sanitisation_failed` or `reclaim_stuck`.
-        what: String,
-    },
-}
-
-/// What happened, and what has been learnt and done about it. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IncidentResponse {
-    /// What happened.
-    pub happening: Happening,
-    /// Who saw it.
-    pub detector: String,
-    /// What was seen.
-    pub evidence: String,
-    /// How bad it is, and who is asked. Filled by `Triaging`.
-    pub opened: Option<Opened>,
-    /// Workloads on the node when it was contained.
-    pub running: Vec<WorkloadRef>,
-    /// Whether it was this incident that took the node out of service.
-    pub rested: bool,
-    /// The epoch of the tenant's ownership of the node.
-    pub owner_epoch: u64,
-    /// In whose names the node is cordoned: this incident's, and those of earlier ones that left it so.
-    pub cordons: Vec<String>,
-    /// What the driver asks for. Filled by `Inspecting`, with the two that follow.
-    pub recovery: Recovery,
-    /// Which boot of the node that was.
-    pub boot: String,
-    /// What was found last.
-    pub diagnosis: Option<String>,
-    /// Whether the node may serve.
-    pub fit: bool,
-    /// How it came out; the last question is about that.
-    pub settled: Option<String>,
-}
 
 /// Where an incident stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
@@ -290,23 +224,6 @@ impl Workflow for IncidentResponse {
     fn examples() -> Vec<Self> {
         examples::all()
     }
-}
-
-/// The name of the hold on what an incident is about. A long one is cut, as a hold whose name is too long would not be placed.
-fn hold_of(incident: &str) -> String {
-    let whole = format!("incident {incident}");
-    if whole.len() <= Hold::LONGEST_ID {
-        return whole;
-    }
-    let digest = Digest::of_bytes(incident.as_bytes());
-    let room = Hold::LONGEST_ID.saturating_sub(digest.short().len() + 1);
-    let head: String =
-        whole.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c).collect();
-    format!("{head} {}", digest.short())
-}
-
-fn joined(tenants: &[TenantId]) -> String {
-    tenants.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 impl IncidentResponse {

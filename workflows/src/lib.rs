@@ -1,12 +1,11 @@
 //! The lifecycle of GPU tenants as durable state machines.
 //!
 //! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
-//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`actuators`], on a [`Platform`](actuators::Platform) that the
+//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`platform`], on a [`Platform`] that the
 //! [`backends`] serve. [`fleet`] brings the inventory in; [`proof`] tries it
 //! all in every way that can go wrong. This crate knows no HTTP.
 
 pub mod audit;
-pub mod backends;
 pub mod capacity;
 pub mod destruction;
 pub mod duration;
@@ -19,12 +18,10 @@ pub mod onboarding;
 pub mod placement;
 pub mod platform;
 pub mod policy;
-pub mod proof;
 pub mod quota_change;
 pub mod reclaim;
 pub mod scheduling;
 pub mod signing;
-pub mod simulate;
 pub mod sla_change;
 pub mod sweeps;
 pub mod tenancy;

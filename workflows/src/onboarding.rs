@@ -7,63 +7,28 @@
 mod examples;
 mod plan;
 mod preview;
+mod record;
 mod resources;
 mod results;
 
 pub use preview::{Preview, preview};
+pub use record::Onboarding;
 
 use crate::{
     ledger::{
-        ActivateTenant, Claim, ClaimNodes, ClaimReplacements, ClaimedNode, ClearQuotas, Evaluate, ExtendWait,
-        Joined, LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
+        ActivateTenant, ClaimNodes, ClaimReplacements, ClearQuotas, Evaluate, ExtendWait, Joined,
+        LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
         SetQuotas, UnregisterTenant, codes,
     },
-    placement::{Placement, Short},
     platform::{
         ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
         DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
         DestroyTenantKey, GpuLayout, HoldQueue, Platform, PublishCredentials, RestoreNetwork, ReturnNode,
     },
-    policy::{Reason, Request, Terms, Verdict},
-    tenancy::NodeId,
 };
 use engine::{
     HOUR, MINUTE, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval, await_signal, end, when,
 };
-use serde::{Deserialize, Serialize};
-
-/// The request, and what has been learnt while serving it. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Onboarding {
-    /// What is asked for.
-    pub request: Request,
-    /// Hash of the secret for a cluster of its own, if one was drawn when the request came in.
-    pub cluster_key_hash: Option<String>,
-    /// What policy said. Filled by `Evaluating`, with the three that follow.
-    pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
-    pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
-    pub terms: Option<Terms>,
-    /// The nodes proposed then.
-    pub proposal: Option<Placement>,
-    /// What was missing then.
-    pub short: Option<Short>,
-    /// Whether capacity has been waited for longer than policy allows without asking people.
-    pub overdue: bool,
-    /// What was claimed. Filled by `Claiming`, and by `Replacing`.
-    pub claim: Option<Claim>,
-    /// Nodes of the claim that have not been made ready yet.
-    pub fresh: Vec<ClaimedNode>,
-    /// How the GPUs of each fresh node were cut up before.
-    pub layouts: Vec<String>,
-    /// Nodes found unfit by the last `Qualifying`.
-    pub unfit: Vec<NodeId>,
-    /// Nodes found unfit so far.
-    pub quarantined: Vec<NodeId>,
-    /// Where the credentials can be fetched, once: a reference, never the secret. Filled by `HandingOver`.
-    pub credentials: Option<String>,
-}
 
 /// Where an onboarding stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
@@ -346,29 +311,5 @@ impl Workflow for Onboarding {
 
     fn examples() -> Vec<Self> {
         examples::all()
-    }
-}
-
-impl Onboarding {
-    /// An onboarding that begins. For a cluster of its own, `cluster_key_hash` is the hash of a secret that was drawn when
-    /// the request came in, and shown to nobody else.
-    #[must_use]
-    pub fn new(request: Request, cluster_key_hash: Option<String>) -> Self {
-        Self {
-            request,
-            cluster_key_hash,
-            verdict: None,
-            reasons: Vec::new(),
-            terms: None,
-            proposal: None,
-            short: None,
-            overdue: false,
-            claim: None,
-            fresh: Vec::new(),
-            layouts: Vec::new(),
-            unfit: Vec::new(),
-            quarantined: Vec::new(),
-            credentials: None,
-        }
     }
 }

@@ -9,13 +9,19 @@ pub mod decrease;
 mod evaluate;
 pub mod increase;
 mod layer_steps;
-pub(crate) mod ledger;
+mod ledger;
 mod request;
 mod terms;
 
-pub(crate) use crate::quota_change::layer_steps::{Steps, Waits};
+pub use crate::ledger::Stand;
 pub(crate) use evaluate::shown;
-pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Stand, Standing, evaluate};
+pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Standing, evaluate};
+pub(crate) use layer_steps::{Steps, Waits};
+pub(crate) use ledger::write_line;
+pub use ledger::{
+    CheckUse, EvaluateChange, ExcessMeasured, GrantQuota, HoldCapacity, LowerQuota, MeasureExcess,
+    PrepareHeld, QuarantineHeld, ReleaseCapacity, RestoreQuota, SettleDecrease, change_facts,
+};
 pub(crate) use request::instant;
 pub use request::{Change, Direction, QuotaRequest, subject};
 pub use terms::{ChangeTerms, names};

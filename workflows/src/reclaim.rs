@@ -8,96 +8,33 @@ mod batch_owners;
 pub mod eviction;
 mod examples;
 pub mod ledger;
+mod planned;
 mod planner_input;
 mod planning;
 mod preview;
+mod question;
+mod record;
 
-pub use planning::{Planned, Terms, Verdict};
+pub use planned::{Planned, Terms, Verdict};
 pub use preview::preview;
+pub use record::{Assessed, Cause, Gone, Grant, Reclaim, VICTIM_FREED};
 
 use crate::{
     platform::{Platform, RequeueWorkload, Scrubbed, StartWorkload, codes},
-    reclaim::eviction::Eviction,
-    tenancy::{Resource, TenantId, WorkspaceName},
+    reclaim::{eviction::Eviction, record::AT_ONCE},
+    tenancy::{Resource, TenantId},
 };
 use engine::{
     ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Procedure, Rule, Seat, Step, Subject, Workflow, act,
     act_each, approval, await_signal, children, end, when,
 };
-use ledger::{AssessReclaim, Assessed, CloseReclaim, FenceVictims, Grant, GrantDemand, PlanReclaim, Unfence};
-use serde::{Deserialize, Serialize};
+use ledger::{AssessReclaim, CloseReclaim, FenceVictims, GrantDemand, PlanReclaim, Unfence};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::Timestamp;
 
-/// The signal that a workload which held GPUs back has let go of them.
-pub const VICTIM_FREED: &str = "reclaim.victim_freed";
-
-/// How many victims are evicted at the same time.
-const AT_ONCE: usize = 64;
-
 /// How often what is missing is looked at, an hour apart, before the reclaim gives its demand back to the line.
 const MOST_LOOKS: u32 = 48;
-
-/// Why GPUs are called back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Cause {
-    /// A workload waits inside what is promised to its workspace.
-    Demand {
-        /// The workspace.
-        workspace: WorkspaceName,
-        /// The workload.
-        workload: String,
-    },
-    /// Loans have lasted longer than policy allows, and somebody waits.
-    Overdue,
-    /// A workspace uses more than it may since its quota was lowered.
-    Excess {
-        /// The workspace.
-        workspace: WorkspaceName,
-        /// How much of the kind it has to give up.
-        amount: u64,
-    },
-}
-
-/// What is called back and why, and what has been learnt meanwhile. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reclaim {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Of which kind.
-    pub resource: Resource,
-    /// Why.
-    pub cause: Cause,
-    /// The plan that is carried out, or was the last to be.
-    pub planned: Option<Planned>,
-    /// What the last planning said, if it found nobody.
-    pub why: Option<String>,
-    /// How often it was planned.
-    pub plans: u32,
-    /// Whether victims have been fenced, by this plan or an earlier one.
-    pub begun: bool,
-    /// How each eviction ended, by the workload's name.
-    pub ended: Vec<Gone>,
-    /// How far the demand has come.
-    pub assessed: Option<Assessed>,
-    /// How often that was looked at.
-    pub looks: u32,
-    /// What the demand was given.
-    pub grant: Option<Grant>,
-}
-
-/// How one eviction ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
-    /// The workload.
-    pub workload: String,
-    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, or `Spared`, as nobody needed it any more.
-    pub state: String,
-    /// What was done to the memory of its GPUs.
-    pub scrubbed: Vec<Scrubbed>,
-}
 
 /// Where a reclaim stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]

@@ -10,8 +10,10 @@ mod ended_quotas;
 mod missed_promises;
 mod old_cluster_keys;
 mod overdue_loans;
+mod report;
 mod run;
 
-pub use crate::sweeps::ended_contracts::ContractEnded;
-pub use crate::sweeps::missed_promises::{Missed, missed};
-pub use run::{NAMED, Swept, run, run_due, schedules};
+pub use ended_contracts::ContractEnded;
+pub use missed_promises::{Missed, missed};
+pub use report::Swept;
+pub use run::{NAMED, run, run_due, schedules};

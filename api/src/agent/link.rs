@@ -2,6 +2,7 @@
 
 use super::Settings;
 use crate::cli::escape;
+use backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen};
 use engine::ActionError;
 use reqwest::{Client, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
@@ -16,10 +17,7 @@ use tokio::{
     task::AbortHandle,
     time::{Instant, sleep},
 };
-use workflows::{
-    backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen},
-    platform::codes,
-};
+use workflows::platform::codes;
 
 /// How long it waits for orders before it asks again.
 const WAIT: Duration = Duration::from_secs(25);

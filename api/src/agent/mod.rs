@@ -12,6 +12,10 @@ use crate::{
     cli::say,
     exit::{Exit, Failure},
 };
+use backends::{
+    agents::{Hand, Seen},
+    nvml::NvmlTarget,
+};
 use link::Link;
 use reqwest::Certificate;
 use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
@@ -19,10 +23,6 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
     time::{Instant, sleep},
-};
-use workflows::backends::{
-    agents::{Hand, Seen},
-    nvml::NvmlTarget,
 };
 
 /// How often it is looked how the GPUs are. Default 15 s.

@@ -9,9 +9,9 @@ use crate::{
     config::{Config, unknown_variables},
     exit::{Exit, Failure},
 };
+use backends::{nvml::GpuFacts, targets::Targets};
 use serde_json::json;
 use std::path::Path;
-use workflows::backends::{nvml::GpuFacts, targets::Targets};
 
 /// The settings that the command line, the environment and the file come to.
 pub(super) fn settings(common: &Common) -> Result<Config, Failure> {

@@ -265,8 +265,8 @@ impl From<Refusal> for Problem {
             Refusal::ForRequester { .. } => Code::ForRequester,
             Refusal::NotDelegated { .. } => Code::NotDelegated,
             Refusal::ReasonMissing { .. } => Code::DecisionUnexplained,
-            Refusal::NoGlass { .. } => Code::NoGlass,
-            Refusal::GlassDestroys { .. } => Code::GlassDestroys,
+            Refusal::NoBreakGlass { .. } => Code::NoGlass,
+            Refusal::BreakGlassDestroys { .. } => Code::GlassDestroys,
             Refusal::NoVote { .. } => Code::NoVote,
             Refusal::TooLate { .. } => Code::NotWaiting,
             // Versions may differ in their codes; that of the one that refused is kept where this one has it.

@@ -4,16 +4,14 @@ use crate::{
     config::{Config, Seal},
     exit::{Exit, Failure},
 };
+use backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords};
 use engine::SystemClock;
 use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 use store::{
     Store,
     encrypted::{KeyFolder, Sealed, Secret, is_sealed},
 };
-use workflows::{
-    backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords},
-    platform::Platform,
-};
+use workflows::platform::Platform;
 
 /// The store as the engine is to use it, and what destroys record keys, if there are any.
 pub(crate) struct Kept {

@@ -3,7 +3,7 @@
 use crate::state::App;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
-use workflows::destruction::KeyFile;
+use workflows::signing::KeyFile;
 
 /// The key that the first server signed with, by its id.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,10 +5,14 @@ use crate::{
     exit::{Exit, Failure},
     state::App,
 };
+use backends::{
+    Connected,
+    simulated::{World, simulated_platform},
+    targets::Targets,
+};
 use engine::{ActionError, Undecided, View};
 use std::{path::Path, sync::Arc};
 use workflows::{
-    backends::{simulated::World, targets::Targets},
     fleet::Sites,
     platform::Platform,
     tenancy::{Atlas, Cluster, ClusterId, ClusterKind, Region},
@@ -17,11 +21,11 @@ use workflows::{
 /// A cluster in the ledger and the file of targets do not agree. Not stored: the server does not start.
 const DISAGREE: &str = "targets.disagree";
 
-/// The platform of these settings.
-pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<Platform, Failure> {
-    let platform = Platform::simulated(world);
+/// The platform of these settings, with the queues for its agents.
+pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<Connected, Failure> {
+    let platform = simulated_platform(world);
     if config.targets.is_empty() {
-        return Ok(platform);
+        return Ok(Connected { platform, agents: Arc::default() });
     }
     let wrong = |why| Failure::new(Exit::Usage, format!("configuration: targets: {why}"));
     let targets = Targets::read(Path::new(&config.targets)).map_err(wrong)?;

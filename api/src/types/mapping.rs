@@ -254,7 +254,7 @@ pub(crate) fn approval(case: &ApprovalCase) -> Approval {
         ruling: case.ruling.clone(),
         takes_effect: takes_effect(case),
         closed_at: case.closed_at.map(time),
-        broken_by: case.broken_by().map(|vote| vote.person.name.clone()),
+        broken_by: case.break_glass_vote().map(|vote| vote.person.name.clone()),
         procedure: readable(&case.procedure, &[]),
         history: case.history.iter().map(happened).collect(),
     }

@@ -1,6 +1,7 @@
 //! What a server has done on a node that is not its own machine.
 
 use super::rig::{CLUSTER, NODE, Rig, asked, set, tenure};
+use backends::agents::{Command, Output};
 use engine::Class;
 use rustix::process::Signal;
 use serde_json::json;
@@ -11,10 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::door::Asked;
-use workflows::{
-    backends::agents::{Command, Output},
-    platform::{LayoutState, ScrubLevel},
-};
+use workflows::platform::{LayoutState, ScrubLevel};
 
 const SECRET: &[u8] = b"weights of a model that was ours";
 

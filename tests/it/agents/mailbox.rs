@@ -1,5 +1,10 @@
 //! The mailbox of a node, on a clock that is set.
 
+use backends::{
+    agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
+    simulated::{LocalWorld, simulated_platform},
+    targets::Targets,
+};
 use engine::{ActionError, Class};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,14 +13,7 @@ use std::{
 };
 use store::Epoch;
 use tokio::time::{Instant, sleep, timeout};
-use workflows::{
-    backends::{
-        agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
-        simulated::LocalWorld,
-        targets::Targets,
-    },
-    platform::{Platform, ScrubLevel, Stamp, WorkloadRef, Workloads as _},
-};
+use workflows::platform::{ScrubLevel, Stamp, WorkloadRef, Workloads as _};
 
 fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> Pull {
     let holding: BTreeSet<String> = holding.iter().map(|id| (*id).to_owned()).collect();
@@ -162,7 +160,8 @@ async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest
     let hash = "0".repeat(64);
     let targets =
         Targets::parse(&format!("clusters: {{ eu-1: {{ agents: {{ keys: ['{hash}'] }} }} }}")).unwrap();
-    let platform = targets.connect(Platform::simulated(Arc::new(LocalWorld::new()))).await.unwrap();
+    let connected = targets.connect(simulated_platform(Arc::new(LocalWorld::new()))).await.unwrap();
+    let platform = connected.platform;
     let (stamp, gpus, level) = (stamp(), BTreeSet::from([0]), ScrubLevel::Verified);
     let of = WorkloadRef {
         cluster: "eu-1".into(),
@@ -189,7 +188,7 @@ async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest
 #[tokio::test(start_paused = true)]
 async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
     let agents = here();
-    let simulated = Platform::simulated(Arc::new(LocalWorld::new())).workloads;
+    let simulated = simulated_platform(Arc::new(LocalWorld::new())).workloads;
     let of = WorkloadRef {
         cluster: "c".into(),
         tenant: "acme".into(),

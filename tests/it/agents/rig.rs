@@ -1,5 +1,6 @@
 //! A node with GPUs in a folder, the agent that runs on it, and the server that it comes to.
 
+use backends::agents::{Command, Output};
 use reqwest::Client;
 use serde_json::{Value, json};
 use std::{
@@ -14,10 +15,7 @@ use tests::{
     processes::{Caller, Process, Server},
 };
 use tokio::sync::MutexGuard;
-use workflows::{
-    backends::agents::{Command, Output},
-    platform::GpuLayout,
-};
+use workflows::platform::GpuLayout;
 
 pub const CLUSTER: &str = "metal-1";
 pub const OTHER: &str = "metal-2";

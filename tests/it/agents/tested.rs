@@ -1,6 +1,7 @@
 //! What is asked of a node before a tenant has it.
 
 use super::rig::{CLUSTER, Rig, asked};
+use backends::agents::{Command, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
@@ -8,10 +9,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     time::{Duration, Instant},
 };
-use workflows::{
-    backends::agents::{Command, Output},
-    platform::{Diagnosis, Level},
-};
+use workflows::platform::{Diagnosis, Level};
 
 /// A node of eight GPUs and a program that finds them fit unless there is a file `bad`.
 async fn rig() -> Rig {

@@ -20,7 +20,7 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let assemble =
         AssembleCertificate { draft: draft(Vec::new()), exceptions: Exceptions::Refuse, schema: 1 };
     let assembled = books.act(&assemble, &call).unwrap();
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let mut calls = Calls::new().await;
     let sign = SignCertificate { cover: assembled.cover };
     let first = sign.run(&platform, &calls.next("Signing", false)).await.unwrap();

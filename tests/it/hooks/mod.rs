@@ -13,6 +13,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use backends::{
+    exec::{ExecTarget, Program},
+    hooks::{OneHook, Table},
+    http::{HttpTarget, Service},
+};
 use engine::{ActionError, Probe};
 use serde_json::{Value, json};
 use std::{
@@ -28,14 +33,7 @@ use tests::kit::{
     proxy::{Asked, Proxy},
 };
 use tokio::net::TcpListener;
-use workflows::{
-    backends::{
-        exec::{ExecTarget, Program},
-        hooks::{OneHook, Table},
-        http::{HttpTarget, Service},
-    },
-    platform::{Found, Hook, Hooks, Stamp, codes},
-};
+use workflows::platform::{Found, Hook, Hooks, Stamp, codes};
 
 /// Hooks with one of this name.
 pub(crate) fn table(name: &str, hook: impl OneHook + 'static) -> Table {

@@ -1,16 +1,14 @@
 //! A program behind a hook: its exit code, its process group, its environment, its output.
 
 use super::{hook, script, stamp, table};
+use backends::exec::{ExecTarget, Program};
 use engine::Class;
 use serde_json::json;
 use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use workflows::{
-    backends::exec::{ExecTarget, Program},
-    platform::{Hooks, Stamp, codes},
-};
+use workflows::platform::{Hooks, Stamp, codes};
 
 fn target(folder: &Path, text: &str) -> ExecTarget {
     ExecTarget::new(script(folder, text))

@@ -9,18 +9,16 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
+use backends::http::{HttpTarget, Service, signature};
 use engine::{Class, Probe};
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use workflows::{
-    backends::http::{HttpTarget, Service, signature},
-    platform::{Hooks, Stamp, codes},
-};
+use workflows::platform::{Hooks, Stamp, codes};
 
-fn hooks(target: &HttpTarget) -> workflows::backends::hooks::Table {
+fn hooks(target: &HttpTarget) -> backends::hooks::Table {
     table("it", Service::connect(target).unwrap())
 }
 

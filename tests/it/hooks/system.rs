@@ -1,16 +1,14 @@
 //! A system of the house: what its hook shows is believed only when it is whole, and about what was asked.
 
 use super::{script, stamp};
+use backends::{
+    exec::{ExecTarget, Program},
+    hooks::System,
+};
 use engine::Class;
 use serde_json::json;
 use std::{path::Path, sync::Arc};
-use workflows::{
-    backends::{
-        exec::{ExecTarget, Program},
-        hooks::System,
-    },
-    platform::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes},
-};
+use workflows::platform::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes};
 
 /// The system behind a script, which finds the request in `$request` and its folder in `$0`.
 fn behind(folder: &Path, text: &str) -> System {

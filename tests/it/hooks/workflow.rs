@@ -1,6 +1,10 @@
 //! A workflow that names a hook: asked about after a lost answer, taken back when a later step fails.
 
 use super::table;
+use backends::{
+    exec::{ExecTarget, Program},
+    simulated::{LocalWorld, simulated_platform},
+};
 use engine::{
     Action, ActionError, Call, Engine, ManualClock, Outcome, Plan, Request, Step, Subject, Workflow,
 };
@@ -9,13 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Memory, Timestamp};
 use tests::kit::{Trouble, house::House};
-use workflows::{
-    backends::{
-        exec::{ExecTarget, Program},
-        simulated::LocalWorld,
-    },
-    platform::{Hook, Platform, RunHook, UndoHook},
-};
+use workflows::platform::{Hook, Platform, RunHook, UndoHook};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Plug {
@@ -100,7 +98,7 @@ async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) 
         folder = folder.path().display(),
     );
     let target = ExecTarget::new(super::script(folder.path(), &text));
-    let mut platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.hooks = Arc::new(table("house", Program::connect(&target).unwrap()));
     let clock = Arc::new(ManualClock::at(Timestamp(1)));
     let engine = Engine::new(Arc::new(Memory::default()), clock.clone(), platform).with::<Plug>().unwrap();

@@ -1,6 +1,7 @@
 //! The simulated platform as subjects of the kit: in a world of its own behind HTTP, with the kit's proxy before it.
 
 use async_trait::async_trait;
+use backends::simulated::{LocalWorld, RemoteWorld, Simulated};
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::{
@@ -13,10 +14,7 @@ use tests::kit::{
     Subject, Trouble,
     proxy::{Asked, Proxy},
 };
-use workflows::{
-    backends::simulated::{LocalWorld, RemoteWorld, Simulated},
-    platform::*,
-};
+use workflows::platform::*;
 
 pub(super) const NO_CHANGE: &str = "it has no amount that is changed";
 pub(super) const ALL_ALIKE: &str = "all of one name are alike: there is no other of that name to be refused";

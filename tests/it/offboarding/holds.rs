@@ -1,10 +1,8 @@
 //! I-13: a hold and a destruction race for one row, and exactly one of them wins.
 
 use super::stage::Stage;
-use workflows::{
-    destruction::{HoldError, Inventory, SanitisationRecord},
-    proof::{left_behind, ready},
-};
+use simulator::verification::{left_behind, ready};
+use workflows::destruction::{HoldError, Inventory, SanitisationRecord};
 
 /// The acceptance test: after every single commit of an undisturbed run, a hold is placed. Either it stands and nothing
 /// is destroyed, or it is refused with what is destroyed and what still exists, and the run ends with a certificate.

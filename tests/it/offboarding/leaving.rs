@@ -1,14 +1,15 @@
 //! What is destroyed, what is kept, and when people are needed.
 
 use super::stage::Stage;
+use backends::simulated::{Fault, What};
 use engine::{Event, Order};
 use serde_json::json;
 use workflows::{
-    backends::simulated::{Fault, What},
     destruction::{AssetId, DataClass, Moment, Outcome, Technique, VerificationMethod},
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
     platform::Thing,
     policy::Request,
+    signing::Moment,
     tenancy::{Node, NodeState, Tenant, TenantState},
 };
 
@@ -189,7 +190,7 @@ async fn a_bucket_under_object_lock_makes_an_exception_that_is_named() {
 async fn a_key_that_can_still_decrypt_parks_before_anything_else_is_deleted() {
     let stage = Stage::slurm(|_| {}).await;
     stage.script(Fault {
-        verb: Some(workflows::backends::simulated::Verb::Check),
+        verb: Some(backends::simulated::Verb::Check),
         ..Fault::on("ShredKey", What::Flawed).times(0)
     });
 

@@ -21,7 +21,7 @@ fn offboarding_and_its_child_are_sound() {
 /// and a pause between any two; every question answered every way; in the node's sanitisation as well.
 #[tokio::test]
 async fn offboarding_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::offboarding().await.unwrap();
+    let report = simulator::verification::offboarding().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");
@@ -29,7 +29,7 @@ async fn offboarding_survives_every_fault_crash_and_interruption() {
 
 #[tokio::test]
 async fn the_sanitisation_of_a_node_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::node_sanitisation().await.unwrap();
+    let report = simulator::verification::node_sanitisation().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");

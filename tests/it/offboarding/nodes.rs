@@ -1,8 +1,8 @@
 //! a node is free only when every one of its assets has a record that passes.
 
 use super::stage::Stage;
+use backends::simulated::{Fault, What};
 use workflows::{
-    backends::simulated::{Fault, What},
     platform::Thing,
     tenancy::{Holding, Node, NodeState},
 };

@@ -1,17 +1,15 @@
 //! Where records are sealed, a tenant's leave with it.
 
 use super::stage::Stage;
+use backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords};
 use engine::Clock as _;
+use simulator::verification::{left_behind, ready};
 use std::{path::Path, sync::Arc};
 use store::{
     Attributes, Commit, Entry, ExecutionId, Memory, Record, Revision, Sequence, Store, Timestamp, Write,
     encrypted::{KeyFolder, Sealed, Secret, Unopened},
 };
-use workflows::{
-    audit::{self, Auditor, Pace},
-    backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords},
-    proof::{left_behind, ready},
-};
+use workflows::audit::{self, Auditor, Pace};
 
 /// A finished execution of the tenant, with one line of history.
 fn earlier(id: ExecutionId) -> Commit {

@@ -1,17 +1,17 @@
 //! A tenant ready to leave, an engine, and people who agree.
 
+use backends::simulated::{Fault, LocalWorld, Script, local_world, simulated_platform};
 use engine::{Engine, Error, Event, ManualClock, Person, Request as Asked, Verdict};
+use simulator::verification::{left_behind, ready};
 use std::sync::Arc;
 use store::{Commit, Document, ExecutionId, Memory, Store, Timestamp};
 use workflows::{
-    backends::simulated::{Fault, LocalWorld, Script},
     destruction::{
-        Hold, HoldKind, HoldRefused, Moment, PlaceHold, ReleaseHold, SanitisationRecord, Scope,
+        Hold, HoldKind, HoldRefused, PlaceHold, ReleaseHold, SanitisationRecord, Scope,
         certificate::{Basis, Kept, LegalBasis},
     },
     offboarding::{HOLD_RELEASED, Offboarding},
     platform::Platform,
-    proof::{left_behind, ready},
     tenancy::TenantId,
 };
 
@@ -52,19 +52,19 @@ impl Stage {
         Self::from(&ready).await
     }
 
-    pub async fn from(ready: &workflows::proof::Ready) -> Self {
+    pub async fn from(ready: &simulator::verification::Ready) -> Self {
         Self::on(ready, Arc::new(Memory::new()), |platform, _| platform).await
     }
 
     /// The same on a store of one's own, with a platform that is changed before use.
     pub async fn on(
-        ready: &workflows::proof::Ready,
+        ready: &simulator::verification::Ready,
         store: Arc<dyn Store>,
         change: impl FnOnce(Platform, Arc<ManualClock>) -> Platform,
     ) -> Self {
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
         let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
-        let platform = change(Platform::simulated(Arc::new(ready.world.fork())), clock.clone());
+        let platform = change(simulated_platform(Arc::new(ready.world.fork())), clock.clone());
         let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
         let id = ask(&engine, &ready.tenant).await;
         Self { engine, store, clock, tenant: ready.tenant.clone(), id }
@@ -77,7 +77,7 @@ impl Stage {
     }
 
     pub fn world(&self) -> &LocalWorld {
-        self.engine.platform().local_world().unwrap()
+        local_world(self.engine.platform()).unwrap()
     }
 
     pub fn script(&self, fault: Fault) {

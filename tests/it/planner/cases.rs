@@ -3,9 +3,10 @@
 use super::{chosen, kueue, place};
 use crate::served::tenure;
 use serde_json::{Value, json};
+use simulator::reclaim_cases;
 use std::{fs, path::Path};
 use tests::preemption::{Mistake, Place, Running, State, choose, name};
-use workflows::scheduling::planner::{published_cases, *};
+use workflows::scheduling::planner::*;
 
 /// The published cases, where they are at hand.
 fn published() -> Option<String> {
@@ -22,7 +23,7 @@ fn published() -> Option<String> {
 fn every_published_case_is_answered_as_kueue_does() {
     let Some(text) = published() else { return };
 
-    let wrong: Vec<String> = published_cases::read(&text)
+    let wrong: Vec<String> = reclaim_cases::read(&text)
         .unwrap()
         .iter()
         .filter_map(|case| {
@@ -286,13 +287,13 @@ fn a_broken_file_is_refused_with_the_case_and_the_key() {
             if key == "assignment_modes" && value == json!([[]]) || value == whole["cases"][0][key] {
                 continue;
             }
-            let error = published_cases::read(&broken.to_string()).unwrap_err();
+            let error = reclaim_cases::read(&broken.to_string()).unwrap_err();
             assert_eq!(error.case, id, "{key} {value}: {error}");
             assert!(error.key.starts_with(key), "{key} {value}: {error}");
         }
     }
     for text in ["", "[", "3", "[3]", "[{}]", "{\"cases\": 1}", "null"] {
-        assert!(published_cases::read(text).is_err(), "{text}");
+        assert!(reclaim_cases::read(text).is_err(), "{text}");
     }
     let ran = compare("[{\"id\": \"c-1\"}]");
     assert_eq!(ran.exit, 1);
@@ -305,7 +306,7 @@ fn cohorts_above_one_another_are_refused() {
     let case = json!([{ "id": "c-1", "cohorts": [
         { "name": "a", "parent": "b" }, { "name": "b", "parent": "a" }, { "name": "c", "parent": null }] }]);
 
-    let error = published_cases::read(&case.to_string()).unwrap_err();
+    let error = reclaim_cases::read(&case.to_string()).unwrap_err();
 
     assert_eq!(error.to_string(), "case c-1: cohorts: a, b are above one another in a circle");
 }

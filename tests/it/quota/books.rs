@@ -5,12 +5,13 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tests::books::{Books, Executions, rows};
 use workflows::{
-    ledger::{
-        ActivateTenant, ClaimNodes, GrantQuota, HoldCapacity, LowerQuota, PrepareHeld, PrepareNodes,
-        QuarantineHeld, RegisterTenant, ReleaseCapacity, RestoreQuota, SetQuotas, SettleDecrease,
-    },
+    ledger::{ActivateTenant, ClaimNodes, PrepareNodes, RegisterTenant, SetQuotas},
     placement::{Ask, Constraints},
     policy::{PolicyRef, Request},
+    quota_change::{
+        GrantQuota, HoldCapacity, LowerQuota, PrepareHeld, QuarantineHeld, ReleaseCapacity, RestoreQuota,
+        SettleDecrease,
+    },
     tenancy::*,
 };
 

@@ -18,7 +18,7 @@ fn quota_decrease_is_sound() {
 
 #[tokio::test]
 async fn quota_decrease_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::quota_decrease().await.unwrap();
+    let report = simulator::verification::quota_decrease().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");

@@ -20,7 +20,7 @@ fn quota_increase_is_sound() {
 
 #[tokio::test]
 async fn quota_increase_survives_every_fault_crash_and_interruption() {
-    let report = workflows::proof::quota_increase().await.unwrap();
+    let report = simulator::verification::quota_increase().await.unwrap();
 
     println!("{report}");
     assert!(report.passed(), "{report}");

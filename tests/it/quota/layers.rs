@@ -2,15 +2,15 @@
 
 use super::stage::{Stage, gpu, request};
 use async_trait::async_trait;
+use backends::simulated::{
+    Fault, LocalWorld, Request, Response, Script, Verb, What, World, simulated_platform,
+};
 use engine::{Action as _, ActionError, Event, Order};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use store::{ExecutionId, Key, Memory, Store as _};
 use workflows::{
-    backends::simulated::{Fault, LocalWorld, Request, Response, Script, Verb, What, World},
-    platform::{
-        ChangeCohortQuota, CreateCohort, LimitNames, Platform, ReadLimits, RestoreCohortQuota, Restored,
-    },
+    platform::{ChangeCohortQuota, CreateCohort, LimitNames, ReadLimits, RestoreCohortQuota, Restored},
     quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
     tenancy::*,
 };
@@ -106,8 +106,8 @@ impl World for Watched {
         answer
     }
 
-    fn local(&self) -> Option<&LocalWorld> {
-        Some(&self.world)
+    fn local(&self) -> Option<&dyn std::any::Any> {
+        self.world.local()
     }
 }
 
@@ -205,7 +205,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
 /// A change of a limit that is not as it was read is refused, and the undo leaves what others have set since.
 #[tokio::test]
 async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let calls = tests::calls::Calls::new().await;
     let quotas = std::collections::BTreeMap::from([("research/gpu/H100".to_owned(), 2)]);
     let (cluster, tenant) = ("west-1".to_owned(), "acme".to_owned());

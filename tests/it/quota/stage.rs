@@ -1,5 +1,6 @@
 //! A tenant in service, with an engine on an in-memory store and a world that can be looked at.
 
+use backends::simulated::{LocalWorld, World, local_world, simulated_platform};
 use engine::{Engine, Error, ManualClock, Person, Request as Asked, Verdict, View, Workflow};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -9,7 +10,6 @@ use tests::{
     books::{Books, rows},
 };
 use workflows::{
-    backends::simulated::{LocalWorld, World},
     incident::IncidentResponse,
     offboarding::Offboarding,
     onboarding::Onboarding,
@@ -52,7 +52,7 @@ impl Stage {
         let books = Books::with_fleet(SITES, &fleet);
         store.commit(Commit { documents: books.puts(), ..Commit::default() }).await.unwrap();
         let clock = Arc::new(ManualClock::at(BEGIN));
-        let engine = Engine::new(store.clone(), clock.clone(), Platform::simulated(world));
+        let engine = Engine::new(store.clone(), clock.clone(), simulated_platform(world));
         let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
         let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
         let engine = engine.with::<Offboarding>().unwrap().with::<IncidentResponse>().unwrap();
@@ -159,7 +159,7 @@ impl Stage {
     }
 
     pub(crate) fn world(&self) -> &LocalWorld {
-        self.engine.platform().local_world().unwrap()
+        local_world(self.engine.platform()).unwrap()
     }
 
     /// What an object of the world says.

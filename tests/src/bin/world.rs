@@ -2,9 +2,9 @@
 //!
 //! Prints `listening on ADDR` when it takes calls; port 0 takes any that is free.
 
+use backends::simulated::{LocalWorld, Script};
 use std::{env, error::Error, fs, path::Path, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use workflows::backends::simulated::{LocalWorld, Script};
 
 const USAGE: &str = "usage: world --listen ADDR:PORT [--log FILE] [--slow MS] [--faults FILE|JSON]";
 

@@ -3,12 +3,15 @@
 //! Every commit here rests on the cursor as it was read and moves it. So several auditors may run on one store, and one that
 //! dies between two commits has neither skipped nor doubled an entry.
 
-use crate::audit::{
-    chain::{Cursor, Head, Sealed, chain_of, head, put, read},
-    checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
-    render::{Known, policy_of, told},
+use crate::{
+    audit::{
+        chain::{Cursor, Head, Sealed, chain_of, head, put, read},
+        checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
+        render::{Known, policy_of, told},
+    },
+    platform::Platform,
+    signing::Signer,
 };
-use crate::{destruction::Signer, platform::Platform};
 use engine::{Behalf, Engine, Entity, Error};
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},
@@ -50,18 +53,24 @@ pub struct Lag {
     pub checkpoints: u64,
 }
 
-/// The one that seals. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Auditor {
-    engine: Engine<Platform>,
+/// The one that seals. Cheap to clone. It acts on no platform, so that of the engine may be any.
+#[derive(Debug)]
+pub struct Auditor<P = Platform> {
+    engine: Engine<P>,
     signer: Arc<dyn Signer>,
     pace: Pace,
 }
 
-impl Auditor {
+impl<P> Clone for Auditor<P> {
+    fn clone(&self) -> Self {
+        Self { engine: self.engine.clone(), signer: self.signer.clone(), pace: self.pace }
+    }
+}
+
+impl<P: Send + Sync + 'static> Auditor<P> {
     /// An auditor of all that `engine` does.
     #[must_use]
-    pub fn new(engine: Engine<Platform>, signer: Arc<dyn Signer>, pace: Pace) -> Self {
+    pub fn new(engine: Engine<P>, signer: Arc<dyn Signer>, pace: Pace) -> Self {
         Self { engine, signer, pace }
     }
 
@@ -251,7 +260,7 @@ impl Auditor {
         &*self.signer
     }
 
-    pub(super) fn engine(&self) -> &Engine<Platform> {
+    pub(super) fn engine(&self) -> &Engine<P> {
         &self.engine
     }
 

@@ -1,7 +1,7 @@
 //! The chains as documents: entries by tenant and number, the head of each, and the cursor in the journal.
 
 use super::entry::Entry;
-use crate::destruction::Digest;
+use crate::signing::Digest;
 use engine::Entity;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;

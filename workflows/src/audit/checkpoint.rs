@@ -1,12 +1,10 @@
 //! Checkpoints: what a chain's head was at a moment, signed, each bound to the one before.
 
 use super::chain::{Head, parse};
-use crate::{
-    destruction::{Digest, Moment, PublicKey, Signer},
-    signing::{
-        canonical::{compact, value},
-        dsse::{Signature, pae},
-    },
+use crate::signing::{
+    Digest, Moment, PublicKey, Signer,
+    canonical::{compact, value},
+    dsse::{Signature, pae},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::Entity;

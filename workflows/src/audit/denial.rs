@@ -3,7 +3,7 @@
 //! Nothing else is changed by such a request, so its journal entry stands in a commit of its own, made a little later by whoever
 //! counts them. Invariant: no secret gets in, since of a token only its id is taken.
 
-use crate::destruction::Moment;
+use crate::signing::Moment;
 use engine::Behalf;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! One line of an audit: a sentence, and the same in fields.
 
-use crate::audit::denial::Denied;
 use crate::{
-    destruction::{Digest, Moment},
+    audit::denial::Denied,
     policy::PolicyRef,
+    signing::{Digest, Moment},
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,15 +1,14 @@
 //! The export of a chain, or of a part of it: entries in order, and behind each head the checkpoint that names it.
 
-use crate::audit::{
-    auditor::{Auditor, unsigned},
-    chain::{Head, PLATFORM, Sealed, entry_id, head, parse},
-    checkpoint::{Signed, sign},
-    entry::Entry,
-    export_line::{Content, END_TYPE, End, FORMAT, Header, VERSION, written},
-};
 use crate::{
-    destruction::{Digest, Moment},
-    signing::dsse::Signature,
+    audit::{
+        auditor::{Auditor, unsigned},
+        chain::{Head, PLATFORM, Sealed, entry_id, head, parse},
+        checkpoint::{Signed, sign},
+        entry::Entry,
+        export_line::{Content, END_TYPE, End, FORMAT, Header, VERSION, written},
+    },
+    signing::{Digest, Moment, dsse::Signature},
 };
 use engine::{ActionError, Entity, Error};
 use store::{Key, Store};
@@ -41,7 +40,11 @@ impl Period {
 ///
 /// # Errors
 /// The store's; a permanent `audit.too_long` when there are more than [`MOST_ENTRIES`]; a transient `audit.unsigned`.
-pub async fn export(auditor: &Auditor, chain: &str, period: Period) -> Result<String, Error> {
+pub async fn export<P: Send + Sync + 'static>(
+    auditor: &Auditor<P>,
+    chain: &str,
+    period: Period,
+) -> Result<String, Error> {
     let engine = auditor.engine();
     let store = &**engine.store();
     while auditor.seal().await? > 0 {}
@@ -70,7 +73,11 @@ pub async fn export(auditor: &Auditor, chain: &str, period: Period) -> Result<St
 }
 
 /// The numbers of the first and the last entry to export.
-async fn range(auditor: &Auditor, chain: &str, period: Period) -> Result<Option<(u64, u64)>, Error> {
+async fn range<P: Send + Sync + 'static>(
+    auditor: &Auditor<P>,
+    chain: &str,
+    period: Period,
+) -> Result<Option<(u64, u64)>, Error> {
     let store = &**auditor.engine().store();
     let (mut first, mut last, mut after): (Option<u64>, u64, Option<String>) = (None, 0, None);
     if period == Period::default() {

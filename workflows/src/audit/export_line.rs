@@ -1,12 +1,10 @@
 //! The lines of an export: one JSON object each, in one form only, with its number and the digest of itself.
 
 use super::{checkpoint::Checkpoint, entry::Entry};
-use crate::{
-    destruction::{Digest, Moment},
-    signing::{
-        canonical::{compact, value},
-        dsse::Signature,
-    },
+use crate::signing::{
+    Digest, Moment,
+    canonical::{compact, value},
+    dsse::Signature,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -17,11 +17,11 @@ mod render;
 mod tests;
 mod verify;
 
-pub use crate::audit::denial::{Denial, Denied};
-pub use crate::audit::export::{MOST_ENTRIES, Period, export};
-pub use crate::audit::export_line::{End, Header};
 pub use auditor::{Auditor, Lag, Pace};
 pub use chain::{Cursor, Head, PLATFORM, Sealed, cursor, entries, head};
 pub use checkpoint::{Checkpoint, Signed, checkpoints};
+pub use denial::{Denial, Denied};
 pub use entry::{Entry, Journalled, PlanKnownBy, PlanStood};
+pub use export::{MOST_ENTRIES, Period, export};
+pub use export_line::{End, Header};
 pub use verify::{Problem, Verification, verify};

@@ -2,11 +2,14 @@
 //!
 //! Only what is named here is taken over from the journal's detail, so that nothing an action was given or answered gets in.
 
-use crate::audit::{
-    denial::{Denial, Denied},
-    entry::{Entry, Journalled, PlanKnownBy, PlanStood},
+use crate::{
+    audit::{
+        denial::{Denial, Denied},
+        entry::{Entry, Journalled, PlanKnownBy, PlanStood},
+    },
+    policy::PolicyRef,
+    signing::Digest,
 };
-use crate::{destruction::Digest, policy::PolicyRef};
 use engine::{ApprovalCase, Behalf};
 use serde_json::{Value, json};
 use store::Record;

@@ -6,11 +6,7 @@ mod sealing;
 mod vector;
 
 use super::*;
-use crate::{
-    backends::simulated::LocalWorld,
-    destruction::{PublicKey, SigningKey},
-    platform::Platform,
-};
+use crate::signing::{PublicKey, SigningKey};
 use engine::{Engine, ManualClock};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -79,14 +75,14 @@ async fn note(store: &dyn Store, entries: Vec<store::Entry>) {
     store.commit(Commit { journal: entries, ..Commit::default() }).await.unwrap();
 }
 
-fn auditor_on(store: Arc<dyn Store>) -> Auditor {
+fn auditor_on(store: Arc<dyn Store>) -> Auditor<()> {
     let clock = Arc::new(ManualClock::at(Timestamp(NOON + 3_600_000)));
-    let engine = Engine::new(store, clock, Platform::simulated(Arc::new(LocalWorld::default())));
+    let engine = Engine::new(store, clock, ());
     Auditor::new(engine, Arc::new(key()), Pace::default())
 }
 
 /// Two checkpoints over four entries of acme, with one of another tenant between.
-async fn stage() -> (Arc<Memory>, Auditor) {
+async fn stage() -> (Arc<Memory>, Auditor<()>) {
     let store = Arc::new(Memory::new());
     let auditor = auditor_on(store.clone());
     begin(&*store, 1, "acme").await;

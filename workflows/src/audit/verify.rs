@@ -1,14 +1,13 @@
 //! Verification of an export, with the public key and nothing else. Takes any bytes, never panics, and names the record.
 
-use crate::audit::{
-    chain::{Head, chain_of},
-    checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
-    entry::Entry,
-    export_line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
-};
 use crate::{
-    destruction::{Digest, PublicKey},
-    signing::dsse::Signature,
+    audit::{
+        chain::{Head, chain_of},
+        checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
+        entry::Entry,
+        export_line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
+    },
+    signing::{Digest, PublicKey, dsse::Signature},
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};

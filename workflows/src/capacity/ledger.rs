@@ -2,6 +2,7 @@
 
 use super::{Climb, Fate, Terms};
 use crate::{
+    capacity::record::Measured,
     ledger::candidates,
     policy::{self, PlatformPolicy, Rung},
     reclaim,
@@ -11,26 +12,7 @@ use crate::{
 use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use store::{ExecutionId, Timestamp};
-
-/// What a region has of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
-    /// When.
-    pub at: Timestamp,
-    /// GPUs in all.
-    pub total: Gpus,
-    /// GPUs that nobody owns, beside the buffer.
-    pub free: Gpus,
-    /// GPUs kept back.
-    pub buffer: Gpus,
-    /// GPUs that are waited for.
-    pub waited_for: Gpus,
-    /// Tenants with loans of the model that have lasted too long.
-    pub overdue: Vec<TenantId>,
-    /// Whether that is enough.
-    pub enough: bool,
-}
+use store::ExecutionId;
 
 /// Measures what a region has of a model, and reads the terms. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]

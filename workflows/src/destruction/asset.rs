@@ -1,7 +1,9 @@
 //! What a tenant leaves behind: every place that holds, or may hold, its data.
 
-use crate::signing::moment::Moment;
-use crate::tenancy::{TenantId, WorkspaceName};
+use crate::{
+    signing::Moment,
+    tenancy::{TenantId, WorkspaceName},
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 

@@ -2,10 +2,13 @@
 //!
 //! Invariant: an inventory lists each asset once, sorted by id, so that equal lists have equal digests.
 
-use crate::tenancy::TenantId;
 use crate::{
     destruction::asset::{Asset, AssetId, Scan},
-    signing::canonical::{Digest, compact, value},
+    signing::{
+        Digest,
+        canonical::{compact, value},
+    },
+    tenancy::TenantId,
 };
 use engine::{Entity, Undecided, View};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
 //! What is written down about a destruction: holds, the pivot, the inventory, and what was done to each asset.
 
-use crate::tenancy::TenantId;
 use crate::{
     destruction::{
         asset::{Asset, AssetId},
@@ -9,7 +8,8 @@ use crate::{
         legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope},
         sanitisation::record::{Outcome, SanitisationRecord},
     },
-    signing::{canonical::Digest, moment::Moment},
+    signing::{Digest, Moment},
+    tenancy::TenantId,
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};

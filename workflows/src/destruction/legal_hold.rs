@@ -3,10 +3,10 @@
 //! Invariant (I-13): both live in one document per tenant, so that a hold that is placed and a destruction that begins
 //! race for one row. Either the hold is refused as too late, or the destruction sees it; never neither.
 
-use crate::tenancy::{TenantId, WorkspaceName};
 use crate::{
     destruction::asset::AssetId,
-    signing::{canonical::Digest, moment::Moment},
+    signing::{Digest, Moment},
+    tenancy::{TenantId, WorkspaceName},
 };
 use engine::Entity;
 use serde::{Deserialize, Serialize};

@@ -13,24 +13,18 @@ mod legal_hold;
 mod retention;
 pub(crate) mod sanitisation;
 
-pub use crate::destruction::ledger::{
+pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
+pub use inventory::{Inventory, InventoryHead, InventoryPage, Open};
+pub use ledger::{
     CheckHolds, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot, PlaceHold, ReleaseHold,
     Standing, holds_of, standing,
 };
-pub use crate::destruction::legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope};
-pub use crate::destruction::sanitisation::gpu_scrub::{
-    BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel,
-};
-pub use crate::destruction::sanitisation::parts::{
+pub use legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope};
+pub use retention::{Retention, RetentionRule, Then, resolve};
+pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
+pub use sanitisation::parts::{
     Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Technique, Tool, Validation, Verification,
     VerificationMethod,
 };
-pub use crate::destruction::sanitisation::record::{
-    Outcome, RULES, Rule, SanitisationRecord, Why, node_is_clean,
-};
-pub use crate::signing::canonical::Digest;
-pub use crate::signing::moment::Moment;
-pub use crate::signing::signer::{KeyFile, PublicKey, Signer, SigningKey};
-pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
-pub use inventory::{Inventory, InventoryHead, InventoryPage, Open};
-pub use retention::{Retention, RetentionRule, Then, resolve};
+pub use sanitisation::record::{Outcome, RULES, Rule, SanitisationRecord, node_is_clean};
+pub use sanitisation::rejection::Why;

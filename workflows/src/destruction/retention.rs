@@ -3,8 +3,7 @@
 //! Where rules disagree, keeping wins: an obligation of law goes before erasure (GDPR art. 17(3)(b)). Who reads the
 //! result is told when that happened.
 
-use crate::tenancy::Compliance;
-use crate::{destruction::asset::DataClass, signing::moment::Moment};
+use crate::{destruction::asset::DataClass, signing::Moment, tenancy::Compliance};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

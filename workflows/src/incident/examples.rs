@@ -1,6 +1,6 @@
 //! Incidents of every kind.
 
-use super::{Happening, IncidentResponse, Opened, Severity};
+use super::{Happening, IncidentResponse, Severity, record::Opened};
 use crate::{platform::WorkloadRef, policy::PlatformPolicy};
 use engine::Seat;
 

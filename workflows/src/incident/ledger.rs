@@ -2,30 +2,15 @@
 
 use super::Happening;
 use crate::{
+    incident::record::{Opened, Severity},
     platform::WorkloadRef,
-    policy::{self, PolicyRef},
-    reclaim,
+    policy, reclaim,
     scheduling::admission,
     tenancy::{Cohort, Node, NodeId, NodeUse, TenantId},
 };
-use engine::{Call, Entity, LedgerAction, Procedure, Seat, Undecided, View};
+use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
-
-/// How bad it is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Severity {
-    /// Work is slowed.
-    Low,
-    /// A promise may be broken.
-    Medium,
-    /// Tenants are not kept apart, or a secret is out.
-    High,
-}
 
 /// An incident, kept for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,20 +33,6 @@ impl Entity for Incident {
     fn id(&self) -> String {
         self.execution.to_string()
     }
-}
-
-/// What opening an incident came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
-    /// How bad it is, by rule.
-    pub severity: Severity,
-    /// The policy in force.
-    pub policy: PolicyRef,
-    /// Who is asked before anybody is disturbed.
-    pub seats: Vec<Seat>,
-    /// What else policy says about asking them.
-    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
-    pub procedure: Procedure,
 }
 
 /// Writes an incident down, with its severity. Safe to decide again.

@@ -1,16 +1,17 @@
 //! What an incident does in each step, from what it has learnt so far.
 
 use super::{
-    Happening, IncidentResponse, hold_of, joined,
+    Happening, IncidentResponse,
     ledger::{ClearNode, KeepApart, NoteCordon, Rest, RestNode, ServeNode, triage},
 };
 use crate::{
-    destruction::{HoldKind, PlaceHold, Scope},
+    destruction::{Hold, HoldKind, PlaceHold, Scope},
     ledger::{IssueClusterKey, RevokeClusterKey},
     platform::{
         AwaitGone, CordonNode, Diagnosis, EvictWorkload, ExamineNode, GpuHealth, InspectGpus, RebootNode,
         Recovery, ResetGpus, UncordonNode,
     },
+    signing::Digest,
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{Undecided, View, Workflow as _};
@@ -209,4 +210,21 @@ impl IncidentResponse {
         };
         self.tenants().into_iter().map(hold).collect()
     }
+}
+
+/// The name of the hold on what an incident is about. A long one is cut, as a hold whose name is too long would not be placed.
+pub(super) fn hold_of(incident: &str) -> String {
+    let whole = format!("incident {incident}");
+    if whole.len() <= Hold::LONGEST_ID {
+        return whole;
+    }
+    let digest = Digest::of_bytes(incident.as_bytes());
+    let room = Hold::LONGEST_ID.saturating_sub(digest.short().len() + 1);
+    let head: String =
+        whole.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c).collect();
+    format!("{head} {}", digest.short())
+}
+
+pub(super) fn joined(tenants: &[TenantId]) -> String {
+    tenants.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }

@@ -1,10 +1,10 @@
 //! Looking at a request: collecting the facts, deciding by policy, and proposing a placement.
 
-use crate::ledger::candidates;
 use crate::{
+    ledger::candidates,
     placement::{Ask, Placement, Short},
-    policy::{self, Evaluation, Facts, PlatformPolicy, Reason, Request, Terms, Verdict},
-    tenancy::{Decision, Tenant},
+    policy::{self, Decision, Evaluation, Facts, PlatformPolicy, Reason, Request, Terms, Verdict},
+    tenancy::Tenant,
 };
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};

@@ -16,24 +16,16 @@ pub(crate) mod pool_index;
 pub(crate) mod quotas;
 mod tenant_registration;
 
-pub use crate::ledger::candidates::{candidates, choose};
-pub use crate::ledger::capacity_waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};
-pub(crate) use crate::ledger::evaluate_request::propose;
-pub use crate::ledger::evaluate_request::{Evaluate, Evaluated, facts};
-pub use crate::ledger::node_claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
-pub use crate::ledger::node_replacement::{ClaimReplacements, QuarantineNodes};
-pub use crate::ledger::tenant_registration::{ActivateTenant, RegisterTenant, UnregisterTenant};
-pub use crate::quota_change::ledger::capacity_hold::{
-    GrantQuota, HoldCapacity, PrepareHeld, QuarantineHeld, ReleaseCapacity,
-};
-pub(crate) use crate::quota_change::ledger::evaluate_change::write_line;
-pub use crate::quota_change::ledger::evaluate_change::{EvaluateChange, change_facts};
-pub use crate::quota_change::ledger::lower_quota::{
-    CheckUse, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease,
-};
+pub use candidates::{candidates, choose};
+pub use capacity_waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};
 pub use cluster_keys::{
     IssueClusterKey, Issued, KEY_ORPHANED, KEYS_OVERLAP, RevokeClusterKey, Succession, revoke_cluster_key,
     rotate_cluster_key,
 };
-pub use quotas::{ClearQuotas, SetQuotas};
+pub(crate) use evaluate_request::propose;
+pub use evaluate_request::{Evaluate, Evaluated, facts};
+pub use node_claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
+pub use node_replacement::{ClaimReplacements, QuarantineNodes};
+pub use quotas::{ClearQuotas, SetQuotas, Stand};
 pub(crate) use quotas::{freeze, thaw};
+pub use tenant_registration::{ActivateTenant, RegisterTenant, UnregisterTenant};

@@ -1,7 +1,7 @@
 //! Claiming nodes and letting go of them, all or nothing.
 
-use crate::ledger::{candidates, capacity_waitlist, codes, pool_index::Shelves};
 use crate::{
+    ledger::{candidates, capacity_waitlist, codes, pool_index::Shelves},
     placement::{Ask, Constraints, Placement},
     tenancy::{
         Cluster, ClusterId, Gpus, Held, Holding, Node, NodeError, NodeId, OwnerEpoch, RegionId, Tenancy,

@@ -1,7 +1,7 @@
 //! Nodes that prove unfit: kept apart, and replaced.
 
-use crate::ledger::node_claim::{Claim, changed, chosen, claim_of, held, nodes, take};
 use crate::{
+    ledger::node_claim::{Claim, changed, chosen, claim_of, held, nodes, take},
     placement::{Ask, Constraints},
     tenancy::{ClusterId, NodeId, TenantId},
 };

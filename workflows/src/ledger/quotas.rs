@@ -5,7 +5,6 @@
 
 use super::codes;
 use crate::{
-    quota_change::Stand,
     scheduling::admission,
     tenancy::{
         Admitting, Cohort, Earmarks, GpuModel, Holding, Limits, Quota, Resource, Tenant, TenantId,
@@ -15,6 +14,25 @@ use crate::{
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// What a tenant owns of one kind of GPU, and what of it is spoken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stand {
+    /// GPUs of nodes that serve, or will.
+    pub owned: u64,
+    /// What the quotas of all workspaces come to.
+    pub nominal: u64,
+    /// What open changes have set aside beyond the nodes that they claimed themselves.
+    pub earmarked: u64,
+}
+
+impl Stand {
+    /// How much is lacking to give out `more`.
+    #[must_use]
+    pub fn lacking(&self, more: u64) -> u64 {
+        self.nominal.saturating_add(self.earmarked).saturating_add(more).saturating_sub(self.owned)
+    }
+}
 
 /// Sets the quotas of some of a tenant's workspaces, and opens the tenant's account. While the tenant is being onboarded
 /// its account admits nothing.

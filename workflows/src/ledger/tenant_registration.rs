@@ -1,7 +1,7 @@
 //! A tenant's entry in the books, from the reserved name to service.
 
-use crate::ledger::{codes, node_claim};
 use crate::{
+    ledger::{codes, node_claim},
     policy::{PolicyRef, Request},
     scheduling::admission,
     tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},

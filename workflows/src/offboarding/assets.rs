@@ -2,8 +2,9 @@
 
 use super::{Leaver, Offboarding};
 use crate::{
-    destruction::{Asset, AssetType, DataClass, Moment, Scan},
+    destruction::{Asset, AssetType, DataClass, Scan},
     platform::{Devices, LUKS_KEY, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
+    signing::Moment,
     tenancy::{ClusterKind, TenantId},
 };
 

@@ -3,9 +3,10 @@
 use super::Offboarding;
 use crate::{
     destruction::{
-        Moment, Scope,
+        Scope,
         certificate::{Draft, LegalBasis, NotChecked, Requested, Software, Tombstone},
     },
+    signing::Moment,
     tenancy::TenantId,
 };
 

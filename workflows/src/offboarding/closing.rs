@@ -1,9 +1,9 @@
 //! The end: clean nodes are everybody's again, and the tenant's books are closed.
 
-use crate::offboarding::ledger::turn;
 use crate::{
     destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
     ledger::{codes, pool_index::Shelves},
+    offboarding::ledger::turn,
     scheduling::admission,
     tenancy::{
         Cluster, ClusterKey, Entitlement, Holding, Node, NodeError, NodeId, NodeState, Quota, Tenancy,

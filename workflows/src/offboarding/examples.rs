@@ -2,14 +2,11 @@
 
 use super::{Leaver, Offboarding, Target, Terms, assets};
 use crate::{
-    destruction::{
-        Digest, Moment, PublicKey,
-        certificate::{Basis, LegalBasis, Signed},
-    },
+    destruction::certificate::{Basis, LegalBasis, Signed},
     offboarding::node_sanitisation::Demands,
     platform::{Admission, Admits, Fate, Removed, Thing},
     policy::{Method, PlatformPolicy, PolicyRef},
-    signing::dsse::Signature,
+    signing::{Digest, Moment, PublicKey, dsse::Signature},
     tenancy::{ClusterKind, OwnerEpoch},
 };
 use engine::{DAY, HOUR};

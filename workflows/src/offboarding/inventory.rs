@@ -3,11 +3,12 @@
 use super::{Leaver, Target, assets};
 use crate::{
     destruction::{
-        Asset, AssetId, DataClass, Digest, Inventory, Moment, Retention, RetentionRule, Scan,
-        codes as destruction_codes, resolve,
+        Asset, AssetId, DataClass, Inventory, Retention, RetentionRule, Scan, codes as destruction_codes,
+        resolve,
     },
     ledger::codes,
     platform::{Devices, NodeDevices, Seen},
+    signing::{Digest, Moment},
     tenancy::TenantId,
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};

@@ -3,10 +3,11 @@
 
 use super::{Leaver, Terms};
 use crate::{
-    destruction::{Digest, PassPivot, Pivot, Scope, codes as destruction_codes, holds_of},
+    destruction::{PassPivot, Pivot, Scope, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
     policy::{self, Medium},
     scheduling::admission::{self, Ended},
+    signing::Digest,
     tenancy::{
         Admitting, Cluster, ClusterKey, Cohort, Earmarks, Holding, Node, NodeId, Occupancy, Scope as Allowed,
         Tenant, TenantId, TenantState, Tier,

@@ -6,94 +6,29 @@
 
 mod examples;
 mod ledger;
+mod record;
 mod records;
 mod results;
 
-pub use crate::offboarding::node_sanitisation::ledger::{
-    BeginCleaning, BeginDraining, FileNode, NodeVerdict,
-};
+pub use ledger::{BeginCleaning, BeginDraining, FileNode};
+pub use record::{Demands, DriveProgress, NodeSanitisation, NodeVerdict};
 
 use crate::{
-    destruction::Moment,
     offboarding::Leaver,
     platform::{
-        AwaitDrained, CordonNode, Devices, DriveTechnique, EnterScrub, FilledGpu, Level, NodeDevices,
-        Platform, ReadDevices, ReimageNode, Reset, ResetMachine, Samples, SanitiseLog,
-        actions::machines::qualify::{Qualified, QualifyNode},
+        AwaitDrained, CordonNode, DriveTechnique, EnterScrub, FilledGpu, Level, NodeDevices, Platform,
+        Qualified, QualifyNode, ReadDevices, ReimageNode, Reset, ResetMachine, Samples,
     },
     policy::Method,
-    tenancy::{ClusterId, NodeId, OwnerEpoch, TenantId},
+    signing::Moment,
+    tenancy::{NodeId, OwnerEpoch},
 };
 use engine::{
     DAY, HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end, wait, when,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 use store::ExecutionId;
-
-/// What policy asks of a sanitisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demands {
-    /// The weakest method that will do for drives.
-    pub drives: Method,
-    /// The weakest method that will do for the memory of GPUs. Above `clear`, they are reset too.
-    pub gpu_memory: Method,
-    /// Automatic attempts on one medium.
-    pub attempts: u32,
-    /// How long one medium may take when it gives no estimate.
-    pub within: Duration,
-    /// How long running work has to end.
-    pub drain: Duration,
-}
-
-/// The request, and what has been learnt while serving it. Persisted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeSanitisation {
-    /// Whose data is on the node.
-    pub tenant: TenantId,
-    /// In which cluster.
-    pub cluster: ClusterId,
-    /// Which node.
-    pub node: NodeId,
-    /// The epoch of the ownership that ends.
-    pub owner_epoch: OwnerEpoch,
-    /// The offboarding whose inventory lists the node's assets.
-    pub run: ExecutionId,
-    /// How many GPUs the ledger says that it has.
-    pub gpus: u64,
-    /// What policy asks.
-    pub demands: Demands,
-    /// When cleaning began: from then on no work of the tenant ran.
-    pub begun_at: Option<Moment>,
-    /// What the node has, read from it.
-    pub devices: Option<Devices>,
-    /// What scrubbing each GPU came to.
-    pub scrubs: Vec<FilledGpu>,
-    /// How far each drive is, by serial number.
-    pub drives: BTreeMap<String, DriveProgress>,
-    /// What sampling each drive came to.
-    pub samples: Vec<Samples>,
-    /// What resetting memory, firmware and controllers came to.
-    pub reset: Option<Reset>,
-    /// Whether it has been installed afresh.
-    pub installed: bool,
-    /// What the diagnosis found.
-    pub qualified: Option<Qualified>,
-    /// What it came to.
-    pub verdict: Option<NodeVerdict>,
-}
-
-/// How far a drive is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DriveProgress {
-    /// What its log said last.
-    pub log: SanitiseLog,
-    /// For how many seconds that has not changed.
-    pub still_s: u64,
-    /// For how many seconds it has been waited for.
-    pub waited_s: u64,
-}
 
 /// Where a sanitisation stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]

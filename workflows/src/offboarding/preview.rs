@@ -1,9 +1,10 @@
 //! A dry run: what an offboarding would destroy as far as our records know, without doing anything.
 
-use crate::offboarding::{Offboarding, assets, ledger};
 use crate::{
-    destruction::{DataClass, Hold, Moment, Retention, Scope, certificate::LegalBasis, holds_of, resolve},
+    destruction::{DataClass, Hold, Retention, Scope, certificate::LegalBasis, holds_of, resolve},
+    offboarding::{Offboarding, assets, ledger},
     platform::Thing,
+    signing::Moment,
     tenancy::{NodeId, TenantId},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};

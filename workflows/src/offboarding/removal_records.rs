@@ -3,10 +3,11 @@
 use super::Target;
 use crate::{
     destruction::{
-        Actor, Asset, AssetId, AssetType, Digest, Inventory, Judgement, KeyFacts, Moment, Outcome,
-        SanitisationRecord, Technique, Tool, Validation, Verification, VerificationMethod,
+        Actor, Asset, AssetId, AssetType, Inventory, Judgement, KeyFacts, Outcome, SanitisationRecord,
+        Technique, Tool, Validation, Verification, VerificationMethod,
     },
     platform::{Fate, Removed, Shredded, Thing},
+    signing::{Digest, Moment},
     tenancy::TenantId,
 };
 use engine::{Call, Entity, LedgerAction, Undecided, View};

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     destruction::{
-        AssetType, Digest, Pivot,
+        AssetType, Pivot,
         certificate::{KeepCertificate, Kind, SignCertificate},
     },
     offboarding::node_sanitisation::NodeSanitisation,
@@ -14,6 +14,7 @@ use crate::{
         SetAdmission, ShredKey, Thing, VerifyAbsent, VerifyNothingLeft,
     },
     policy::Gate,
+    signing::Digest,
     tenancy::{NodeId, OwnerEpoch},
 };
 use engine::{ChildEnd, DAY, HOUR, Seat};

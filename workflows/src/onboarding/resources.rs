@@ -6,8 +6,8 @@ use crate::{
     placement::{Ask, Constraints},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, ReadGpuLayout,
-        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode, actions::machines::qualify::QualifyNode,
+        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, QualifyNode,
+        ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
     policy::{PolicyRef, WorkspaceTerms},
     tenancy::{

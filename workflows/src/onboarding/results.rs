@@ -4,7 +4,7 @@ use super::Onboarding;
 use crate::{
     ledger::{Claim, ClaimedNode, Evaluated},
     placement::{Placement, Short},
-    platform::actions::machines::qualify::Qualified,
+    platform::Qualified,
     policy::Reason,
     tenancy::NodeId,
 };

@@ -1,12 +1,11 @@
 //! What every call carries, and what is known of an object found.
 
+use super::codes;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 use store::Epoch;
-
-use super::codes;
 
 /// How long a target has to answer one call before the outcome counts as unknown. Default 30 s, the limit of the
 /// shortest creating step in the domain's table.

@@ -4,79 +4,69 @@
 //! [`Stamp`], and every object made carries the step that made it, so that an undo finds its own work by name and
 //! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
 
-pub mod actions;
+mod actions;
 mod call_metadata;
 pub(crate) mod capabilities;
 pub mod codes;
 mod names;
 
-pub use crate::platform::actions::gpus::{
-    DiagnoseNode, Diagnosis, GpuLayout, Gpus, LayoutState, Level, ReadGpuLayout, RestoreGpuLayout,
-    SetGpuLayout,
+pub use crate::tenancy::{FlavorQuota, IsolationKind, PriorityClass};
+pub use actions::gpus::{DiagnoseNode, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout};
+pub use actions::hooks::{RunHook, UndoHook};
+pub use actions::identity::{
+    CreateIdentity, CredentialReference, DeleteIdentity, PublishCredentials, RevokeCredentials,
 };
-pub use crate::platform::actions::hooks::{Hook, HookOutput, Hooks, RunHook, UndoHook};
-pub use crate::platform::actions::identity::{
-    CreateIdentity, CredentialReference, DeleteIdentity, Identity, PublishCredentials, RevokeCredentials,
+pub use actions::keys::{CreateTenantKey, DestroyTenantKey, KeyReference};
+pub use actions::kubernetes::isolation::{IsolateNetwork, ProbeIsolation, RestoreNetwork};
+pub use actions::kubernetes::namespace::{CreateNamespace, DeleteNamespace};
+pub use actions::kubernetes::node_ownership::{ReturnNode, Returned, TakeNode, Taken};
+pub use actions::kubernetes::queues::{
+    CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, HoldQueue, OpenQueue,
 };
-pub use crate::platform::actions::keys::{CreateTenantKey, DestroyTenantKey, KeyReference, KeySafety, Keys};
-pub use crate::platform::actions::kubernetes::isolation::{
-    Finding, IsolateNetwork, IsolationKind, ProbeIsolation, RestoreNetwork,
-};
-pub use crate::platform::actions::kubernetes::namespace::{CreateNamespace, DeleteNamespace};
-pub use crate::platform::actions::kubernetes::node_ownership::{ReturnNode, Returned, TakeNode, Taken};
-pub use crate::platform::actions::kubernetes::priority_class::PriorityClass;
-pub use crate::platform::actions::kubernetes::queues::{
-    CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, FlavorQuota, HoldQueue,
-    OpenQueue,
-};
-pub use crate::platform::actions::kubernetes::resource_quota::{
-    ClearResourceQuota, Containers, SetResourceQuota,
-};
-pub use crate::platform::actions::limits::{
+pub use actions::kubernetes::resource_quota::{ClearResourceQuota, Containers, SetResourceQuota};
+pub use actions::limits::{
     ChangeAssociationLimit, ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota,
     KeepLimits, LimitKept, LimitNames, Limits, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota,
     RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored, read_limits,
 };
-pub use crate::platform::actions::machines::recover::{
-    ExamineNode, GpuHealth, InspectGpus, RebootNode, Recovery, ResetGpus, UncordonNode,
-};
-pub use crate::platform::actions::machines::sanitise::{
+pub use actions::machines::qualify::{Qualified, QualifyNode};
+pub use actions::machines::recover::{ExamineNode, InspectGpus, RebootNode, ResetGpus, UncordonNode};
+pub use actions::machines::sanitise::{
     AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,
     ReimageNode, ResetMachine, SampleDrive, ScrubGpu,
 };
-pub use crate::platform::actions::objects::{Bucket, CreateBucket, DeleteBucket, Objects};
-pub use crate::platform::actions::offboarding::{
-    Admission, AwaitIdle, DiagnoseRemoval, Fate, ReadAdmission, RemoveThing, Removed, RewrapThing,
-    SetAdmission, ShredKey, Shredded, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
+pub use actions::objects::{CreateBucket, DeleteBucket};
+pub use actions::offboarding::{
+    Admission, AwaitIdle, ReadAdmission, SetAdmission, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
 };
-pub use crate::platform::actions::records::{DestroyRecordKey, Records};
-pub use crate::platform::actions::slurm::{Associations, CreateAccount, DeleteAccount, Slurm};
-pub use crate::platform::actions::workloads::{
-    AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,
-    RequeueWorkload, RestoreService, RunningWorkload, SaveWork, ScrubGpus, ScrubLevel, Scrubbed,
-    StartWorkload, Telling, WithdrawNotice, WorkloadRef, Workloads,
+pub use actions::records::DestroyRecordKey;
+pub use actions::removal::{DiagnoseRemoval, Fate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded};
+pub use actions::slurm::{CreateAccount, DeleteAccount};
+pub use actions::workloads::{
+    AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, RequeueWorkload,
+    RestoreService, SaveWork, ScrubGpus, StartWorkload, WithdrawNotice,
 };
-pub use crate::platform::call_metadata::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
-pub use crate::platform::capabilities::kubernetes::{Kind, Kubernetes, Manifest, Ownership, Place, Swap};
-pub use crate::platform::capabilities::machines::{
+pub use call_metadata::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
+pub use capabilities::gpus::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Recovery};
+pub use capabilities::hooks::{Hook, HookOutput, Hooks};
+pub use capabilities::identity::Identity;
+pub use capabilities::keys::{KeySafety, Keys};
+pub use capabilities::kubernetes::{Finding, Kind, Kubernetes, Manifest, Ownership, Place, Swap};
+pub use capabilities::machines::{
     Devices, Drive, DriveTechnique, DriveTool, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples,
     SanitiseLog, SanitiseStatus, Segment,
 };
-pub use crate::platform::capabilities::tenant_resources::{
-    Admits, Emptied, Estate, Eyes, LUKS_KEY, SYSTEMS, Seen, Thing,
+pub use capabilities::objects::{Bucket, Objects};
+pub use capabilities::records::Records;
+pub use capabilities::slurm::{Associations, Slurm};
+pub use capabilities::tenant_resources::{Admits, Emptied, Estate, Eyes, LUKS_KEY, SYSTEMS, Seen, Thing};
+pub use capabilities::workloads::{
+    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Telling, WorkloadRef, Workloads,
 };
 pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
 
-use crate::{
-    backends::{
-        agents::Agents,
-        record_keys::Unsealed,
-        simulated::{LocalWorld, Simulated, World, simulated_signer},
-    },
-    destruction::Signer,
-    tenancy::Cluster,
-};
-use std::{collections::BTreeMap, sync::Arc};
+use crate::{signing::Signer, tenancy::Cluster};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 /// All capabilities of a platform. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -105,36 +95,13 @@ pub struct Platform {
     pub hooks: Arc<dyn Hooks>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
-    /// Where the agents of nodes come for their orders.
-    pub agents: Arc<Agents>,
-    world: Option<Arc<dyn World>>,
-    served: BTreeMap<String, String>,
+    /// The simulator behind it, if there is one. Opaque here: `backends` attaches it and reads it back for tests.
+    pub simulator: Option<Arc<dyn Any + Send + Sync>>,
+    /// The backend of each cluster that the file of targets names.
+    pub served: BTreeMap<String, String>,
 }
 
 impl Platform {
-    /// A platform on which everything is simulated by one world, in this process or in another.
-    #[must_use]
-    pub fn simulated(world: Arc<dyn World>) -> Self {
-        let all = Arc::new(Simulated::new(world.clone()));
-        Self {
-            kubernetes: all.clone(),
-            slurm: all.clone(),
-            gpus: all.clone(),
-            keys: all.clone(),
-            objects: all.clone(),
-            identity: all.clone(),
-            workloads: all.clone(),
-            estate: all.clone(),
-            machines: all.clone(),
-            hooks: all,
-            records: Arc::new(Unsealed),
-            signer: simulated_signer(),
-            agents: Arc::default(),
-            world: Some(world),
-            served: BTreeMap::new(),
-        }
-    }
-
     /// The platform with certificates signed by `signer`.
     #[must_use]
     pub fn signed_by(self, signer: Arc<dyn Signer>) -> Self {
@@ -175,12 +142,6 @@ impl Platform {
     #[must_use]
     pub fn stays_simulated(&self, cluster: &str) -> bool {
         self.served.get(cluster).is_some_and(|backend| backend == Cluster::SIMULATED)
-    }
-
-    /// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.
-    #[must_use]
-    pub fn local_world(&self) -> Option<&LocalWorld> {
-        self.world.as_ref()?.local()
     }
 
     /// The capabilities that a simulator serves.

@@ -1,17 +1,17 @@
 //! Examples that a policy carries: what it must decide on which facts. `tenure policy test` runs them.
 
-use crate::policy::{
-    Facts, Judgement, PlatformPolicy, Request,
-    decisions::{Question, Ruling, rule},
-    parsing::{
-        document::{self, Item, Value},
-        finding::Invalid,
-        reader::{Fields, Reader},
-    },
-    sections::approvals::seats,
-};
 use crate::{
     placement::Candidate,
+    policy::{
+        Facts, Judgement, PlatformPolicy, Request,
+        decisions::{Question, Ruling, rule},
+        parsing::{
+            document::{self, Item, Value},
+            finding::Invalid,
+            reader::{Fields, Reader},
+        },
+        sections::seats::seats,
+    },
     tenancy::{ClusterKind, Gpus, Tenancy},
 };
 use engine::Seat;

@@ -1,13 +1,14 @@
 //! Which rules hold for one tenant: all kinds of S-69 in one list, each with the place that says so.
 
-use crate::policy::{
-    Multitenancy, Origin, PlatformPolicy, Request, TenantPolicy, constraints,
-    decisions::{IsolationFacts, IsolationRules, isolation},
-    duration::show,
-    onboarding_decision::Facts,
-    sections::procedures::told,
+use crate::{
+    policy::{
+        Facts, Multitenancy, Origin, PlatformPolicy, Request, TenantPolicy, constraints,
+        decisions::{IsolationFacts, IsolationRules, isolation},
+        duration::show,
+        sections::procedures::told,
+    },
+    tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant},
 };
-use crate::tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant};
 use engine::{Procedure, Seat};
 use serde::Serialize;
 use std::{collections::BTreeSet, time::Duration};

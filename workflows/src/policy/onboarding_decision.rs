@@ -1,7 +1,8 @@
 //! The decision on an onboarding: a pure function of facts and policy, so that it can be decided again (I-20).
 
 use super::{
-    Multitenancy, Origin, PlatformPolicy, PriceClass, Request, Terms, constraints, sha256, terms::Chosen,
+    Facts, Judgement, Multitenancy, PlatformPolicy, PriceClass, Reason, Terms, Verdict, constraints,
+    terms::Chosen,
 };
 use crate::{
     placement::{Candidate, buffer, eligible},
@@ -9,66 +10,6 @@ use crate::{
 };
 use engine::Seat;
 use serde::{Deserialize, Serialize};
-
-/// Everything that a decision looks at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
-    /// What is asked for.
-    pub request: Request,
-    /// Whether another tenant has the name.
-    pub name_in_use: bool,
-    /// The clusters that have or had the model.
-    pub candidates: Vec<Candidate>,
-}
-
-/// What was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Verdict {
-    /// No, whoever approves.
-    Rejected,
-    /// Yes, without people.
-    SelfService,
-    /// If people approve.
-    NeedsApproval,
-}
-
-/// How one rule judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Judgement {
-    /// Nothing against it.
-    Passed,
-    /// It cannot be.
-    Failed,
-    /// People must look at it.
-    AsksPeople,
-}
-
-/// One rule's part in a decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
-    /// The rule.
-    pub rule: String,
-    /// How it judged.
-    pub verdict: Judgement,
-    /// On what.
-    pub detail: String,
-    /// The line of the request that it is about, where known.
-    pub line: Option<u64>,
-    /// Where the policy says so; `None` for what holds under every policy, such as that names are unique.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Origin>,
-}
-
-impl Reason {
-    /// Whether it tells more than that there was nothing against it.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.verdict != Judgement::Passed
-    }
-}
 
 /// A decision, and the terms that follow from it unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,14 +20,6 @@ pub struct Evaluation {
     pub reasons: Vec<Reason>,
     /// The terms; `None` when rejected.
     pub terms: Option<Terms>,
-}
-
-impl Facts {
-    /// `sha256:` and the digest of the facts.
-    #[must_use]
-    pub fn digest(&self) -> String {
-        sha256(&serde_json::to_vec(self).unwrap_or_default())
-    }
 }
 
 /// Decides on `facts` by `policy`. The same input gives the same decision, now and in ten years.

@@ -1,32 +1,36 @@
 //! Reads the platform policy's document.
 
-use crate::policy::{
-    contradictions::contradictions,
-    examples,
-    parsing::{
-        document::{Item, Value},
-        provenance::Provenance,
-        reader::{Fields, Reader},
+use crate::{
+    policy::{
+        contradictions::contradictions,
+        examples,
+        parsing::{
+            document::{Item, Value},
+            provenance::Provenance,
+            reader::{Fields, Reader},
+        },
+        platform_policy::{Approvals, Demands, PlatformPolicy, sha256},
+        sections::{
+            admission::Admission,
+            approvals::{GATE, Gates},
+            capacity::Capacity,
+            gpu_models::GpuModels,
+            guards::Guards,
+            lending::Lending,
+            offboarding::Offboarding,
+            pins,
+            procedures::procedure,
+            reclaim::Reclaim,
+            retention,
+            sanitisation::Sanitisation,
+            scheduling::Scheduling,
+            seats::seats,
+            sweeps::Sweeps,
+        },
+        tenant_request::residency,
     },
-    platform_policy::{Approvals, Demands, PlatformPolicy, PolicyRef, sha256},
-    sections::{
-        admission::Admission,
-        approvals::{GATE, Gates, seats},
-        capacity::Capacity,
-        gpu_models::GpuModels,
-        guards::Guards,
-        lending::Lending,
-        offboarding::Offboarding,
-        procedures::procedure,
-        reclaim::Reclaim,
-        retention,
-        sanitisation::Sanitisation,
-        scheduling::Scheduling,
-        sweeps::Sweeps,
-    },
-    tenant_request::residency,
+    tenancy::{Cents, Compliance, GpuModel, Gpus, PolicyRef, RegionId, Tier},
 };
-use crate::tenancy::{Cents, Compliance, GpuModel, Gpus, RegionId, Tier};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -81,13 +85,19 @@ pub(super) fn policy(
     examples.map(|_| policy)
 }
 
+/// The name and the version that a document gives itself, with the digest of its text.
+fn reference(reader: &Reader, root: &Item, text: &str) -> Option<PolicyRef> {
+    let name = reader.own(root, "policy").and_then(|item| named(reader, item));
+    let version = reader.own(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
+    Some(PolicyRef { name: name?, version: version?, digest: sha256(text.as_bytes()) })
+}
+
 fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> Option<PlatformPolicy> {
     let mut top = reader.fields(root, &TOP)?;
     if let Some(under) = under {
         top = top.over(under.root);
     }
-    let name = reader.own(root, "policy").and_then(|item| named(reader, item));
-    let version = reader.own(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
+    let reference = reference(reader, root, text);
     let older = older(&top);
     let approvals = top.layer("approvals", &APPROVALS);
     let onboarding = approvals
@@ -98,19 +108,19 @@ fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> 
     let stock = capacity.and_then(|fields| stock(&fields));
     let capacity = capacity.and_then(|fields| Capacity::read(&fields));
     let demands = top.must("compliance").and_then(|item| compliance(reader, item));
-    let pins = top.must("pins").and_then(|item| crate::policy::sections::pins::read(reader, item));
+    let pins = top.must("pins").and_then(|item| pins::read(reader, item));
     let retention = top.must("retention").and_then(|item| retention::read(reader, item));
     let priorities = top.must("priorities").and_then(|item| priorities(reader, item));
     let (lending, reclaim) = (Lending::read(&top), Reclaim::read(&top));
     let (admission, scheduling) = (Admission::read(&top), Scheduling::read(&top));
     let (sanitisation, offboarding) = (Sanitisation::read(&top), Offboarding::read(&top));
-    let (guards, sweeps) = (Guards::read(&top), Sweeps::read(&top));
-    let gpu_models = GpuModels::read(&top);
+    let (guards, sweeps, gpu_models) = (Guards::read(&top), Sweeps::read(&top), GpuModels::read(&top));
 
-    let (older, stock, name, version) = (older?, stock?, name?, version?);
-    let provenance = Provenance::of(&name, version, root, under.map(|under| under.provenance));
+    let (older, stock, reference) = (older?, stock?, reference?);
+    let under = under.map(|under| under.provenance);
+    let provenance = Provenance::of(&reference.name, reference.version, root, under);
     Some(PlatformPolicy {
-        reference: PolicyRef { name, version, digest: sha256(text.as_bytes()) },
+        reference,
         self_service_tiers: older.tiers,
         self_service_gpus: older.max_gpus,
         onboarding: onboarding?,

@@ -1,16 +1,18 @@
 //! The request for a tenant, as people and order systems write it: a YAML document, or the `data` of a CloudEvent.
 
-use crate::policy::{
-    parsing::{
-        document::{self, Item, Value},
-        finding::Invalid,
-        reader::{Fields, Reader},
+use crate::{
+    policy::{
+        parsing::{
+            document::{self, Item, Value},
+            finding::Invalid,
+            reader::{Fields, Reader},
+        },
+        platform_policy::PlatformPolicy,
     },
-    platform_policy::PlatformPolicy,
-};
-use crate::tenancy::{
-    Compliance, GpuModel, Gpus, Isolation, Limits, RegionId, Residency, TenantId, Tier, Workspace,
-    WorkspaceClass, WorkspaceName,
+    tenancy::{
+        Compliance, GpuModel, Gpus, Isolation, Limits, RegionId, Residency, TenantId, Tier, Workspace,
+        WorkspaceClass, WorkspaceName,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use super::{Facts, Multitenancy, PlatformPolicy, PolicyRef};
 use crate::{
     placement::{Candidate, Constraints},
-    platform::PriorityClass,
+    tenancy::PriorityClass,
     tenancy::{
         Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId,
         WorkspaceClass, WorkspaceName, quotas::limit_names,

@@ -1,13 +1,16 @@
 //! Which policy is in force, and how another comes into force.
 
-use crate::policy::{
-    change_summary::meaning,
-    parsing::{
-        document,
-        finding::{Finding, Invalid},
+use crate::{
+    policy::{
+        change_summary::meaning,
+        parsing::{
+            document,
+            finding::{Finding, Invalid},
+        },
+        platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, policy_key},
+        tenant_request::{Request, TenantPolicy},
     },
-    platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PolicyRef, PublishedPolicy, policy_key},
-    tenant_request::{Request, TenantPolicy},
+    tenancy::PolicyRef,
 };
 use engine::{ActionError, Undecided, View};
 

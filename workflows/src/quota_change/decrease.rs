@@ -9,47 +9,27 @@
 mod examples;
 mod plan;
 mod preview;
+mod record;
 
 pub use preview::{Preview, preview};
+pub use record::QuotaDecrease;
 
 use crate::{
-    ledger::{
-        CheckUse, EvaluateChange, ExcessMeasured, LowerQuota, MeasureExcess, RestoreQuota, SettleDecrease,
-        codes,
-    },
+    ledger::codes,
     platform::{
         Limits, Platform, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota, RestoreQueueQuota,
         RestoreResourceQuota,
     },
-    policy::{Reason, Verdict},
-    quota_change::{ChangeEvaluation, ChangeTerms, Direction, QuotaRequest, Steps},
+    policy::Reason,
+    quota_change::{
+        ChangeEvaluation, CheckUse, Direction, EvaluateChange, ExcessMeasured, LowerQuota, MeasureExcess,
+        QuotaRequest, RestoreQuota, SettleDecrease, Steps,
+    },
 };
 use engine::{
     Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end, when,
 };
-use serde::{Deserialize, Serialize};
 use store::Timestamp;
-
-/// The request, and what has been learnt while serving it. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QuotaDecrease {
-    /// What is asked for.
-    pub request: QuotaRequest,
-    /// What policy said. Filled by `Evaluating`, with the two that follow.
-    pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
-    pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
-    pub terms: Option<ChangeTerms>,
-    /// Since when the workspace is over its limit and the end of that is waited for. Filled by `NotingExcess`.
-    pub over_limit_since: Option<Timestamp>,
-    /// How much more it uses than it is to be left with, when it was last looked at.
-    pub excess: u64,
-    /// Whether the end of the excess has been waited for longer than policy allows without asking people.
-    pub overdue: bool,
-    /// What the layers said before. Filled by `ReadingLimits`.
-    pub limits: Limits,
-}
 
 /// Where a decrease stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]

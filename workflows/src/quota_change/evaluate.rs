@@ -1,6 +1,6 @@
 //! The decision on another quota: a pure function of facts and policy, so that it can be decided again (I-20).
 
-use super::{ChangeTerms, Direction, QuotaRequest};
+use super::{ChangeTerms, Direction, QuotaRequest, Stand};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
@@ -12,25 +12,6 @@ use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
-
-/// What a tenant owns of one kind of GPU, and what of it is spoken for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stand {
-    /// GPUs of nodes that serve, or will.
-    pub owned: u64,
-    /// What the quotas of all workspaces come to.
-    pub nominal: u64,
-    /// What open changes have set aside beyond the nodes that they claimed themselves.
-    pub earmarked: u64,
-}
-
-impl Stand {
-    /// How much is lacking to give out `more`.
-    #[must_use]
-    pub fn lacking(&self, more: u64) -> u64 {
-        self.nominal.saturating_add(self.earmarked).saturating_add(more).saturating_sub(self.owned)
-    }
-}
 
 /// How the workspace stands in the resource that is to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

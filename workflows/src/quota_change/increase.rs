@@ -9,56 +9,23 @@
 mod examples;
 mod plan;
 mod preview;
+mod record;
 mod resources;
 mod results;
 
 pub use preview::{Preview, preview};
+pub use record::QuotaIncrease;
 
 use crate::{
-    ledger::{
-        Claim, ClaimedNode, EvaluateChange, Joined, LeaveWaitlist, QuarantineHeld, ReleaseCapacity, codes,
-    },
+    ledger::{Joined, LeaveWaitlist, codes},
     onboarding::CAPACITY_FREED,
-    placement::Placement,
     platform::{GpuLayout, Limits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode},
-    policy::{Reason, Verdict},
-    quota_change::{ChangeTerms, Direction, QuotaRequest},
-    tenancy::NodeId,
+    quota_change::{Direction, EvaluateChange, QuarantineHeld, ReleaseCapacity},
 };
 use engine::{
     MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end,
     when,
 };
-use serde::{Deserialize, Serialize};
-
-/// The request, and what has been learnt while serving it. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QuotaIncrease {
-    /// What is asked for.
-    pub request: QuotaRequest,
-    /// What policy said. Filled by `Evaluating`, with the three that follow.
-    pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
-    pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
-    pub terms: Option<ChangeTerms>,
-    /// The nodes that would be claimed, when it is previewed.
-    pub proposal: Option<Placement>,
-    /// Whether capacity has been waited for longer than policy allows without asking people.
-    pub overdue: bool,
-    /// The nodes set aside, if any were lacking. Filled by `Holding`, and by `Replacing`.
-    pub claim: Option<Claim>,
-    /// Nodes of the claim that have not been made ready yet.
-    pub fresh: Vec<ClaimedNode>,
-    /// How the GPUs of each fresh node were cut up before.
-    pub layouts: Vec<String>,
-    /// Nodes found unfit by the last `Qualifying`.
-    pub unfit: Vec<NodeId>,
-    /// How many nodes were found unfit so far.
-    pub quarantined: u32,
-    /// What the layers said before. Filled by `ReadingLimits`.
-    pub limits: Limits,
-}
 
 /// Where an increase stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
@@ -244,26 +211,5 @@ impl Workflow for QuotaIncrease {
 
     fn examples() -> Vec<Self> {
         examples::all()
-    }
-}
-
-impl QuotaIncrease {
-    /// An increase that begins.
-    #[must_use]
-    pub fn new(request: QuotaRequest) -> Self {
-        Self {
-            request,
-            verdict: None,
-            reasons: Vec::new(),
-            terms: None,
-            proposal: None,
-            overdue: false,
-            claim: None,
-            fresh: Vec::new(),
-            layouts: Vec::new(),
-            unfit: Vec::new(),
-            quarantined: 0,
-            limits: Limits::default(),
-        }
     }
 }

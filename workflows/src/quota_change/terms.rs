@@ -1,13 +1,12 @@
 //! What policy makes of a request for another quota: the conditions that the change then keeps to.
 
-use crate::tenancy::quotas::limit_names;
 use crate::{
     placement::Constraints,
     platform::{FlavorQuota, LimitNames, Limits},
     policy::{PlatformPolicy, PolicyRef},
     tenancy::{
         Allowance, ClusterId, ClusterKind, Gpus, Isolation, Layout, Residency, Resource, TenantId,
-        WorkspaceName,
+        WorkspaceName, quotas::limit_names,
     },
 };
 use engine::{Procedure, Seat};

@@ -2,11 +2,11 @@
 //! each with its own grace. At most one reclaim of a kind executes in a tenant (I-15), so the one that does serves them all.
 
 use crate::{
-    reclaim::{planner_input, planning::Question},
-    scheduling::planner::{self, Answer, Considered, Demand, Plan, Settings, Snapshot, Verdict},
-};
-use crate::{
-    scheduling::admission::Rules,
+    reclaim::{planner_input, question::Question},
+    scheduling::{
+        admission::Rules,
+        planner::{self, Answer, Considered, Demand, Plan, Settings, Snapshot, Verdict},
+    },
     tenancy::{
         Account, Admitting, Cohort, InLine, Line, Resource, Served, Workload, WorkspaceName, workspace_key,
     },
@@ -21,7 +21,7 @@ const MOST_WORKSPACES: usize = 16;
 /// The most of their workloads: so many can be admitted in one commit.
 const MOST_OTHERS: usize = crate::scheduling::admission::MOST_WOKEN;
 /// The most victims of a reclaim that frees for other workspaces: as many are evicted at the same time, so that one grace is enough.
-const MOST_VICTIMS: usize = super::AT_ONCE;
+const MOST_VICTIMS: usize = super::record::AT_ONCE;
 
 /// What the others of the demand's line ask for, inside what the workspace owns: at most [`MOST_OF_A_LINE`], and none that asks
 /// for several GPUs on one node or for more than this kind.

@@ -5,80 +5,27 @@
 //! memory that was not cleaned, leaves them with the ledger as they are and says so. The page is `docs/workflows/eviction.md`.
 
 mod examples;
+pub mod ledger;
+mod record;
 
 pub(crate) use examples::example;
+pub use record::{Care, Eviction};
 
 use crate::{
     platform::{
-        AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,
-        Platform, RestoreService, SaveWork, ScrubGpus, ScrubLevel, Scrubbed, WithdrawNotice, WorkloadRef,
-        codes,
+        AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, Platform,
+        RestoreService, SaveWork, ScrubGpus, Scrubbed, WithdrawNotice, codes,
     },
-    reclaim::ledger::{BarGpus, BeginEviction, FreeVictim},
-    tenancy::{Checkpoint, TenantId, WorkloadClass},
+    tenancy::{Checkpoint, WorkloadClass},
 };
 use engine::{
     Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, await_signal, end, wait, when,
 };
-use serde::{Deserialize, Serialize};
+use ledger::{BarGpus, BeginEviction, FreeVictim};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The signal by which a scheduler says that the workload has ended by itself.
 pub const EXITED: &str = "workload.exited";
-
-/// How long each part may take, and how thorough it is: from the policy that the reclaim was planned under.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Care {
-    /// Between notice and eviction.
-    pub grace: Duration,
-    /// To tell the borrower.
-    pub notify: Duration,
-    /// To ask the scheduler.
-    pub evict: Duration,
-    /// Until nothing of it is left.
-    pub gone: Duration,
-    /// To see its GPUs free.
-    pub confirm: Duration,
-    /// To clean the memory.
-    pub scrub: Duration,
-    /// So many equal looks say that a GPU is free.
-    pub reads: u32,
-    /// So far apart.
-    pub apart: Duration,
-    /// The least that is done to the memory.
-    pub level: ScrubLevel,
-}
-
-/// The workload, and what has been learnt while it is evicted. Persisted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Eviction {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Which workload.
-    pub workload: WorkloadRef,
-    /// What it is like.
-    pub class: WorkloadClass,
-    /// How it saves its work.
-    pub checkpoint: Checkpoint,
-    /// Where it runs.
-    pub gpus: GpuSet,
-    /// When it will be evicted, in milliseconds since 1970.
-    pub at: u64,
-    /// How it is gone about.
-    pub care: Care,
-    /// Looks in a row that saw nobody on its GPUs.
-    pub clean: u32,
-    /// Looks in all.
-    pub looks: u32,
-    /// Who had them open at the last look.
-    pub open: Vec<String>,
-    /// What was done to their memory.
-    pub scrubbed: Vec<Scrubbed>,
-    /// Why it need not go after all.
-    #[serde(default)]
-    pub spared: Option<String>,
-}
 
 /// Where an eviction stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]

@@ -3,12 +3,9 @@
 use crate::{
     platform::{StartWorkload, WorkloadRef},
     policy::PlatformPolicy,
-    reclaim::eviction,
-    tenancy::{Checkpoint, Resource, WorkloadClass},
-};
-use crate::{
-    reclaim::{Cause, Gone, Planned, Reclaim, Terms, Verdict, ledger::Grant},
+    reclaim::{Cause, Gone, Grant, Planned, Reclaim, Terms, Verdict, eviction},
     scheduling::planner::Explanation,
+    tenancy::{Checkpoint, Resource, WorkloadClass},
 };
 use engine::MINUTE;
 use store::Timestamp;

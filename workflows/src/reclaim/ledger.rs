@@ -2,14 +2,15 @@
 
 use super::{
     Cause, Reclaim,
-    planning::{self, Planned, Question, Terms},
+    planned::{Planned, Terms},
+    planning,
+    question::Question,
 };
 use crate::{
     platform::{GpuSet, StartWorkload, WorkloadRef},
-    scheduling::admission::{self, Fenced, Gone, Granted, News},
-    tenancy::{
-        Cohort, Holding, Resource, Served, TenantId, Workload, WorkloadClass, WorkloadState, WorkspaceName,
-    },
+    reclaim::record::{Assessed, Grant},
+    scheduling::admission::{self, Fenced, Granted, News},
+    tenancy::{Cohort, Holding, Resource, Served, TenantId, Workload, WorkloadClass, WorkspaceName},
 };
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -171,106 +172,6 @@ impl Unfence {
     }
 }
 
-/// Says that a victim's eviction begins: its loans drain. Answers why it is spared instead, if nobody needs it any more. Safe to decide
-/// again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BeginEviction {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Which workload.
-    pub workload: String,
-    /// Whether somebody says that it has ended: it is not spared then.
-    #[serde(default)]
-    pub exited: bool,
-}
-
-impl LedgerAction for BeginEviction {
-    const NAME: &'static str = "BeginEviction";
-    type Output = Option<String>;
-
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Option<String>, Undecided> {
-        let by = reclaimed_by(view, &self.tenant, &self.workload)?.map_or(call.execution, |(by, _)| by);
-        admission::drain_victim(view, &self.tenant, by, &self.workload, self.exited)
-    }
-}
-
-/// A victim's GPUs were seen free and are clean: they are kept for the demand, and the victim waits in line at its old
-/// place. Safe to decide again; a victim that has ended by itself is left as it is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FreeVictim {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Which workload.
-    pub workload: String,
-}
-
-impl LedgerAction for FreeVictim {
-    const NAME: &'static str = "FreeVictim";
-    type Output = ();
-
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let Some((by, _)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
-        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
-        view.signal(by, super::VICTIM_FREED);
-        announce(view, &news)
-    }
-}
-
-/// A victim is gone and the memory of its GPUs was not cleaned: nobody gets them until an operator says so. Safe to decide
-/// again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BarGpus {
-    /// Whose.
-    pub tenant: TenantId,
-    /// Which workload.
-    pub workload: String,
-}
-
-impl LedgerAction for BarGpus {
-    const NAME: &'static str = "BarGpus";
-    type Output = ();
-
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let Some((by, workload)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
-        let why = format!("not cleaned after {}", self.workload);
-        for placed in &workload.placed {
-            for gpu in placed.gpus.keys() {
-                admission::bar_gpu(view, &self.tenant, &placed.node, *gpu, Some(&why))?;
-            }
-        }
-        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
-        view.signal(by, super::VICTIM_FREED);
-        announce(view, &news)
-    }
-}
-
-/// Who reclaims a workload, if anybody does.
-fn reclaimed_by(
-    view: &mut View,
-    tenant: &TenantId,
-    name: &str,
-) -> Result<Option<(ExecutionId, Workload)>, Undecided> {
-    let found = view.get::<Workload>(&Workload::key(tenant, name))?;
-    Ok(found.and_then(|workload| match workload.state {
-        WorkloadState::Reclaimed { by } => Some((by, workload)),
-        WorkloadState::Waiting
-        | WorkloadState::Admitted
-        | WorkloadState::Finished
-        | WorkloadState::Rejected => None,
-    }))
-}
-
-/// How far a reclaim has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assessed {
-    /// What the demand lacks still; without a demand, how many victims hold theirs.
-    pub missing: u64,
-    /// Victims that hold their GPUs still.
-    pub left: u64,
-    /// Whether the demand is gone.
-    pub withdrawn: bool,
-}
-
 /// Looks how far a reclaim has come. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AssessReclaim {
@@ -296,17 +197,6 @@ impl LedgerAction for AssessReclaim {
         let aside = account.map_or(0, |account| account.balance(&self.resource).in_transit);
         Ok(Assessed { missing: reclaim.wanted.saturating_sub(aside), left, withdrawn: false })
     }
-}
-
-/// What a demand was given.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Grant {
-    /// What its cluster is told; `None` if it was withdrawn at the last moment.
-    pub start: Option<StartWorkload>,
-    /// When.
-    pub at: Timestamp,
-    /// Whether the promise was kept.
-    pub in_time: bool,
 }
 
 /// Admits the demand to what was set aside for it: decision, GPUs, and the end of the loans in one commit.

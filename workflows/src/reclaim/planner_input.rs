@@ -3,12 +3,12 @@
 //! Only workspaces that use more than their nominal can lose anything to others (I-12), and the demand's own if policy
 //! lets it; of the rest the sum is enough. So a plan reads the lists of borrowers, not of everybody.
 
-use crate::scheduling::planner::{
-    self, Amounts, BorrowWithinCohort, Demand, Guard, Kind, Node, Part, Piece, Preempt, Preemption, Quota,
-    Settings, Sharing, Snapshot, Unknown,
-};
 use crate::{
     policy::{self, PlatformPolicy, ReclaimWithin, WithinQueue},
+    scheduling::planner::{
+        self, Amounts, BorrowWithinCohort, Demand, Guard, Kind, Node, Part, Piece, Preempt, Preemption,
+        Quota, Settings, Sharing, Snapshot, Unknown,
+    },
     tenancy::{
         Account, Checkpoint, Cohort, Holding, NodeUse, Occupancy, OpenLoans, Reclaiming, Resource, Roster,
         Running, TenantId, User, Workload, WorkspaceName,

@@ -2,95 +2,24 @@
 
 use crate::{
     platform::{GpuSet, ScrubLevel, WorkloadRef},
-    policy::{PlatformPolicy, PolicyRef, ScrubMethod, in_force},
-    reclaim::eviction::{Care, Eviction},
-    tenancy::{
-        Cluster, Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, TenantId,
-        Workload, WorkloadState, WorkspaceName, workspace_key,
-    },
-};
-use crate::{
+    policy::{PlatformPolicy, ScrubMethod, in_force},
     reclaim::{
         Cause,
         batch_owners::{self, Party},
+        eviction::{Care, Eviction},
+        planned::{Planned, Terms, Verdict},
         planner_input,
+        question::Question,
     },
     scheduling::planner::{self, Answer, Breach, Explanation, Plan},
+    tenancy::{
+        Cluster, Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, Workload,
+        WorkloadState, WorkspaceName, workspace_key,
+    },
 };
-use engine::{Procedure, Seat, Undecided, View};
-use serde::{Deserialize, Serialize};
+use engine::{Undecided, View};
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
-
-/// What holds for one reclaim, whatever policy says later.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
-    /// The policy that it comes from.
-    pub policy: PolicyRef,
-    /// When the promise is broken.
-    pub deadline: Timestamp,
-    /// Who is asked beyond the guard.
-    pub seats: Vec<Seat>,
-    /// How long they have.
-    pub patience: Duration,
-    /// What else policy says about asking them.
-    #[serde(default, skip_serializing_if = "Procedure::is_plain")]
-    pub procedure: Procedure,
-    /// How often it is planned at most.
-    pub plans: u32,
-}
-
-/// What planning came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Nothing has to be freed, or nothing more than is being freed.
-    Satisfied,
-    /// These have to give way.
-    Evict,
-    /// Nobody can.
-    Infeasible,
-}
-
-/// A plan, with all that evicting its victims takes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Planned {
-    /// What it came to.
-    pub verdict: Verdict,
-    /// The terms it was made under.
-    pub terms: Terms,
-    /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
-    #[serde(default)]
-    pub more: u64,
-    /// Workloads of other workspaces for which is freed besides, as they wait inside their own quota too.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Served>,
-    /// Who has to give way, in order.
-    pub victims: Vec<Eviction>,
-    /// What it breaks of the guard; not empty: people are asked.
-    pub breaches: Vec<Breach>,
-    /// Why there is no plan, if there is none.
-    pub why: Option<String>,
-    /// How every candidate was judged.
-    pub explanation: Explanation,
-    /// Whether the cluster of all this is a simulated one.
-    #[serde(default)]
-    pub simulated: bool,
-}
-
-/// What is asked of the planner.
-#[derive(Clone, Debug)]
-pub(crate) struct Question<'a> {
-    pub(crate) tenant: &'a TenantId,
-    pub(crate) resource: &'a Resource,
-    pub(crate) cause: &'a Cause,
-    /// Whether no plan beyond the guard is made.
-    pub(crate) hard: bool,
-    /// Workloads that were evicted and do not end.
-    pub(crate) stuck: &'a BTreeSet<String>,
-    /// The terms of an earlier plan.
-    pub(crate) terms: Option<&'a Terms>,
-}
 
 /// Plans as the books stand, changing nothing.
 ///

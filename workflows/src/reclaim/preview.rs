@@ -1,9 +1,6 @@
 //! What a reclaim would do, as the books stand. Nothing is changed.
 
-use super::{
-    Reclaim,
-    planning::{self, Question},
-};
+use super::{Reclaim, planning, question::Question};
 use engine::{Undecided, View};
 
 /// The reclaim as it would be once planned: [`Workflow::plan`](engine::Workflow::plan) shows who would have to give way.

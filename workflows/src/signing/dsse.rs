@@ -1,12 +1,6 @@
 //! DSSE, the signing envelope of <https://github.com/secure-systems-lab/dsse>: a signature over the exact bytes and their type.
-//!
-//! Beside the three fields of DSSE our envelope has `pages`, which DSSE readers ignore; the signed cover names the digest
-//! of each. A file is written in one way only, so that one changed byte is one too many.
 
-use crate::{
-    destruction::certificate::PAYLOAD_TYPE,
-    signing::signer::{PublicKey, Signer},
-};
+use super::PublicKey;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
@@ -28,62 +22,12 @@ impl Signature {
     }
 }
 
-/// A certificate's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Envelope {
-    /// The cover in base64.
-    pub payload: String,
-    /// [`PAYLOAD_TYPE`].
-    pub payload_type: String,
-    /// The signatures of the cover.
-    pub signatures: Vec<Signature>,
-    /// The pages in base64.
-    pub pages: Vec<String>,
-}
-
 /// The bytes that are signed: type and content with their lengths, so that neither can pass for the other.
 #[must_use]
 pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
     bytes.extend_from_slice(payload);
     bytes
-}
-
-/// Signs a cover.
-///
-/// # Errors
-/// The signer's words.
-pub(crate) async fn sign(cover: &str, signer: &dyn Signer) -> Result<(Signature, PublicKey), String> {
-    let (sig, key) = signer.sign(&pae(PAYLOAD_TYPE, cover.as_bytes())).await?;
-    Ok((Signature::of(&key, &sig), key))
-}
-
-/// Whether a signature is of this cover by this key.
-pub(crate) fn fits(cover: &str, signature: &Signature, key: &PublicKey) -> bool {
-    let sig = STANDARD.decode(&signature.sig);
-    sig.is_ok_and(|sig| key.fits(&pae(PAYLOAD_TYPE, cover.as_bytes()), &sig))
-}
-
-/// The file of a signed certificate.
-#[must_use]
-pub fn file(cover: &str, signatures: Vec<Signature>, pages: &[String]) -> String {
-    let envelope = Envelope {
-        payload: STANDARD.encode(cover),
-        payload_type: PAYLOAD_TYPE.into(),
-        signatures,
-        pages: pages.iter().map(|page| STANDARD.encode(page)).collect(),
-    };
-    envelope.written()
-}
-
-impl Envelope {
-    /// The one way in which it is written.
-    pub(crate) fn written(&self) -> String {
-        let mut text = serde_json::to_string(self).unwrap_or_default();
-        text.push('\n');
-        text
-    }
 }
 
 #[cfg(test)]

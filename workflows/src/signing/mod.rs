@@ -1,6 +1,12 @@
 //! What audit and certificates sign with: canonical JSON, digests, DSSE envelopes, Ed25519 keys and timestamps.
+//!
+//! Invariant: equal content has equal bytes, so a digest or a signature names one content.
 
 pub(crate) mod canonical;
 pub mod dsse;
-pub(crate) mod moment;
-pub(crate) mod signer;
+mod moment;
+mod signer;
+
+pub use canonical::Digest;
+pub use moment::Moment;
+pub use signer::{KeyFile, PublicKey, Signer, SigningKey};

@@ -1,6 +1,6 @@
 //! Ed25519 keys: who signs, and what anybody needs to verify.
 
-use super::canonical::Digest;
+use crate::signing::Digest;
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::{

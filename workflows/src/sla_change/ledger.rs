@@ -5,8 +5,9 @@ use super::{
     evaluate::{evaluate, promise},
 };
 use crate::{
-    ledger::{codes, freeze, thaw, write_line},
+    ledger::{codes, freeze, thaw},
     policy::{self, Reason, TenantPolicy},
+    quota_change::write_line,
     tenancy::{
         Allowance, Cluster, Cohort, Earmarks, Entitlement, Holding, NodeUse, Quota, Resource, Tenant,
         TenantId, TenantState, Workspace, workspace_key,

@@ -3,7 +3,7 @@
 //! It is found here and put right by people or by the next change, which compares before it writes: a sweep that set
 //! things back by itself would fight whoever changed them, and would do so with nobody's approval.
 
-use super::run::{Swept, all, holder};
+use super::report::{Swept, all, holder};
 use crate::{
     platform::{ANSWER_WITHIN, FlavorQuota, Limits, Platform, Stamp, read_limits},
     quota_change,

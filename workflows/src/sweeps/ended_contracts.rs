@@ -1,13 +1,11 @@
 //! Contracts that have ended.
 
-use super::run::{Swept, all, holder};
+use super::report::{Swept, all, holder};
 use crate::{
-    destruction::{
-        Moment,
-        certificate::{Basis, LegalBasis},
-    },
+    destruction::certificate::{Basis, LegalBasis},
     offboarding::Offboarding,
     platform::Platform,
+    signing::Moment,
     tenancy::{Entitlement, Tenant, TenantId, TenantState},
 };
 use chrono::{DateTime, Utc};

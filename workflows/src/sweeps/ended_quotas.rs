@@ -1,6 +1,6 @@
 //! Temporary quotas that have ended.
 
-use super::run::{Swept, all, holder};
+use super::report::{Swept, all, holder};
 use crate::{
     platform::Platform,
     quota_change::{QuotaRequest, decrease::QuotaDecrease},

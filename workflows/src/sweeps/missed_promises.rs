@@ -1,6 +1,6 @@
 //! Promises of GPUs: demands that nobody answers, and deadlines that have passed.
 
-use super::run::{Swept, all, holder};
+use super::report::{Swept, all, holder};
 use crate::{
     platform::Platform,
     reclaim::{Cause, Reclaim, ledger},

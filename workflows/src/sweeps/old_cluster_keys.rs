@@ -1,6 +1,6 @@
 //! Keys of clusters that are older than people should leave them.
 
-use super::run::{Swept, all};
+use super::report::{Swept, all};
 use crate::{platform::Platform, tenancy::ClusterKey};
 use engine::{DAY, Engine, Error};
 

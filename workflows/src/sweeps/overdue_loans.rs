@@ -1,6 +1,6 @@
 //! Loans that have lasted longer than policy allows, while somebody waits.
 
-use super::run::{Swept, all, holder};
+use super::report::{Swept, all, holder};
 use crate::{
     platform::Platform,
     reclaim::{Cause, Reclaim, ledger},

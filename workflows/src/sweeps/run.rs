@@ -1,107 +1,17 @@
 //! One sweep, and all that are due.
 
-use crate::sweeps::{drift, ended_contracts, ended_quotas, missed_promises, old_cluster_keys, overdue_loans};
+use super::report::Swept;
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
+    sweeps::{drift, ended_contracts, ended_quotas, missed_promises, old_cluster_keys, overdue_loans},
 };
-use engine::{Engine, Entity, Error};
-use serde::{Deserialize, Serialize};
-use std::{fmt::Display, sync::Arc};
+use engine::{Engine, Error};
 use store::Timestamp;
 use strum::VariantArray as _;
 
-/// The most documents read in one go.
-const PAGE: usize = 500;
-/// The most findings that one record keeps in words; the rest are counted.
-const MOST_FOUND: usize = 200;
-
 /// What the names of sweeps' schedules begin with; no schedule that people set has such a name.
 pub const NAMED: &str = "sweep ";
-
-/// What one sweep did and found. Kept for ever, by when it began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swept {
-    /// Which sweep.
-    pub sweep: Sweep,
-    /// When it began.
-    pub at: Timestamp,
-    /// For which moment of its schedule; `None` when somebody asked for it.
-    pub nominal: Option<Timestamp>,
-    /// Who asked: `schedule`, or a person.
-    pub by: String,
-    /// How many things it looked at.
-    pub seen: u64,
-    /// Executions that it started, by their subject.
-    pub started: Vec<String>,
-    /// What people should know, a sentence each.
-    pub found: Vec<String>,
-    /// Findings beyond those in words.
-    pub more: u64,
-    /// What went wrong, if it could not be ended; the next occurrence begins anew.
-    pub failed: Option<String>,
-}
-
-impl Swept {
-    fn new(sweep: Sweep, at: Timestamp, nominal: Option<Timestamp>, by: &str) -> Self {
-        Self {
-            sweep,
-            at,
-            nominal,
-            by: by.to_owned(),
-            seen: 0,
-            started: Vec::new(),
-            found: Vec::new(),
-            more: 0,
-            failed: None,
-        }
-    }
-
-    /// Notes a finding.
-    pub(super) fn find(&mut self, what: String) {
-        tracing::info!(sweep = <&str>::from(self.sweep), finding = what, "a sweep found something");
-        if self.found.len() < MOST_FOUND {
-            self.found.push(what);
-        } else {
-            self.more += 1;
-        }
-    }
-
-    /// What was done for one of many; `None` with a finding where its own documents do not allow it, so that the others
-    /// are seen to. What would fail for all of them ends the sweep.
-    pub(super) fn each<T>(
-        &mut self,
-        whose: impl Display,
-        done: Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        match done {
-            Ok(done) => Ok(Some(done)),
-            Err(
-                error @ (Error::Undecided(_)
-                | Error::Refused(_)
-                | Error::NotFound(_)
-                | Error::Unreadable { .. }
-                | Error::Destroyed { .. }
-                | Error::KeyReused { .. }
-                | Error::Contended(_)
-                | Error::Store(store::Error::Busy { .. } | store::Error::Corrupt { .. })),
-            ) => {
-                tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep leaves one out");
-                self.find(format!("{whose} is left out: {error}"));
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Entity for Swept {
-    const COLLECTION: &'static str = "sweeps";
-
-    fn id(&self) -> String {
-        format!("{}/{:020}", <&str>::from(self.sweep), self.at.0)
-    }
-}
 
 /// The schedules in force, by sweep.
 ///
@@ -163,34 +73,4 @@ pub async fn run(
     }
     engine.ledger(true, |view| view.put(&swept)).await?;
     Ok(swept)
-}
-
-/// All documents of a kind; one that cannot be read is a finding, and the others are read.
-pub(super) async fn all<T: Entity>(
-    engine: &Engine<Platform>,
-    swept: &mut Swept,
-) -> Result<Vec<Arc<T>>, Error> {
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
-        let page = engine.store().documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
-        for document in &page.items {
-            swept.seen += 1;
-            match engine.parsed::<T>(document) {
-                Ok(read) => all.push(read),
-                Err(error) => swept.find(format!("{} cannot be read: {error}", document.key)),
-            }
-        }
-        after = page.next;
-        if after.is_none() {
-            return Ok(all);
-        }
-    }
-}
-
-/// The open execution that holds a guard, if one does.
-pub(super) async fn holder(
-    engine: &Engine<Platform>,
-    guard: &str,
-) -> Result<Option<store::ExecutionId>, Error> {
-    Ok(engine.store().holder(guard).await?)
 }

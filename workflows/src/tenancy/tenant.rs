@@ -1,7 +1,7 @@
 //! A tenant: the boundary of isolation, contract, keys and destruction.
 
+use super::PolicyRef;
 use super::{ClusterId, Residency, TenantId, WorkspaceName};
-use crate::policy::PolicyRef;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

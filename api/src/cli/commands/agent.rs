@@ -116,7 +116,7 @@ fn serve(_: &Common, _: &Agent) -> Result<Exit, Failure> {
 
 #[cfg(feature = "nvml")]
 fn settings(common: &Common, own: &Agent) -> Result<crate::agent::Settings, Failure> {
-    use workflows::backends::nvml::NvmlTarget;
+    use backends::nvml::NvmlTarget;
     let usage = |why: String| Failure::new(Exit::Usage, why);
     let named = |field: &str, value: &Option<String>| {
         value.clone().filter(|value| !value.is_empty()).ok_or_else(|| usage(format!("--{field}: name it")))

@@ -12,9 +12,9 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
-use workflows::destruction::{
-    KeyFile, PublicKey,
-    certificate::{Verification, print, verify},
+use workflows::{
+    destruction::certificate::{Verification, print, verify},
+    signing::{KeyFile, PublicKey},
 };
 
 pub(in crate::cli) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {

@@ -19,6 +19,7 @@ pub(crate) mod get;
 pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod hold;
+pub(crate) mod lab;
 pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod maintenance;

@@ -4,14 +4,14 @@ use crate::cli::{
     ask,
     client::{Body, Client, escape},
     command::{Common, Format},
+    commands::lab,
     execution::start::{self, Starting},
-    files, output,
+    output,
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use workflows::scheduling::planner::published_cases;
+use std::path::PathBuf;
 
 /// What is done about reclaims.
 #[derive(Debug, Subcommand)]
@@ -87,7 +87,7 @@ pub(in crate::cli) fn run(common: &Common, command: Reclaim) -> Result<Exit, Fai
             ask(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })
         }
         Reclaim::Explain { id, recall } => ask(explain(common, id.as_deref(), recall)),
-        Reclaim::Cases { file } => compare(common, &file),
+        Reclaim::Cases { file } => lab::compare(common, &file),
     }
 }
 
@@ -137,36 +137,4 @@ async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Ex
         output::note("more candidates were looked at than are listed");
     }
     Ok(Exit::Done)
-}
-
-fn compare(common: &Common, file: &Path) -> Result<Exit, Failure> {
-    let text = files::read(file)?;
-    let cases = published_cases::read(&text)
-        .map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
-    let (mut passed, mut failed, mut items) = (0_u64, 0_u64, Vec::new());
-    for case in &cases {
-        let checked = case.check();
-        if checked.is_ok() {
-            passed += 1
-        } else {
-            failed += 1
-        }
-        match (common.output, checked) {
-            (Format::Table, Ok(())) => output::say(&format!("{} ok\n", case.id))?,
-            (Format::Table, Err((expected, got))) => {
-                output::say(&format!("{} WRONG expected {expected} got {got}\n", case.id))?;
-            }
-            (Format::Json | Format::Yaml, Ok(())) => items.push(json!({ "id": case.id, "ok": true })),
-            (Format::Json | Format::Yaml, Err((expected, got))) => items
-                .push(json!({ "id": case.id, "ok": false, "expected": expected, "got": got.to_string() })),
-        }
-    }
-    match common.output {
-        Format::Table => output::say(&format!("{passed} passed, {failed} failed\n"))?,
-        format @ (Format::Json | Format::Yaml) => {
-            let whole = json!({ "cases": items, "passed": passed, "failed": failed });
-            output::one(format, &whole)?;
-        }
-    }
-    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
 }

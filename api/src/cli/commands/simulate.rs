@@ -5,6 +5,7 @@ use crate::cli::{
     files, output,
 };
 use crate::exit::{Exit, Failure};
+use simulator::{Baseline, Report, Scene, Settings, Source, any_model, page, read, replay_all, table};
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
@@ -12,11 +13,7 @@ use std::{
     sync::Mutex,
 };
 use strum::VariantArray as _;
-use workflows::{
-    fleet::parse_nodes,
-    policy::PlatformPolicy,
-    simulate::{Baseline, Report, Scene, Settings, Source, any_model, page, read, replay_all, table},
-};
+use workflows::{fleet::parse_nodes, policy::PlatformPolicy};
 
 /// Reads, replays and reports.
 pub(in crate::cli) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {
@@ -30,7 +27,7 @@ pub(in crate::cli) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failu
         }
         None => "built-in, all classes borrow".to_owned(),
     };
-    let told = scene.kind == workflows::simulate::Kind::Scenario && scene.demands.len() <= Scene::TOLD;
+    let told = scene.kind == simulator::Kind::Scenario && scene.demands.len() <= Scene::TOLD;
     let settings: Vec<Settings> = Baseline::VARIANTS
         .iter()
         .map(|baseline| Settings {

@@ -4,15 +4,16 @@
 use crate::cli::{
     client::{Body, Client, escape},
     command::{Common, Format},
+    commands::lab,
     output::{self, Column},
 };
 use crate::exit::{Exit, Failure};
+use backends::simulated::{LocalWorld, simulated_platform};
 use clap::Subcommand;
-use engine::{Diagram, Engine, SystemClock, testing::Report};
+use engine::{Diagram, Engine, SystemClock};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Memory;
-use workflows::{backends::simulated::LocalWorld, platform::Platform, proof};
 
 /// What is done about workflows.
 #[derive(Debug, Subcommand)]
@@ -92,11 +93,11 @@ pub(in crate::cli) async fn run(common: &Common, command: Workflow) -> Result<Ex
         }
         Workflow::Verify { name: Some(name) } => {
             named(&diagrams, &name)?;
-            proved(common, &[name]).await
+            lab::verify(common, &[name]).await
         }
         Workflow::Verify { name: None } => {
             let all: Vec<String> = diagrams.into_iter().map(|drawn| drawn.workflow).collect();
-            proved(common, &all).await
+            lab::verify(common, &all).await
         }
     }
 }
@@ -127,47 +128,10 @@ fn listed(mut answer: Value) -> Vec<Value> {
     }
 }
 
-/// Runs the sweeps; the numbers are the answer. Each workflow registers, so it has passed the static check.
-async fn proved(common: &Common, names: &[String]) -> Result<Exit, Failure> {
-    output::note(
-        "every action is made to go wrong in every way, with a crash at every commit; this takes a minute each",
-    );
-    let (mut all, mut sound) = (Vec::new(), true);
-    for name in names {
-        let unproved = || Failure::new(Exit::NotFound, format!("there is no proof of workflow {name}"));
-        let report = proof::of(name).await?.ok_or_else(unproved)?;
-        sound &= report.passed();
-        match common.output {
-            Format::Table => output::say(&format!("{report}\n"))?,
-            Format::Json | Format::Yaml => all.push(shown(&report)),
-        }
-    }
-    match (common.output, all.as_slice()) {
-        (Format::Table, _) => {}
-        (format @ (Format::Json | Format::Yaml), [one]) => output::one(format, one)?,
-        (format @ (Format::Json | Format::Yaml), many) => output::one(format, &json!(many))?,
-    }
-    Ok(if sound { Exit::Done } else { Exit::Failed })
-}
-
-fn shown(report: &Report) -> Value {
-    json!({
-        "workflow": report.workflow,
-        "runs": report.runs,
-        "by_kind": report.by_kind,
-        "actions": report.actions,
-        "edges": report.edges.len(),
-        "edges_taken": report.edges.intersection(&report.taken).count(),
-        "uncovered": report.uncovered(),
-        "complaints": report.complaints,
-        "sound": report.passed(),
-    })
-}
-
 /// Every workflow of the product. One with a flaw does not register, so each drawn here has passed the static check.
 /// The pictures of all that there are.
 pub(in crate::cli) fn diagrams() -> Result<Vec<Diagram>, Failure> {
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
     Ok(workflows::registered(engine).map_err(Failure::other)?.diagrams())
 }

@@ -22,13 +22,11 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, header},
 };
+use backends::agents::{Answer, Pull, Pulled, Seen};
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::Instant;
-use workflows::{
-    backends::agents::{Answer, Pull, Pulled, Seen},
-    tenancy::Node,
-};
+use workflows::tenancy::Node;
 
 /// Where an agent comes for its orders, and is kept waiting while there are none.
 pub(in crate::http) const PULL: &str = "/v1/agents/{cluster}/{node}:pull";
@@ -85,7 +83,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 /// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
 /// put on record (S-6).
 pub(in crate::http) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(), Problem> {
-    let agents = &app.engine.platform().agents;
+    let agents = &app.agents;
     let named = path.trim_start_matches("/v1/agents/").split('/').next().unwrap_or_default();
     let opens = |cluster: &str| -> Result<bool, Problem> {
         let hashes = agents.hashes(cluster).map_err(|why| {
@@ -119,7 +117,7 @@ async fn list(
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<Listed<Value>>, Problem> {
     let page = paging.page()?;
-    let agents = app.engine.platform().agents.list();
+    let agents = app.agents.list();
     let item = |agent| {
         let mut item = json!(agent);
         let (cluster, node) = (text(&item, "/cluster"), text(&item, "/node"));
@@ -163,7 +161,7 @@ async fn pull(
             admitted = Instant::now();
         }
         pull.wait_ms = u64::try_from(left.min(SLICE).as_millis()).unwrap_or_default();
-        let pulled = app.engine.platform().agents.pull(&cluster, &node, &pull).await;
+        let pulled = app.agents.pull(&cluster, &node, &pull).await;
         let over = left <= SLICE || app.stopping.load(Ordering::Acquire);
         if over || pulled != Pulled::default() {
             return Ok(Json(pulled));
@@ -176,7 +174,7 @@ async fn answer(
     Path((cluster, node)): Path<(String, String)>,
     Undescribed(answer): Undescribed<Answer>,
 ) -> Json<Value> {
-    let awaited = app.engine.platform().agents.answer(&cluster, &node, answer);
+    let awaited = app.agents.answer(&cluster, &node, answer);
     Json(json!({ "awaited": awaited }))
 }
 
@@ -186,7 +184,7 @@ async fn see(
     Undescribed(seen): Undescribed<Seen>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
-    app.engine.platform().agents.see(&cluster, &node, seen);
+    app.agents.see(&cluster, &node, seen);
     Ok(Json(json!({})))
 }
 
@@ -196,6 +194,6 @@ async fn leave(
     Undescribed(leaving): Undescribed<Pull>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
-    app.engine.platform().agents.leave(&cluster, &node, &leaving);
+    app.agents.leave(&cluster, &node, &leaving);
     Ok(Json(json!({})))
 }

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
     audit::{self, Entry, PLATFORM, Period},
-    destruction::Moment,
+    signing::Moment,
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {

@@ -21,10 +21,8 @@ use axum::{
 };
 use serde_json::{Value, json};
 use workflows::{
-    destruction::{
-        KeyFile,
-        certificate::{Kept, certificate_file, print, verify},
-    },
+    destruction::certificate::{Kept, certificate_file, print, verify},
+    signing::KeyFile,
     tenancy::Cohort,
 };
 

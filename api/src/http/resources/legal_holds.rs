@@ -33,10 +33,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflows::{
     destruction::{
-        AssetId, Hold, HoldError, HoldKind, HoldRefused, Holds, Moment, PlaceHold, ReleaseHold, Released,
-        Scope,
+        AssetId, Hold, HoldError, HoldKind, HoldRefused, Holds, PlaceHold, ReleaseHold, Released, Scope,
     },
     offboarding::HOLD_RELEASED,
+    signing::Moment,
     tenancy::{Tenant, TenantId, Workspace, WorkspaceName, workspace_key},
 };
 

@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 use store::ExecutionId;
 use workflows::{
     destruction::{
-        AssetId, DataClass, Moment,
+        AssetId, DataClass,
         certificate::{Basis, LegalBasis},
     },
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    signing::Moment,
     tenancy::{Tenant, TenantId},
 };
 

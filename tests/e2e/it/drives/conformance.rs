@@ -3,6 +3,7 @@
 
 use super::stand_in::Drive;
 use async_trait::async_trait;
+use backends::drives::{DrivesTarget, LocalMachine};
 use e2e::excuses::{holds, unchanging};
 use engine::ActionError;
 use serde_json::Value;
@@ -16,9 +17,8 @@ use std::{
 };
 use tempfile::TempDir;
 use tests::kit::{self, Subject, Trouble};
-use workflows::{
-    backends::drives::{DrivesTarget, LocalMachine},
-    platform::{DriveTechnique, Estate, Eyes, Found, LUKS_KEY, Machines, SanitiseStatus, Stamp, Thing},
+use workflows::platform::{
+    DriveTechnique, Estate, Eyes, Found, LUKS_KEY, Machines, SanitiseStatus, Stamp, Thing,
 };
 
 const CLUSTER: &str = "eu-1";

@@ -6,14 +6,15 @@ use super::{
     vm::{CLUSTER, NODE, Vm},
 };
 use async_trait::async_trait;
+use backends::{drives::LocalMachine, simulated::simulated_platform};
 use engine::{ActionError, Engine, Error, ManualClock, Person, Request as Asked, Verdict};
+use simulator::verification::ready;
 use std::sync::Arc;
 use store::{Commit, ExecutionId, Memory, Store, Timestamp};
 use tempfile::TempDir;
 use workflows::{
-    backends::drives::LocalMachine,
     destruction::{
-        Method, Moment, Outcome, SanitisationRecord, Technique,
+        Method, Outcome, SanitisationRecord, Technique,
         certificate::{Basis, Kept, LegalBasis, Verification, certificate_file, verify},
     },
     offboarding::Offboarding,
@@ -22,7 +23,6 @@ use workflows::{
         Segment, Stamp,
     },
     policy::{PlatformPolicy, publish},
-    proof::ready,
     tenancy::{Node, NodeState},
 };
 
@@ -128,7 +128,7 @@ impl Leaving {
         let ready = ready("A100", 1).await.unwrap();
         let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(BEGIN)));
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
-        let mut platform = Platform::simulated(Arc::new(ready.world.fork()));
+        let mut platform = simulated_platform(Arc::new(ready.world.fork()));
         platform.machines = Arc::new(Mixed { rest: platform.machines.clone(), drives });
         let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
         if !policy.is_empty() {

@@ -2,18 +2,16 @@
 //! evidence of what real controllers do; what is examined is what the backend makes of the pages.
 
 use super::stamp;
+use backends::{
+    drives::{DrivesTarget, LocalMachine},
+    simulated::{LocalWorld, simulated_platform},
+    targets::Targets,
+};
 use engine::Class;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 use store::Epoch;
 use tempfile::TempDir;
-use workflows::{
-    backends::{
-        drives::{DrivesTarget, LocalMachine},
-        simulated::LocalWorld,
-        targets::Targets,
-    },
-    platform::{DriveTechnique, Machines, Platform, SanitiseStatus, Stamp, codes},
-};
+use workflows::platform::{DriveTechnique, Machines, SanitiseStatus, Stamp, codes};
 
 const BLOCK_ERASE: DriveTechnique = DriveTechnique::BlockErase;
 
@@ -193,8 +191,8 @@ echo '{"status":"done","output":{"environment":"scrub","network":"scrub","worklo
         "hooks": { "describe": { "program": hook } },
     } } } } });
 
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
-    let platform = Targets::parse(&settings.to_string()).unwrap().connect(platform).await.unwrap();
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let platform = Targets::parse(&settings.to_string()).unwrap().connect(platform).await.unwrap().platform;
 
     assert_eq!(platform.machines.backend(), "eu-1/gpu-7: drives, others: simulated");
     let devices = platform.machines.devices("eu-1", "gpu-7", 0, &stamp("look")).await.unwrap();

@@ -1,5 +1,6 @@
 //! A machine of the tests, emulated, with drives that forget nothing by themselves: their contents are files of this one.
 
+use backends::drives::{DrivesTarget, LocalMachine, VerifierTarget};
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +8,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 use tempfile::TempDir;
-use workflows::backends::drives::{DrivesTarget, LocalMachine, VerifierTarget};
 
 /// Under which names workflows know it.
 pub const CLUSTER: &str = "slurm-1";

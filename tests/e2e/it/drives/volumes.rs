@@ -4,16 +4,14 @@ use super::{
     stamp,
     vm::{CLUSTER, NODE, Vm},
 };
+use backends::{
+    drives::{DrivesTarget, LocalMachine},
+    simulated::{LocalWorld, simulated_platform},
+};
 use engine::Action as _;
 use std::{fs, sync::Arc};
 use tests::calls::Calls;
-use workflows::{
-    backends::{
-        drives::{DrivesTarget, LocalMachine},
-        simulated::LocalWorld,
-    },
-    platform::{Estate, Eyes, Platform, ShredKey, codes},
-};
+use workflows::platform::{Estate, Eyes, Platform, ShredKey, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";
 
@@ -47,7 +45,7 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     assert_eq!((opens("/tmp/1"), opens("/tmp/2")), (0, 0));
     assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "not before it is erased");
 
-    let mut platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.estate = machine.clone();
     let shred = ShredKey { thing: thing.clone(), tenant: "acme".into(), uid: uuid.clone() };
     let shredded = shred.run(&platform, &Calls::new().await.next("ShredKey", false)).await.unwrap();

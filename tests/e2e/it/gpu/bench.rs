@@ -1,5 +1,6 @@
 //! A machine with GPUs, in a folder: the stand-in under both libraries' names, and the file in which the GPUs are.
 
+use backends::nvml::{LocalNode, NvmlTarget};
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::{
@@ -8,10 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tests::calls::Calls;
-use workflows::{
-    backends::nvml::{LocalNode, NvmlTarget},
-    platform::{ReadGpuLayout, Stamp},
-};
+use workflows::platform::{ReadGpuLayout, Stamp};
 
 pub const CLUSTER: &str = "c1";
 pub const NODE: &str = "n1";

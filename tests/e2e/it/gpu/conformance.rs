@@ -3,6 +3,10 @@
 
 use super::bench::{Bench, CLUSTER, NODE};
 use async_trait::async_trait;
+use backends::{
+    agents::{Agents, Answer, Hand, Order, Output, Pull},
+    nvml::LocalNode,
+};
 use e2e::excuses::holds;
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -13,13 +17,7 @@ use std::{
 };
 use tests::kit::{self, Subject, Trouble};
 use tokio::task::JoinHandle;
-use workflows::{
-    backends::{
-        agents::{Agents, Answer, Hand, Order, Output, Pull},
-        nvml::LocalNode,
-    },
-    platform::{Found, Gpus, Stamp},
-};
+use workflows::platform::{Found, Gpus, Stamp};
 
 const OFF: &str = "all-disabled";
 /// By amount: the layout, and the profiles of its instances as the driver numbers them.

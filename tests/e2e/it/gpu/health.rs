@@ -101,7 +101,7 @@ async fn settings_that_cannot_be_worked_with_name_the_field() {
         (json!({ "diagnosis": "dcgm.sh" }), "diagnosis"),
         (json!({ "layouts": { "all-mine": ["1g.10gb"] } }), "layouts"),
     ] {
-        let error = workflows::backends::nvml::LocalNode::connect(bench.target(more)).unwrap_err();
+        let error = backends::nvml::LocalNode::connect(bench.target(more)).unwrap_err();
         assert_eq!(error.field, field);
     }
 }

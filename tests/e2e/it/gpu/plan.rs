@@ -1,11 +1,11 @@
 //! Plans of partitions, over every GPU that can stand.
 
+use backends::nvml::layout::{
+    ComputeInstance, Goal, GpuInstance, Placement, PlanError, Profile, Step, is_reached, plan, steps,
+};
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeSet;
 use tests::cases;
-use workflows::backends::nvml::layout::{
-    ComputeInstance, Goal, GpuInstance, Placement, PlanError, Profile, Step, is_reached, plan, steps,
-};
 
 /// The profiles of a GPU of 80 GB.
 fn profiles() -> Vec<Profile> {
@@ -191,7 +191,7 @@ proptest! {
 
     #[test]
     fn there_is_a_way_back_from_anything_to_anything(now in standing(), before in standing()) {
-        let goals: Vec<Goal> = workflows::backends::nvml::layout::as_it_is(&before);
+        let goals: Vec<Goal> = backends::nvml::layout::as_it_is(&before);
         prop_assert!(is_reached(&act(&now, &steps(&now, &goals)), &goals));
     }
 }

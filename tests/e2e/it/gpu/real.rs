@@ -3,6 +3,7 @@
 //! nothing else is changed.
 
 use super::bench::{CLUSTER, NODE, Stamps, code};
+use backends::nvml::{Client, LocalNode};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -14,10 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
-use workflows::{
-    backends::nvml::{Client, LocalNode},
-    platform::{Gpus, Recovery, ScrubLevel, Stamp},
-};
+use workflows::platform::{Gpus, Recovery, ScrubLevel, Stamp};
 
 const TENANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers/gpu-tenant.py");
 const WITHIN: Duration = Duration::from_secs(300);

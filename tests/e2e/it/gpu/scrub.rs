@@ -1,12 +1,10 @@
 //! Clearing GPU memory, over a stand-in for the CUDA driver whose memory is a file.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
+use backends::nvml::{LocalNode, Scrub};
 use serde_json::json;
 use std::{fs, time::Duration};
-use workflows::{
-    backends::nvml::{LocalNode, Scrub},
-    platform::{FilledGpu, Gpus},
-};
+use workflows::platform::{FilledGpu, Gpus};
 
 const UUID: &str = "GPU-00000000-0000-4000-8000-000000000000";
 const MIB: u64 = 1 << 20;

@@ -8,6 +8,7 @@ use super::{
     subject::{Behind, KeysOf},
     thing,
 };
+use backends::pkcs11::{Pkcs11, Pkcs11Target};
 use e2e::{
     excuses::holds,
     softhsm::{Token, files_inside, inside, labels_inside, tool},
@@ -15,10 +16,7 @@ use e2e::{
 use engine::Class;
 use std::{fs, path::PathBuf, time::Duration};
 use tests::kit;
-use workflows::{
-    backends::pkcs11::{Pkcs11, Pkcs11Target},
-    platform::{Estate, Eyes, Keys, Stamp, codes},
-};
+use workflows::platform::{Estate, Eyes, Keys, Stamp, codes};
 
 fn target() -> Pkcs11Target {
     let of = |name| inside(name).expect("this runs in a process with a token");

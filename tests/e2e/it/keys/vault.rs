@@ -5,6 +5,7 @@ use super::{
     subject::{Behind, KeysOf},
     thing,
 };
+use backends::vault::{Vault, VaultTarget};
 use e2e::excuses::holds;
 use engine::Class;
 use reqwest::{Client, Method};
@@ -17,10 +18,7 @@ use tests::{
     },
     vault::{Rights, StandIn},
 };
-use workflows::{
-    backends::vault::{Vault, VaultTarget},
-    platform::{Estate, Eyes, Keys, Stamp, codes},
-};
+use workflows::platform::{Estate, Eyes, Keys, Stamp, codes};
 
 const MARK: &str = "tenure/keys/t-acme";
 

@@ -6,6 +6,7 @@ use super::{
     steps::CLUSTER,
 };
 use async_trait::async_trait;
+use backends::kubernetes::KubernetesCluster;
 use engine::ActionError;
 use serde_json::json;
 use tests::kit::{
@@ -13,7 +14,7 @@ use tests::kit::{
     proxy::{Asked, Fault, Proxy, by_method},
     run, run_some,
 };
-use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
+use workflows::platform::*;
 
 const NAMESPACE: &str = "kit";
 const TENANT: &str = "kit";

@@ -5,9 +5,10 @@ use super::{
     steps::{CLUSTER, Stage, namespace},
     survey::found,
 };
+use backends::kubernetes::KubernetesCluster;
 use serde_json::{Value, json};
 use tests::kit::proxy::{Asked, by_method};
-use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
+use workflows::platform::*;
 
 /// One more than fit into a page.
 const MANY: usize = 501;

@@ -5,6 +5,11 @@ use super::{
     server::{World, world},
     steps::{CLUSTER, Stage},
 };
+use backends::{
+    kubernetes::{KubernetesTarget, MigTarget},
+    simulated::{LocalWorld, simulated_platform},
+    targets::Targets,
+};
 use engine::{ActionError, Class};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -12,14 +17,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use workflows::{
-    backends::{
-        kubernetes::{KubernetesTarget, MigTarget},
-        simulated::LocalWorld,
-        targets::Targets,
-    },
-    platform::{Platform, *},
-};
+use workflows::platform::*;
 
 const SLICED: &str = "all-1g.10gb";
 const WHOLE: &str = "all-disabled";
@@ -194,8 +192,8 @@ async fn stage(server: &World) -> Stage {
     let mut target = json!(KubernetesTarget { watch_ms: 0, ..server.target() });
     target["mig"] = mig;
     let targets = json!({ "clusters": { CLUSTER: { "kubernetes": target } } });
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
-    let on = Targets::parse(&targets.to_string()).unwrap().connect(platform).await.unwrap();
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let on = Targets::parse(&targets.to_string()).unwrap().connect(platform).await.unwrap().platform;
     let mut stage = Stage::new(server).await;
     stage.on = on;
     stage

@@ -223,8 +223,7 @@ async fn a_queue_in_use_stays_until_its_work_has_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_admission_policies_is_told_plainly() {
     let Some(world) = world().await else { return };
-    let target =
-        workflows::backends::kubernetes::KubernetesTarget { admission_webhook: None, ..world.target() };
+    let target = backends::kubernetes::KubernetesTarget { admission_webhook: None, ..world.target() };
     let stage = Stage::with(&target).await;
     let place = Place::new(super::steps::CLUSTER, Kind::ValidatingAdmissionPolicy, "t-none--prod");
 

@@ -4,14 +4,12 @@ use super::{
     server::{World, differences, world},
     steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding},
 };
+use backends::kubernetes::KubernetesTarget;
 use e2e::kubelet::{Kubelets, Play};
 use engine::{ActionError, Class};
 use serde_json::{Value, json};
 use std::time::Duration;
-use workflows::{
-    backends::kubernetes::KubernetesTarget,
-    platform::{IsolationKind::*, *},
-};
+use workflows::platform::{IsolationKind::*, *};
 
 const NODE: &str = "probed-node";
 /// A node of nobody's, for pods of the platform.

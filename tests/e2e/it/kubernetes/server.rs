@@ -1,5 +1,6 @@
 //! The API servers that tests take turns at, and what is seen of them by other means than the backend.
 
+use backends::kubernetes::KubernetesTarget;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,6 @@ use tokio::{
     sync::{Semaphore, SemaphorePermit},
     task::JoinSet,
 };
-use workflows::backends::kubernetes::KubernetesTarget;
 
 /// How long anything on its way is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,15 +1,15 @@
 //! What an onboarding does to a cluster, as pairs of actions and undos, played without an engine.
 
 use super::server::{PATIENCE, World};
+use backends::{
+    kubernetes::KubernetesTarget,
+    simulated::{LocalWorld, simulated_platform},
+};
 use engine::{ActionError, Class};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Epoch;
 use tests::{calls::Calls, pairs::Deed};
-use workflows::{
-    backends::{kubernetes::KubernetesTarget, simulated::LocalWorld},
-    platform::{Platform, *},
-    tenancy::Tier,
-};
+use workflows::{platform::*, tenancy::Tier};
 
 pub const CLUSTER: &str = "eu-1";
 pub const WORKSPACE: &str = "prod";
@@ -125,9 +125,9 @@ impl Stage {
     }
 
     pub async fn with(target: &KubernetesTarget) -> Self {
-        let cluster = workflows::backends::kubernetes::KubernetesCluster::connect(target).await.unwrap();
+        let cluster = backends::kubernetes::KubernetesCluster::connect(target).await.unwrap();
         let cluster = Arc::new(cluster.called(CLUSTER));
-        let mut on = Platform::simulated(Arc::new(LocalWorld::new()));
+        let mut on = simulated_platform(Arc::new(LocalWorld::new()));
         (on.kubernetes, on.estate) = (cluster.clone(), cluster);
         Self { on, calls: Calls::new().await, epoch: 100 }
     }

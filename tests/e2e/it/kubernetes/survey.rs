@@ -6,12 +6,10 @@ use super::{
     server::{World, world},
     steps::{CLUSTER, NODE, Stage, namespace, onboarding},
 };
+use backends::kubernetes::{KubernetesCluster, KubernetesTarget};
 use engine::{ActionError, Class};
 use serde_json::{Value, json};
-use workflows::{
-    backends::kubernetes::{KubernetesCluster, KubernetesTarget},
-    platform::*,
-};
+use workflows::platform::*;
 
 /// What a survey finds, as `Kind/name`.
 pub async fn found(stage: &Stage, tenant: &str, eyes: Eyes) -> Result<Vec<String>, ActionError> {

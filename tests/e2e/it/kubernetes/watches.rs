@@ -4,11 +4,12 @@ use super::{
     server::{World, world},
     steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding},
 };
+use backends::kubernetes::KubernetesTarget;
 use engine::Class;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tests::kit::proxy::{Asked, Proxy, by_method};
-use workflows::{backends::kubernetes::KubernetesTarget, platform::*};
+use workflows::platform::*;
 
 /// Longer than any of these tests: what ends earlier was told.
 const LONG: u64 = 60_000;
@@ -183,7 +184,7 @@ async fn without_a_watch_the_answer_is_what_there_is() {
 async fn the_last_pod_ends_the_wait_for_a_workload() {
     let Some(world) = world().await else { return };
     let (proxy, stage, target) = patient(&world).await;
-    let cluster = workflows::backends::kubernetes::KubernetesCluster::connect(&target).await.unwrap();
+    let cluster = backends::kubernetes::KubernetesCluster::connect(&target).await.unwrap();
     let pairs: Vec<_> = onboarding("ending", 1).into_iter().take(1).collect();
     stage.onboard(&pairs).await;
     world

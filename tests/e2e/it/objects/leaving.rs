@@ -134,7 +134,7 @@ async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
     let thing = Thing::new("objects", super::REGION, "Bucket", "t-nobody--eu-west");
 
     let refused = |on: &Stage| {
-        let (s3, thing) = (workflows::backends::s3::S3::connect(&on.target).unwrap(), thing.clone());
+        let (s3, thing) = (backends::s3::S3::connect(&on.target).unwrap(), thing.clone());
         async move { s3.look(&thing, Eyes::Verifier, &stamp("look", 1)).await.unwrap_err() }
     };
 
@@ -142,5 +142,5 @@ async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
     assert!(refused(&nobody).await.message.contains("set verifier"));
     let mut same = stranger.target.clone();
     same.verifier = Some(same.account.clone());
-    assert!(workflows::backends::s3::S3::connect(&same).unwrap_err().to_string().contains("proves nothing"));
+    assert!(backends::s3::S3::connect(&same).unwrap_err().to_string().contains("proves nothing"));
 }

@@ -1,13 +1,11 @@
 //! A bucket is made once, by whom it says, or left alone.
 
 use super::{bucket, stage, staged, stamp};
+use backends::s3::Encryption;
 use e2e::gateway::Gateway;
 use engine::Class;
 use reqwest::Method;
-use workflows::{
-    backends::s3::Encryption,
-    platform::{Objects, Stamp, codes},
-};
+use workflows::platform::{Objects, Stamp, codes};
 
 fn undo(step: &str) -> Stamp {
     Stamp { undo: true, ..stamp(step, 1) }

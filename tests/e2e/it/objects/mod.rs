@@ -6,14 +6,12 @@ mod locks;
 mod making;
 mod subject;
 
+use backends::s3::{Account, Encryption, S3, S3Target};
 use e2e::gateway::Gateway;
 use std::{io::Write, path::PathBuf, time::Duration};
 use store::Epoch;
 use tempfile::NamedTempFile;
-use workflows::{
-    backends::s3::{Account, Encryption, S3, S3Target},
-    platform::{Bucket, Stamp},
-};
+use workflows::platform::{Bucket, Stamp};
 
 const REGION: &str = "eu-west";
 

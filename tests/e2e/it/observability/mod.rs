@@ -2,6 +2,7 @@
 
 mod prometheus;
 
+use backends::simulated::{Fault, LocalWorld, Script, What};
 use prometheus::{Prometheus, checked, programs, promtool};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::processes::{Caller, Server};
-use workflows::backends::simulated::{Fault, LocalWorld, Script, What};
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
 const PATIENCE: Duration = Duration::from_secs(60);

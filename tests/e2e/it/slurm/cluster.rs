@@ -1,5 +1,6 @@
 //! A cluster of the tests, started by `tests/servers/slurm-up.sh`, and what looks into it past the backend.
 
+use backends::slurm::{NewJob, SlurmCluster, SlurmTarget};
 use engine::ActionError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,10 +17,7 @@ use std::{
 };
 use store::Epoch;
 use tempfile::TempDir;
-use workflows::{
-    backends::slurm::{NewJob, SlurmCluster, SlurmTarget},
-    platform::{Associations, Stamp, WorkloadRef},
-};
+use workflows::platform::{Associations, Stamp, WorkloadRef};
 
 /// The GPUs of a node, and what Slurm calls one of them.
 pub(crate) const GPU: &str = "gres/gpu:h200";

@@ -2,14 +2,12 @@
 
 use super::cluster::{Cluster, GPU, gpus};
 use async_trait::async_trait;
+use backends::slurm::SlurmCluster;
 use engine::ActionError;
 use serde_json::json;
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 use tests::kit::{self, Subject, Table, Trouble, proxy::Proxy};
-use workflows::{
-    backends::slurm::SlurmCluster,
-    platform::{Found, Slurm, Stamp, Swap},
-};
+use workflows::platform::{Found, Slurm, Stamp, Swap};
 
 const TENANT: &str = "kit";
 const CANNOT_COMPARE: &str =

@@ -1,13 +1,11 @@
 //! Each daemon killed in the middle: the failure says what is known, and a repeat completes what was begun.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
+use backends::slurm::SlurmCluster;
 use engine::{ActionError, Class};
 use serde_json::json;
 use std::time::Duration;
-use workflows::{
-    backends::slurm::SlurmCluster,
-    platform::{Slurm, Stamp, Swap, Workloads, codes},
-};
+use workflows::platform::{Slurm, Stamp, Swap, Workloads, codes};
 
 /// A backend whose `sacctmgr` runs as it is, until its nth call, before which a daemon is killed.
 fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {

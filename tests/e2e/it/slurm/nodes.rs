@@ -1,12 +1,10 @@
 //! Nodes of a tenant: a line in the node's comment and a reservation, drains with our reason.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
+use backends::slurm::{NewJob, SlurmCluster};
 use engine::Class;
 use std::time::Duration;
-use workflows::{
-    backends::slurm::{NewJob, SlurmCluster},
-    platform::{Kubernetes, Ownership, Slurm, Stamp, codes},
-};
+use workflows::platform::{Kubernetes, Ownership, Slurm, Stamp, codes};
 
 fn owner(tenant: &str, owner_epoch: u64) -> Ownership {
     Ownership { tenant: Some(tenant.to_owned()), owner_epoch, cordoned: false }

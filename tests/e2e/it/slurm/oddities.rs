@@ -1,16 +1,14 @@
 //! What Slurm 22.05 was seen doing in ways that nobody would guess, each seen again, and how the backend lives with it.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
+use backends::slurm::NewJob;
 use engine::Class;
 use serde_json::json;
 use std::{
     fs,
     time::{Duration, Instant},
 };
-use workflows::{
-    backends::slurm::NewJob,
-    platform::{Slurm, Stamp, WorkloadRef, Workloads, codes},
-};
+use workflows::platform::{Slurm, Stamp, WorkloadRef, Workloads, codes};
 
 #[tokio::test]
 async fn the_newest_data_parser_that_both_sides_know_is_spoken() {

@@ -1,12 +1,10 @@
 //! Lent GPUs that are called back: a real job is told, saves, leaves, and another starts in its place.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
+use backends::slurm::NewJob;
 use engine::Class;
 use std::time::Duration;
-use workflows::{
-    backends::slurm::NewJob,
-    platform::{GpuSet, Slurm, StartWorkload, Telling, Workloads, codes},
-};
+use workflows::platform::{GpuSet, Slurm, StartWorkload, Telling, Workloads, codes};
 
 /// The borrower's job is requeued and held, its GPUs come back, the lender's job starts, and the borrower's runs again.
 #[tokio::test]

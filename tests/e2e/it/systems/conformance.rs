@@ -5,14 +5,12 @@ use super::{
     system,
 };
 use async_trait::async_trait;
+use backends::hooks::System;
 use e2e::excuses::{holds, keyless, unchanging};
 use engine::ActionError;
 use reqwest::Method;
 use tests::kit::{self, Subject, Trouble, proxy::Proxy};
-use workflows::{
-    backends::hooks::System,
-    platform::{Found, Identity, Stamp},
-};
+use workflows::platform::{Found, Identity, Stamp};
 
 struct Groups {
     identity: System,

@@ -4,11 +4,9 @@ use super::{
     servers::{Dns, Registry, Scim},
     stamp, system,
 };
+use backends::hooks::System;
 use engine::Class;
-use workflows::{
-    backends::hooks::System,
-    platform::{Admits, Estate, Eyes, Identity, Thing, codes},
-};
+use workflows::platform::{Admits, Estate, Eyes, Identity, Thing, codes};
 
 const GROUPS: [&str; 2] = ["acme-admins", "acme-members"];
 

@@ -6,16 +6,14 @@ mod life;
 mod looks;
 mod servers;
 
+use backends::{
+    exec::{ExecTarget, Program},
+    hooks::{OneHook, System},
+};
 use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::{
-    backends::{
-        exec::{ExecTarget, Program},
-        hooks::{OneHook, System},
-    },
-    platform::Stamp,
-};
+use workflows::platform::Stamp;
 
 fn stamp(step: &str) -> Stamp {
     Stamp {

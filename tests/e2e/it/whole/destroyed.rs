@@ -8,9 +8,12 @@ use super::{
 use crate::drives::vm::NODE;
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
-use workflows::destruction::{
-    AssetType, Method, Outcome, PublicKey, Technique,
-    certificate::{Entry, Verification, verify},
+use workflows::{
+    destruction::{
+        AssetType, Method, Outcome, Technique,
+        certificate::{Entry, Verification, verify},
+    },
+    signing::PublicKey,
 };
 
 const SITES: &str = "

@@ -2,9 +2,10 @@
 
 use super::{deaths::Deaths, house::House};
 use crate::slurm::cluster::{Cluster, GPU, sleeper, stamp, until};
+use backends::slurm::NewJob;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
-use workflows::{backends::slurm::NewJob, platform::WorkloadRef};
+use workflows::platform::WorkloadRef;
 
 const SITES: &str = "
 regions: [{id: eu, jurisdiction: eu}]

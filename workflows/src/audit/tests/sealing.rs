@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Which journal entries each chain has sealed, in its order; checks the chain itself on the way.
 async fn chains(store: &dyn Store) -> BTreeMap<String, Vec<(u64, u32)>> {
     let mut chains: BTreeMap<String, Vec<(u64, u32)>> = BTreeMap::new();
-    let mut before: BTreeMap<String, crate::destruction::Digest> = BTreeMap::new();
+    let mut before: BTreeMap<String, crate::signing::Digest> = BTreeMap::new();
     for entry in entries(store, None, None, usize::MAX).await.unwrap().items {
         let chain = chains.entry(entry.tenant.clone()).or_default();
         chain.push((entry.journal.sequence, entry.journal.place));

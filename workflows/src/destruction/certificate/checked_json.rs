@@ -3,7 +3,7 @@
 //! The checks are no protection, the signature is: it covers every byte of the cover, and the cover names the digest of
 //! every page. They only tell which field the change is in.
 
-use crate::signing::canonical::{Digest, lines};
+use crate::signing::{Digest, canonical::lines};
 use serde_json::{Value, json};
 
 /// The type of the signed bytes, in the DSSE envelope.

@@ -1,17 +1,13 @@
 //! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
 
-use super::{Approved, AuditHead, Draft, Exceptions, Issued, Kind, NotIssued, Voted, issue};
+use super::{Approved, AuditHead, Draft, Exceptions, Issued, Kind, NotIssued, Voted, envelope, issue};
 use crate::{
     audit::Head,
     destruction::{
         asset::AssetId, codes, inventory::Inventory, ledger::holds_of,
         sanitisation::record::SanitisationRecord,
     },
-    signing::{
-        dsse::{self, Signature},
-        moment::Moment,
-        signer::PublicKey,
-    },
+    signing::{Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
 use engine::{ActionError, ApprovalCase, Call, Entity, LedgerAction, Notification, Undecided, View};
@@ -85,7 +81,7 @@ pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<Strin
     view.want::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
     let page = |page| Ok(view.need::<CertificatePage>(&CertificatePage::key(id, page))?.text);
     let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
-    Ok(Some(dsse::file(&kept.cover, vec![signature], &pages)))
+    Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
 }
 
 /// Puts the certificate of this execution together, from its inventory, its records and the approvals on file, and keeps
@@ -214,7 +210,7 @@ impl Entity for Closed {
 
 /// The approvals that this execution was granted, in the order in which they were asked for.
 fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<Approved>, Undecided> {
-    let ids = (0..=call.entered).map(|entered| format!("{}.{entered}", call.execution));
+    let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
     view.want::<Closed>(ids.clone())?;
     let mut granted = Vec::new();
     for id in ids {
@@ -270,7 +266,7 @@ impl LedgerAction for KeepCertificate {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Kept, Undecided> {
         let kept = view.need::<Kept>(&call.execution.to_string())?;
         if self.signature.keyid != self.public_key.id()
-            || !dsse::fits(&kept.cover, &self.signature, &self.public_key)
+            || !envelope::fits(&kept.cover, &self.signature, &self.public_key)
         {
             let why = format!("the signature of key {} is not of this certificate", self.signature.keyid);
             return Err(ActionError::permanent(codes::SIGNATURE_WRONG, why).into());

@@ -1,28 +1,23 @@
 //! Issuing: from an inventory, the records and the approvals to a cover and its pages, or to all that is lacking.
 
-use crate::destruction::certificate::{
-    Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef, Problem,
-    Requested, Retained, Software, Tombstone, checked_json, rules,
-};
 use crate::{
     destruction::{
-        asset::{Asset, AssetId, AssetType},
+        asset::{Asset, AssetId},
+        certificate::{
+            Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef,
+            Problem, Requested, Retained, Software, Tombstone, checked_json,
+            contents::{caveats, judge, names, results, title},
+            rules,
+        },
         inventory::{Inventory, paged},
         legal_hold::{Pivot, Scope},
-        sanitisation::{
-            parts::Technique,
-            record::{Outcome, SanitisationRecord, Why, check},
-        },
+        sanitisation::{record::SanitisationRecord, rejection::Why},
     },
     policy::PolicyRef,
-    signing::{
-        canonical::{Digest, value},
-        moment::Moment,
-    },
+    signing::{Digest, Moment, canonical::value},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use store::ExecutionId;
 
 /// The longest cover, in bytes: it travels as the argument of the action that signs it.
 pub(crate) const COVER_BYTES: usize = 64 << 10;
@@ -157,16 +152,6 @@ pub fn issue(
     Ok(Issued { certificate, cover, pages })
 }
 
-/// Whether a plan names this inventory anywhere.
-pub(crate) fn names(plan: &serde_json::Value, digest: &Digest) -> bool {
-    match plan {
-        serde_json::Value::String(text) => *text == digest.0,
-        serde_json::Value::Array(items) => items.iter().any(|item| names(item, digest)),
-        serde_json::Value::Object(fields) => fields.values().any(|field| names(field, digest)),
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => false,
-    }
-}
-
 /// The assets without a record that counts and that is of this very destruction.
 fn lacking(
     inventory: &Inventory,
@@ -178,23 +163,6 @@ fn lacking(
     let why =
         |asset: &Asset| open.get(&asset.id).map(|open| Why::Open(*open)).or_else(|| judged(asset).err());
     inventory.assets().filter_map(|asset| Some((asset.id.clone(), why(asset)?))).collect()
-}
-
-/// Whether the record of an asset counts in a certificate of `run`, which began to destroy at `pivot_at`.
-pub(crate) fn judge(
-    asset: &Asset,
-    record: Option<&SanitisationRecord>,
-    run: ExecutionId,
-    pivot_at: Moment,
-) -> Result<(), Why> {
-    let record = check(asset, record)?;
-    if record.run != run {
-        return Err(Why::OtherRun { run: record.run });
-    }
-    if matches!(record.result, Outcome::NotApplicable { .. }) {
-        return record.passes();
-    }
-    record.passes_since(pivot_at)
 }
 
 fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&Why>) -> Entry {
@@ -249,51 +217,4 @@ fn cover(
         software: draft.software,
         audit_head: draft.audit_head,
     }
-}
-
-/// What a certificate is, in words.
-pub(crate) fn title(of: &Tombstone, scope: &Scope, kind: Kind, exceptions: usize) -> String {
-    let of = format!("of data of tenant {}: {scope}", of.tenant);
-    match kind {
-        Kind::Complete => format!("Certificate of destruction {of}"),
-        Kind::WithExceptions => {
-            format!("Certificate WITH {exceptions} EXCEPTIONS: incomplete destruction {of}")
-        }
-    }
-}
-
-/// How many assets ended how.
-pub(crate) fn results(entries: &[Entry]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for entry in entries {
-        let name = entry.record.as_ref().map_or("no_record", |record| (&record.result).into());
-        *counts.entry(name.to_owned()).or_default() += 1;
-    }
-    counts
-}
-
-/// What a reader must know to not take the certificate for more than it is.
-pub(crate) fn caveats(entries: &[Entry]) -> Vec<String> {
-    let mut said = vec![
-        "It proves what was recorded, by whom and in which order; it does not prove that nothing else existed.".to_owned(),
-        "Fields follow NIST SP 800-88 Rev.1 App. G, with verification and validation apart; conformance with the form of Rev.2 is not claimed.".to_owned(),
-    ];
-    let records = || entries.iter().filter_map(|entry| entry.record.as_ref());
-    if records().any(|record| record.kind == AssetType::Gpu) {
-        said.push(
-            "GPU memory: what was observed is said per GPU (driver setting, bytes filled and read back). No maker gives a receipt that memory was cleared, and none is claimed.".into(),
-        );
-    }
-    if records().any(|record| record.technique == Technique::LuksErase) {
-        said.push(
-            "LUKS volumes: the key slots in the volume's own header were erased. A copy of the header that was made before opens it as long as the medium keeps the ciphertext; none was looked for.".into(),
-        );
-    }
-    let until = |record: &SanitisationRecord| record.key.as_ref().and_then(|key| key.snapshots_until);
-    if let Some(last) = records().filter_map(until).max() {
-        said.push(format!(
-            "Until {last} there are snapshots of the key store; restoring one would bring destroyed keys back."
-        ));
-    }
-    said
 }

@@ -4,20 +4,24 @@
 //! every asset of the inventory stands on the pages exactly once, with its record or with why it has none.
 
 mod checked_json;
+mod contents;
 mod documents;
+pub mod envelope;
 mod issue;
 pub mod print;
+mod problem;
 mod rules;
 mod sign;
 mod verify;
 
-pub use crate::destruction::certificate::checked_json::PAYLOAD_TYPE;
-pub use crate::destruction::certificate::documents::{
+pub use checked_json::PAYLOAD_TYPE;
+pub use documents::{
     AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file,
 };
 pub use issue::{Draft, Exceptions, Issued, NotIssued, issue};
+pub use problem::Problem;
 pub use sign::{SignCertificate, Signed};
-pub use verify::{Problem, Verification, verify};
+pub use verify::{Verification, verify};
 
 use crate::{
     destruction::{
@@ -25,9 +29,10 @@ use crate::{
         legal_hold::Scope,
         sanitisation::record::SanitisationRecord,
     },
-    signing::{canonical::Digest, moment::Moment},
+    policy::PolicyRef,
+    signing::{Digest, Moment},
+    tenancy::TenantId,
 };
-use crate::{policy::PolicyRef, tenancy::TenantId};
 use engine::Seat;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,11 +3,13 @@
 //! The page is one HTML file without scripts or links, laid out for A4; browsers print it to PDF. Whatever stands in a
 //! certificate is text here, never markup.
 
-use crate::destruction::certificate::{Certificate, Entry, Verification, Voted};
 use crate::{
-    destruction::sanitisation::{
-        parts::{Actor, Judgement},
-        record::{Outcome, SanitisationRecord},
+    destruction::{
+        certificate::{Certificate, Entry, Verification, Voted},
+        sanitisation::{
+            parts::{Actor, Judgement},
+            record::{Outcome, SanitisationRecord},
+        },
     },
     signing::canonical::value,
 };

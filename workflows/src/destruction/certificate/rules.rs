@@ -1,13 +1,13 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Approved, Certificate, Entry, Kind, issue, verify::Problem};
+use super::{Approved, Certificate, Entry, Kind, contents, problem::Problem};
 use crate::{
     destruction::{
         asset::AssetId,
         inventory::Inventory,
-        sanitisation::record::{SanitisationRecord, Why},
+        sanitisation::{record::SanitisationRecord, rejection::Why},
     },
-    signing::moment::Moment,
+    signing::Moment,
 };
 use engine::{Ballot, Person, Plan, PlanDigest, Verdict, Vote};
 use serde_json::Value;
@@ -66,7 +66,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &Entry, problems: &m
     let open = Inventory::exactly([asset.clone()]).open().into_values().next();
     let judged = match open {
         Some(open) => Err(Why::Open(open)),
-        None => issue::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
+        None => contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
     };
     match (judged, &entry.exception) {
         (Err(why), None) => wrong("record", format!("does not count: {why}")),
@@ -90,7 +90,7 @@ fn of_summary(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<P
     if certificate.title.contains("EXCEPTIONS") != (kind == Kind::WithExceptions) {
         problems.push(Problem::new("title", format!("does not say that it is {kind}")));
     }
-    if certificate.results != issue::results(entries) {
+    if certificate.results != contents::results(entries) {
         problems.push(Problem::new("results", "do not add up to the assets listed"));
     }
 }
@@ -188,7 +188,7 @@ fn of_times(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Pro
     let named = certificate
         .approvals
         .iter()
-        .any(|approval| issue::names(&approval.plan, &certificate.inventory.digest));
+        .any(|approval| contents::names(&approval.plan, &certificate.inventory.digest));
     if !named {
         problems.push(Problem::new("approvals", "none of them names the inventory that was destroyed"));
     }

@@ -1,12 +1,10 @@
 //! The one thing that a certificate needs of the world outside: a signature.
 
+use super::envelope;
 use crate::{
     destruction::codes,
     platform::Platform,
-    signing::{
-        dsse::{self, Signature},
-        signer::PublicKey,
-    },
+    signing::{PublicKey, dsse::Signature},
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -34,7 +32,7 @@ impl Action for SignCertificate {
     type Output = Signed;
 
     async fn run(&self, on: &Platform, _: &Call) -> Result<Signed, ActionError> {
-        let (signature, public_key) = dsse::sign(&self.cover, on.signer.as_ref())
+        let (signature, public_key) = envelope::sign(&self.cover, on.signer.as_ref())
             .await
             .map_err(|why| ActionError::transient(codes::SIGNER_FAILED, why))?;
         Ok(Signed { signature, public_key })

@@ -2,33 +2,14 @@
 //!
 //! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
 
-use crate::destruction::certificate::{Certificate, Entry, FORMAT, checked_json, rules};
-use crate::signing::{
-    canonical::{Digest, value},
-    dsse::{Envelope, pae},
-    signer::PublicKey,
-};
+use super::{Certificate, Entry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules};
+use crate::signing::{Digest, PublicKey, canonical::value, dsse::pae};
 use base64::{
     Engine as _,
     engine::general_purpose::{GeneralPurpose, STANDARD},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-/// Something wrong with a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Problem {
-    /// The field, as `assets[3].serial`, or the part of the envelope.
-    pub field: String,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
-impl Problem {
-    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into() }
-    }
-}
 
 /// What came of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,3 +3,4 @@
 pub(crate) mod gpu_scrub;
 pub(crate) mod parts;
 pub(crate) mod record;
+pub(crate) mod rejection;

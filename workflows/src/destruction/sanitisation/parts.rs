@@ -1,6 +1,6 @@
 //! The parts of a sanitisation record: what was done, with what, by whom; what was looked at, and what was decided.
 
-use crate::signing::moment::Moment;
+use crate::signing::Moment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,10 @@
 
 use super::{Demands, NodeSanitisation};
 use crate::{
-    destruction::Moment,
     offboarding::Leaver,
     platform::{Devices, Drive, DriveTechnique, GpuDevice, SanitiseLog},
     policy::Method,
+    signing::Moment,
     tenancy::{ClusterKind, OwnerEpoch},
 };
 use engine::{DAY, HOUR};

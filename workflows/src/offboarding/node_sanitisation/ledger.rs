@@ -2,8 +2,10 @@
 
 use super::{NodeSanitisation, records};
 use crate::{
-    destruction::{AssetId, Inventory, Moment, SanitisationRecord, Why, node_is_clean},
+    destruction::{AssetId, Inventory, SanitisationRecord, Why, node_is_clean},
     ledger::codes,
+    offboarding::node_sanitisation::record::NodeVerdict,
+    signing::Moment,
     tenancy::{Node, NodeError, NodeId, NodeState, OwnerEpoch},
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -64,15 +66,6 @@ impl LedgerAction for BeginCleaning {
 pub struct FileNode {
     /// What was observed.
     pub of: Box<NodeSanitisation>,
-}
-
-/// What a sanitisation came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeVerdict {
-    /// Assets that do not pass, each with the reason; empty when the node is clean.
-    pub dirty: BTreeMap<AssetId, Why>,
-    /// How many assets it has.
-    pub assets: usize,
 }
 
 impl LedgerAction for FileNode {

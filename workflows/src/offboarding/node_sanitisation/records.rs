@@ -3,10 +3,11 @@
 use super::NodeSanitisation;
 use crate::{
     destruction::{
-        Actor, Asset, AssetType, Device, Digest, FirmwareCheck, GpuScrub, Judgement, Method, Moment, Outcome,
+        Actor, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Judgement, Method, Outcome,
         SanitisationRecord, ScrubLevel, Technique, Tool, Validation, Verification, VerificationMethod,
     },
     platform::{Drive, DriveTechnique, DriveTool, SanitiseStatus},
+    signing::{Digest, Moment},
 };
 use engine::Call;
 use std::collections::BTreeMap;

@@ -1,101 +1,11 @@
 //! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Stamp, actions::machines::recover::GpuHealth, at_cluster, call_metadata::look_again, codes,
+    Diagnosis, GpuLayout, LayoutState, Level, Platform, Stamp, at_cluster, call_metadata::look_again, codes,
 };
-use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
-
-/// How a node's GPUs are partitioned, by each of the sources that must agree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuLayout {
-    /// The profile asked for, by label: `all-disabled`, `all-1g.10gb`.
-    pub profile: String,
-    /// How far the layout manager is.
-    pub state: LayoutState,
-    /// The profile that the scheduler counts by.
-    pub allocatable: String,
-    /// The profile that the driver reports.
-    pub hardware: String,
-    /// Whether anybody works on it. Pending without a worker never ends.
-    pub manager_active: bool,
-}
-
-/// How far a layout manager is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LayoutState {
-    /// Being applied.
-    Pending,
-    /// Being applied, by way of a reboot.
-    Rebooting,
-    /// Applied.
-    Success,
-    /// Given up.
-    Failed,
-}
-
-/// How deep a diagnosis goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Level {
-    /// About two minutes: `dcgmi diag -r 2`.
-    Medium,
-    /// About fifteen minutes: `dcgmi diag -r 3`.
-    Long,
-}
-
-/// What a diagnosis found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Diagnosis {
-    /// True when the node may serve tenants.
-    pub fit: bool,
-    /// What was tested and measured, as evidence.
-    pub report: String,
-}
-
-/// The GPUs of nodes, as far as actions need them.
-///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes.
-#[async_trait]
-pub trait Gpus: Debug + Send + Sync {
-    /// What serves this capability, for people.
-    fn backend(&self) -> &'static str;
-
-    /// The layout as it stands.
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError>;
-
-    /// Asks for a layout. Success means asked; the layout that stands already changes nothing.
-    async fn set_layout(
-        &self,
-        cluster: &str,
-        node: &str,
-        profile: &str,
-        stamp: &Stamp,
-    ) -> Result<(), ActionError>;
-
-    /// Tests the node's GPUs; `Err` only if the test itself could not be done.
-    async fn diagnose(
-        &self,
-        cluster: &str,
-        node: &str,
-        level: Level,
-        stamp: &Stamp,
-    ) -> Result<Diagnosis, ActionError>;
-
-    /// What the driver has counted of the node's GPUs; disturbs nobody.
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError>;
-
-    /// Resets the node's GPUs; `gpu.busy`, transient, while anybody has one open.
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError>;
-
-    /// Asks the node to reboot if its boot is still this one. Success means asked.
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError>;
-}
 
 /// Reads how a node's GPUs are partitioned, so that a change can be undone.
 ///

@@ -1,21 +1,9 @@
 //! The keys under which the engine's own records of a tenant lie, where they are sealed.
 
 use crate::platform::Platform;
-use async_trait::async_trait;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
-
-/// What keeps the engine's own records, as far as a tenant that has left is concerned.
-#[async_trait]
-pub trait Records: Debug + Send + Sync {
-    /// What serves this capability, for people.
-    fn backend(&self) -> &'static str;
-
-    /// Destroys the record key of a tenant, once the audit has taken over all that was journalled under it, and names every
-    /// key that was destroyed so far; none where records are not sealed. Safe to repeat.
-    async fn destroy_key(&self, tenant: &str) -> Result<Vec<String>, ActionError>;
-}
 
 /// Destroys the key that the engine's own records of a tenant are sealed with; from then on nobody reads them.
 ///

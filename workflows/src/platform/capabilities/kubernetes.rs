@@ -3,7 +3,7 @@
 //! Actions build the manifests; a backend only carries them. Invariant: a deletion names the identity it found, so
 //! that a late one never takes an object made since.
 
-use crate::platform::{Finding, Found, IsolationKind, Removal, Stamp, call_metadata::look_again, codes};
+use crate::platform::{Found, IsolationKind, Removal, Stamp, call_metadata::look_again, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -230,4 +230,13 @@ pub(in crate::platform) async fn remove(
         error.message = held;
     }
     Err(error)
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// True when the guard held.
+    pub held: bool,
+    /// What was tried and what was answered, as evidence.
+    pub transcript: String,
 }

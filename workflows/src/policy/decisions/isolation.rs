@@ -2,8 +2,8 @@
 
 use super::{Ruling, Scales};
 use crate::{
-    platform::IsolationKind,
     policy::{Multitenancy, PlatformPolicy, ScrubMethod},
+    tenancy::IsolationKind,
     tenancy::{ClusterKind, Compliance, Gpu, GpuModel, Isolation, Layout},
 };
 use serde::{Deserialize, Serialize};

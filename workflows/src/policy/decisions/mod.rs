@@ -2,7 +2,7 @@
 //!
 //! Each is a pure function of facts and policy, so that a decision can be decided again from what was kept of it, and each
 //! rule it looked at is a [`Reason`] with the place in the policy that says so. Onboarding asks several of them at once, in
-//! [`super::evaluate`]. [`Question`] is any of them as data, [`Ruled`] one that was decided and kept.
+//! [`crate::policy::evaluate`]. [`Question`] is any of them as data, [`Ruled`] one that was decided and kept.
 
 mod approval;
 mod clusters;
@@ -15,15 +15,15 @@ mod quota_amount;
 mod retention;
 mod schedulers;
 
-pub use crate::policy::decisions::clusters::{Eligible, Place, eligible_clusters};
-pub use crate::policy::decisions::permission::{Permission, Sharing, Who, who};
-pub use crate::policy::decisions::quota_amount::{Granted, HowMuch, how_much};
-pub use crate::policy::decisions::retention::{Keep, Kept, keep};
 pub use approval::{Approval, ApprovalFor, approval};
+pub use clusters::{Eligible, Place, eligible_clusters};
 pub use failure::{Failure, Remedy, on_failure};
 pub use guard::{Blocked, Breadth, Deed, blocked, breadth};
 pub use isolation::{IsolationFacts, IsolationRules, Part, isolation};
+pub use permission::{Permission, Sharing, Who, who};
 pub use question::{Answer, Question, Ruled, rule};
+pub use quota_amount::{Granted, HowMuch, how_much};
+pub use retention::{Keep, Kept, keep};
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };

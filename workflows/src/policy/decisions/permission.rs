@@ -2,7 +2,7 @@
 
 use super::{Ruling, Scales};
 use crate::{
-    policy::{Multitenancy, PlatformPolicy, Ratio, onboarding_decision::Judgement},
+    policy::{Judgement, Multitenancy, PlatformPolicy, Ratio},
     tenancy::{GpuModel, Isolation, RegionId, WorkloadClass, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};

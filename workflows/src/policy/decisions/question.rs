@@ -1,11 +1,14 @@
 //! Any decision as data: asked, ruled on, kept, and decided again.
 
-use super::{
-    Approval, ApprovalFor, Blocked, Deed, Eligible, Failure, Granted, HowMuch, IsolationFacts,
-    IsolationRules, Keep, Kept, Permission, Place, Remedy, Ruling, SchedulerFacts, SchedulerSettings, Who,
-    approval, blocked, eligible_clusters, how_much, isolation, keep, on_failure, schedulers, who,
+use crate::policy::{
+    Evaluation, Facts, Judgement, PlatformPolicy, PolicyRef,
+    decisions::{
+        Approval, ApprovalFor, Blocked, Deed, Eligible, Failure, Granted, HowMuch, IsolationFacts,
+        IsolationRules, Keep, Kept, Permission, Place, Remedy, Ruling, SchedulerFacts, SchedulerSettings,
+        Who, approval, blocked, eligible_clusters, how_much, isolation, keep, on_failure, schedulers, who,
+    },
+    evaluate, sha256,
 };
-use crate::policy::{Evaluation, Facts, Judgement, PlatformPolicy, PolicyRef, evaluate, sha256};
 use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;

@@ -2,8 +2,8 @@
 
 use super::{Ruling, Scales};
 use crate::{
-    platform::FlavorQuota,
     policy::{PlatformPolicy, ReclaimWithin, WithinQueue},
+    tenancy::FlavorQuota,
     tenancy::{GpuModel, Gpus, Limits, Tier, WorkspaceName},
 };
 use serde::{Deserialize, Serialize};

@@ -12,18 +12,18 @@ const LARGEST: usize = 1 << 20;
 
 /// A value, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Item {
+pub struct Item {
     /// The place, if the document has lines.
-    pub(crate) at: Option<Spot>,
+    pub at: Option<Spot>,
     /// The way to it: `workspaces[0].name`.
-    pub(crate) path: String,
+    pub path: String,
     /// The value.
-    pub(crate) value: Value,
+    pub value: Value,
 }
 
 /// What a document can hold.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// Nothing.
     Null,
     /// Yes or no.
@@ -42,7 +42,7 @@ pub(crate) enum Value {
 
 impl Value {
     /// What it is, for messages.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         match self {
             Self::Null => "nothing".into(),
             Self::Bool(value) => format!("the truth value {value}"),
@@ -74,7 +74,7 @@ impl Item {
 }
 
 /// The value of a YAML document.
-pub(crate) fn from_yaml(text: &str) -> Result<Item, Finding> {
+pub fn from_yaml(text: &str) -> Result<Item, Finding> {
     if text.len() > LARGEST {
         let problem = format!("the document has {} bytes", text.len());
         return Err(Finding::new(None, "", problem, format!("keep documents under {LARGEST} bytes")));

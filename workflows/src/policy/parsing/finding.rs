@@ -26,7 +26,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(at: Option<Spot>, field: &str, problem: String, remedy: String) -> Self {
+    /// Returns a finding at a place of the document, if it has lines.
+    pub fn new(at: Option<Spot>, field: &str, problem: String, remedy: String) -> Self {
         Self { at, field: field.to_owned(), problem, remedy }
     }
 }

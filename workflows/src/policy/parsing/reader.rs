@@ -1,13 +1,15 @@
 //! Takes values out of a document, noting everything that is wrong on the way.
 
-use crate::policy::{
-    Ratio, duration,
-    parsing::{
-        document::{Item, Value, joined},
-        finding::{Finding, Invalid, Spot},
+use crate::{
+    policy::{
+        Ratio, duration,
+        parsing::{
+            document::{Item, Value, joined},
+            finding::{Finding, Invalid, Spot},
+        },
     },
+    tenancy::{Cents, Gpus, Name, Naming},
 };
-use crate::tenancy::{Cents, Gpus, Name, Naming};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +21,7 @@ use strum::VariantArray;
 
 /// Notes what is wrong.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     findings: RefCell<Vec<Finding>>,
 }
 
@@ -28,7 +30,7 @@ type Entries = [(String, Option<Spot>, Item)];
 
 /// The fields of one group, and below them those of another document that fill its gaps.
 #[derive(Clone, Copy)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     reader: &'a Reader,
     item: &'a Item,
     fields: &'a Entries,
@@ -37,7 +39,7 @@ pub(crate) struct Fields<'a> {
 
 impl Reader {
     /// What was read, or all that was wrong, by place.
-    pub(crate) fn done<T>(self, read: Option<T>) -> Result<T, Invalid> {
+    pub fn done<T>(self, read: Option<T>) -> Result<T, Invalid> {
         let mut findings = self.findings.into_inner();
         findings.sort_by(|a, b| (a.at, &a.field).cmp(&(b.at, &b.field)));
         match read {
@@ -46,7 +48,8 @@ impl Reader {
         }
     }
 
-    pub(crate) fn note(&self, item: &Item, problem: String, remedy: impl Into<String>) {
+    /// Notes a problem of an item and what to write instead.
+    pub fn note(&self, item: &Item, problem: String, remedy: impl Into<String>) {
         self.findings.borrow_mut().push(Finding::new(item.at, &item.path, problem, remedy.into()));
     }
 
@@ -56,7 +59,7 @@ impl Reader {
     }
 
     /// The fields of `item`; notes those not `known`.
-    pub(crate) fn fields<'a>(&'a self, item: &'a Item, known: &[&str]) -> Option<Fields<'a>> {
+    pub fn fields<'a>(&'a self, item: &'a Item, known: &[&str]) -> Option<Fields<'a>> {
         let Value::Map(fields) = &item.value else {
             self.note(
                 item,
@@ -93,7 +96,7 @@ impl Reader {
     }
 
     /// Fields whose names are free, such as GPU models.
-    pub(crate) fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
+    pub fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
         if let Value::Map(fields) = &item.value {
             return fields;
         }
@@ -105,7 +108,8 @@ impl Reader {
         &[]
     }
 
-    pub(crate) fn list<'a>(&self, item: &'a Item) -> &'a [Item] {
+    /// Returns the items of a list; none, with a finding, if it is no list.
+    pub fn list<'a>(&self, item: &'a Item) -> &'a [Item] {
         if let Value::List(items) = &item.value {
             return items;
         }
@@ -117,7 +121,8 @@ impl Reader {
         &[]
     }
 
-    pub(crate) fn text<'a>(&self, item: &'a Item) -> Option<&'a str> {
+    /// Returns the text of an item that is text.
+    pub fn text<'a>(&self, item: &'a Item) -> Option<&'a str> {
         if let Value::Text(text) = &item.value {
             return Some(text);
         }
@@ -141,7 +146,8 @@ impl Reader {
         None
     }
 
-    pub(crate) fn whole<T: TryFrom<i128> + Into<i128> + Copy>(
+    /// Returns a whole number within a range.
+    pub fn whole<T: TryFrom<i128> + Into<i128> + Copy>(
         &self,
         item: &Item,
         range: RangeInclusive<T>,
@@ -245,7 +251,8 @@ impl Reader {
         all
     }
 
-    pub(crate) fn one_of<T>(&self, item: &Item) -> Option<T>
+    /// Returns the variant that a text names.
+    pub fn one_of<T>(&self, item: &Item) -> Option<T>
     where
         T: FromStr + VariantArray + Copy,
         &'static str: From<T>,
@@ -263,7 +270,8 @@ impl Reader {
         None
     }
 
-    pub(crate) fn name<K: Naming>(&self, item: &Item) -> Option<Name<K>> {
+    /// Returns the name that a text holds.
+    pub fn name<K: Naming>(&self, item: &Item) -> Option<Name<K>> {
         let text = self.text(item)?;
         match text.parse() {
             Ok(name) => Some(name),
@@ -274,7 +282,8 @@ impl Reader {
         }
     }
 
-    pub(crate) fn duration(&self, item: &Item) -> Option<Duration> {
+    /// Returns the span of time that a text holds, such as `1h30m`.
+    pub fn duration(&self, item: &Item) -> Option<Duration> {
         let text = if let Value::Text(text) = &item.value { text.as_str() } else { "" };
         let span = duration::parse(text);
         if span.is_none() {
@@ -297,7 +306,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field, here or below, unless it is absent or empty.
-    pub(crate) fn may(&self, name: &str) -> Option<&'a Item> {
+    pub fn may(&self, name: &str) -> Option<&'a Item> {
         found(self.fields, name).or_else(|| found(self.under, name))
     }
 
@@ -311,7 +320,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field; notes its absence at the group it belongs to.
-    pub(crate) fn must(&self, name: &str) -> Option<&'a Item> {
+    pub fn must(&self, name: &str) -> Option<&'a Item> {
         let found = self.may(name);
         if found.is_none() {
             self.reader.missing(self.item, name);

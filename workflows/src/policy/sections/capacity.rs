@@ -1,13 +1,15 @@
 //! When capacity counts as exhausted, and what is tried about it, in which order.
 
-use crate::policy::{
-    Ratio,
-    parsing::{
-        document::Item,
-        reader::{Fields, Reader},
+use crate::{
+    policy::{
+        Ratio,
+        parsing::{
+            document::Item,
+            reader::{Fields, Reader},
+        },
     },
+    tenancy::{Cents, Tier},
 };
-use crate::tenancy::{Cents, Tier};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,10 +1,12 @@
 //! What is known of GPU models (S-50, S-107): memory, error correction, and how they can be sliced.
 
-use crate::policy::parsing::{
-    document::Item,
-    reader::{Fields, Reader},
+use crate::{
+    policy::parsing::{
+        document::Item,
+        reader::{Fields, Reader},
+    },
+    tenancy::GpuModel,
 };
-use crate::tenancy::GpuModel;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

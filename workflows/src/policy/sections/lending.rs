@@ -1,13 +1,15 @@
 //! Who may borrow from whom, for how long, and what keeps GPUs from going back and forth.
 
-use crate::policy::{
-    Ratio,
-    parsing::{
-        document::Item,
-        reader::{Fields, Reader},
+use crate::{
+    policy::{
+        Ratio,
+        parsing::{
+            document::Item,
+            reader::{Fields, Reader},
+        },
     },
+    tenancy::{RegionId, WorkloadClass, WorkspaceClass},
 };
-use crate::tenancy::{RegionId, WorkloadClass, WorkspaceClass};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 

@@ -13,4 +13,5 @@ pub(crate) mod reclaim;
 pub(crate) mod retention;
 pub(crate) mod sanitisation;
 pub(crate) mod scheduling;
+pub(crate) mod seats;
 pub(crate) mod sweeps;

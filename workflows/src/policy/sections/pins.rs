@@ -1,7 +1,9 @@
 //! Where marked work must stay.
 
-use crate::policy::parsing::{document::Item, reader::Reader};
-use crate::tenancy::ClusterId;
+use crate::{
+    policy::parsing::{document::Item, reader::Reader},
+    tenancy::ClusterId,
+};
 use serde::{Deserialize, Serialize};
 
 /// S-13: work with this label runs in this cluster and nowhere else.

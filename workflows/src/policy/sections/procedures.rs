@@ -6,7 +6,7 @@ use crate::policy::{
         document::Item,
         reader::{Fields, Reader},
     },
-    sections::approvals::{named, seats},
+    sections::seats::{named, seats},
 };
 use engine::{BreakGlass, Escalation, Procedure, Reminders, Seat};
 use std::time::Duration;

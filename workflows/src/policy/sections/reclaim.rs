@@ -1,7 +1,9 @@
 //! How lent GPUs come back: how fast, from whom, and how clean.
 
-use crate::policy::{Ratio, duration::show, parsing::reader::Fields};
-use crate::tenancy::{Compliance, Gpus};
+use crate::{
+    policy::{Ratio, duration::show, parsing::reader::Fields},
+    tenancy::{Compliance, Gpus},
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 

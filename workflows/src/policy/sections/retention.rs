@@ -1,7 +1,9 @@
 //! How long classes of data are kept, and what becomes of them then.
 
-use crate::policy::parsing::{document::Item, reader::Reader};
-use crate::tenancy::Compliance;
+use crate::{
+    policy::parsing::{document::Item, reader::Reader},
+    tenancy::Compliance,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

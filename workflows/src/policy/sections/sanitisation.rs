@@ -1,10 +1,12 @@
 //! How media are cleaned before a node changes hands.
 
-use crate::policy::parsing::{
-    document::Item,
-    reader::{Fields, Reader},
+use crate::{
+    policy::parsing::{
+        document::Item,
+        reader::{Fields, Reader},
+    },
+    tenancy::Tier,
 };
-use crate::tenancy::Tier;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 

@@ -2,9 +2,8 @@
 
 use super::QuotaDecrease;
 use crate::{
-    ledger::change_facts,
     policy::{PlatformPolicy, Reason},
-    quota_change::{Direction, QuotaRequest, evaluate},
+    quota_change::{Direction, QuotaRequest, change_facts, evaluate},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;

@@ -2,9 +2,9 @@
 
 use super::QuotaIncrease;
 use crate::{
-    ledger::{change_facts, choose},
+    ledger::choose,
     policy::{PlatformPolicy, Reason},
-    quota_change::{Direction, QuotaRequest, evaluate},
+    quota_change::{Direction, QuotaRequest, change_facts, evaluate},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;

@@ -2,13 +2,10 @@
 
 use super::QuotaIncrease;
 use crate::{
-    ledger::{ClaimedNode, ExtendWait, GrantQuota, HoldCapacity, JoinWaitlist, PrepareHeld},
+    ledger::{ClaimedNode, ExtendWait, JoinWaitlist},
     placement::{Ask, Constraints},
-    platform::{
-        Level, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, TakeNode,
-        actions::machines::qualify::QualifyNode,
-    },
-    quota_change::Steps,
+    platform::{Level, QualifyNode, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, TakeNode},
+    quota_change::{GrantQuota, HoldCapacity, PrepareHeld, Steps},
     tenancy::{Gpus, Isolation, Layout, Residency},
 };
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::QuotaIncrease;
 use crate::{
     ledger::{Claim, ClaimedNode},
-    platform::actions::machines::qualify::Qualified,
+    platform::Qualified,
     policy::Reason,
     quota_change::ChangeEvaluation,
 };

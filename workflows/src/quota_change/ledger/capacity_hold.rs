@@ -7,12 +7,10 @@ use crate::{
         pool_index::Shelves,
         quotas,
     },
+    placement::{Ask, Constraints},
     quota_change::ledger::evaluate_change::{
         active, alone, keep, marks, ours, standing, unmarked, write_line,
     },
-};
-use crate::{
-    placement::{Ask, Constraints},
     scheduling::admission,
     tenancy::{
         Allowance, Earmark, Entitlement, Gpus, Held, Holding, NodeId, Quota, QuotaEnd, Resource, Tenant,

@@ -1,7 +1,7 @@
 //! Changes of one quota: looking at the request, and what every change rests on.
 
-use crate::ledger::{candidates, codes, quotas};
 use crate::{
+    ledger::{Stand, candidates, codes, quotas},
     policy::{self, Reason},
     quota_change::{
         ChangeEvaluation, ChangeFacts, Direction, QuotaDecision, QuotaRequest, Standing, evaluate,
@@ -66,7 +66,7 @@ pub fn change_facts(
         bought: None,
         standing: None,
         ends: None,
-        stand: crate::quota_change::Stand::default(),
+        stand: Stand::default(),
         candidates: Vec::new(),
     };
     let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
@@ -96,7 +96,7 @@ pub fn change_facts(
     Ok(facts)
 }
 
-pub(crate) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undecided> {
+pub(super) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undecided> {
     let found = view.need::<Tenant>(tenant.as_str())?;
     if found.state == TenantState::Active {
         return Ok(found);
@@ -106,7 +106,7 @@ pub(crate) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undec
 }
 
 /// The workspace's quota, if the resource still is as it was when the change was decided.
-pub(crate) fn standing(
+pub(super) fn standing(
     view: &mut View,
     tenant: &TenantId,
     workspace: &WorkspaceName,
@@ -143,7 +143,7 @@ pub(crate) fn write_line(
 
 /// Refuses a change of what another open change is about. The guard of the executions does so already; what a change puts
 /// back is right only because nobody else has changed it meanwhile, so the books do not rely on that.
-pub(crate) fn alone(
+pub(super) fn alone(
     marks: &Earmarks,
     workspace: &WorkspaceName,
     resource: &Resource,
@@ -156,15 +156,15 @@ pub(crate) fn alone(
     Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into())
 }
 
-pub(crate) fn marks(view: &mut View, tenant: &TenantId) -> Result<Earmarks, Undecided> {
+pub(super) fn marks(view: &mut View, tenant: &TenantId) -> Result<Earmarks, Undecided> {
     Ok(view.get::<Earmarks>(tenant.as_str())?.unwrap_or_else(|| Earmarks::none(tenant.clone())))
 }
 
-pub(crate) fn keep(view: &mut View, marks: &Earmarks) -> Result<(), Undecided> {
+pub(super) fn keep(view: &mut View, marks: &Earmarks) -> Result<(), Undecided> {
     if marks.open.is_empty() { view.delete::<Earmarks>(marks.tenant.as_str()) } else { view.put(marks) }
 }
 
-pub(crate) fn ours(
+pub(super) fn ours(
     view: &mut View,
     tenant: &TenantId,
     call: &Call,
@@ -176,7 +176,7 @@ pub(crate) fn ours(
     }
 }
 
-pub(crate) fn unmarked(tenant: &TenantId) -> Undecided {
+pub(super) fn unmarked(tenant: &TenantId) -> Undecided {
     let problem = format!("nothing of tenant {tenant} is set aside for this execution");
     ActionError::permanent(codes::EARMARK_MISSING, problem).into()
 }

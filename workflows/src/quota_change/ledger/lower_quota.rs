@@ -1,11 +1,12 @@
 //! What a decrease of a quota takes, puts back, and gives up; and what is used beyond it.
 
-use crate::tenancy::{
-    Allowance, Balance, Cohort, Earmark, Quota, QuotaEnd, Resource, TenantId, WorkspaceName, workspace_key,
-};
 use crate::{
     ledger::codes,
     quota_change::ledger::evaluate_change::{active, alone, keep, marks, standing, write_line},
+    tenancy::{
+        Allowance, Balance, Cohort, Earmark, Quota, QuotaEnd, Resource, TenantId, WorkspaceName,
+        workspace_key,
+    },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};

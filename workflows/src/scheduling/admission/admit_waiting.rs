@@ -3,15 +3,19 @@
 //! Who stays within its own quota comes first, oldest first. Then those who borrow: the workspace that has borrowed least so
 //! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
 
-use crate::scheduling::admission::{
-    Demand, News,
-    aging::{Ahead, Place},
-    decide,
-    unit_of_work::Desk,
-};
-use crate::tenancy::{
-    Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
-    workspace_key,
+use crate::{
+    scheduling::admission::{
+        Demand, News,
+        decision::{
+            aging::{Ahead, Place},
+            decide,
+        },
+        unit_of_work::Desk,
+    },
+    tenancy::{
+        Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
+        workspace_key,
+    },
 };
 use engine::{Undecided, View};
 use std::{
@@ -286,17 +290,7 @@ impl Desk {
                 balance.taken().saturating_add(*amount) <= balance.allowance.nominal
             })
         };
-        let mut beyond: BTreeMap<Resource, BTreeSet<WorkspaceName>> = BTreeMap::new();
-        for (name, account) in &self.cohort.accounts {
-            let over = account.balances.iter().filter(|(resource, balance)| {
-                resource.gpu().is_some()
-                    && balance.beyond() > 0
-                    && !self.cohort.reclaims.contains_key(*resource)
-            });
-            for (resource, _) in over {
-                beyond.entry(resource.clone()).or_default().insert(name.clone());
-            }
-        }
+        let beyond = self.beyond_own_quota();
         let callable = |name: &WorkspaceName, resource: &Resource| {
             beyond.get(resource).is_some_and(|others| others.iter().any(|other| other != name))
         };
@@ -339,6 +333,22 @@ impl Desk {
         }
         self.news.demands = found.into_values().collect();
         Ok(())
+    }
+
+    /// By kind of GPU that is not being reclaimed: the workspaces that use more than their own quota.
+    fn beyond_own_quota(&self) -> BTreeMap<Resource, BTreeSet<WorkspaceName>> {
+        let mut beyond: BTreeMap<Resource, BTreeSet<WorkspaceName>> = BTreeMap::new();
+        for (name, account) in &self.cohort.accounts {
+            let over = account.balances.iter().filter(|(resource, balance)| {
+                resource.gpu().is_some()
+                    && balance.beyond() > 0
+                    && !self.cohort.reclaims.contains_key(*resource)
+            });
+            for (resource, _) in over {
+                beyond.entry(resource.clone()).or_default().insert(name.clone());
+            }
+        }
+        beyond
     }
 
     fn demand(

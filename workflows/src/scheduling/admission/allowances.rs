@@ -1,8 +1,10 @@
 //! What workspaces may use: their accounts opened, changed, frozen and closed, loans settled in the same commit.
 
-use crate::scheduling::admission::{News, apply_loans::Cause, codes, unit_of_work::Desk};
-use crate::tenancy::{
-    Account, Admitting, Allowance, Cohort, Promise, Resource, TenantId, WorkspaceClass, WorkspaceName,
+use crate::{
+    scheduling::admission::{News, apply_loans::Cause, codes, unit_of_work::Desk},
+    tenancy::{
+        Account, Admitting, Allowance, Cohort, Promise, Resource, TenantId, WorkspaceClass, WorkspaceName,
+    },
 };
 use engine::{ActionError, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,17 +1,19 @@
 //! Loans opened, shrunk and returned as the settlement says, each row once.
 
-use crate::scheduling::{
-    admission::{
-        gpu_allocation::on_loan,
-        unit_of_work::{Desk, LoanEdit, differ},
+use crate::{
+    scheduling::{
+        admission::{
+            gpu_allocation::on_loan,
+            unit_of_work::{Desk, LoanEdit, differ},
+        },
+        loans::{
+            arithmetic::spare,
+            match_loans::{Opening, Settlement, settle},
+        },
     },
-    loans::{
-        arithmetic::spare,
-        match_loans::{Opening, Settlement, settle},
+    tenancy::{
+        Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
     },
-};
-use crate::tenancy::{
-    Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
 };
 use engine::{Undecided, View};
 use std::collections::BTreeMap;

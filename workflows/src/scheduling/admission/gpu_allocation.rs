@@ -1,11 +1,11 @@
 //! GPUs given and taken: nodes, the room on them, and what there is of each kind, changed together.
 
-use crate::tenancy::{
-    GpuKind, NodeId, NodeUse, OpenLoan, Placed, Resource, Room, Stock, User, Workload, WorkspaceName,
-};
 use crate::{
     placement::best_fit,
     scheduling::admission::unit_of_work::{Desk, differ},
+    tenancy::{
+        GpuKind, NodeId, NodeUse, OpenLoan, Placed, Resource, Room, Stock, User, Workload, WorkspaceName,
+    },
 };
 use engine::{Undecided, View};
 use std::{collections::BTreeMap, sync::Arc};

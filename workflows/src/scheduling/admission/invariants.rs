@@ -1,10 +1,12 @@
 //! Whether a tenant's books keep their promises: everything that can be seen from one state of them, counted again from the
 //! rows. Pure; called by tests after every event, by simulations, and by whoever doubts the books.
 
-use crate::scheduling::loans::arithmetic::{lends, spare};
-use crate::tenancy::{
-    Admission, Answer, Cohort, GpuKind, Line, Loan, NodeUse, Occupancy, OpenLoans, Resource, Roster,
-    TenantId, Workload, WorkloadState, WorkspaceName,
+use crate::{
+    scheduling::loans::arithmetic::{lends, spare},
+    tenancy::{
+        Admission, Answer, Cohort, GpuKind, Line, Loan, NodeUse, Occupancy, OpenLoans, Resource, Roster,
+        TenantId, Workload, WorkloadState, WorkspaceName,
+    },
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -10,13 +10,11 @@
 
 pub(crate) mod accounts;
 mod admit_waiting;
-mod aging;
 mod allowances;
 mod apply_loans;
 mod close_account;
 pub mod codes;
-mod decide;
-mod evaluate;
+pub(crate) mod decision;
 mod gpu_allocation;
 pub mod invariants;
 mod node_changes;
@@ -24,28 +22,23 @@ mod outcome;
 mod overdue_loans;
 mod prefetch;
 pub(crate) mod reclaims;
-mod rules;
 mod submit;
 mod unit_of_work;
 
-pub use crate::scheduling::admission::accounts::metering::usage_so_far;
-pub use crate::scheduling::admission::admit_waiting::{MOST_WOKEN, demands, late, wake};
-pub use crate::scheduling::admission::allowances::{
-    Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw,
-};
-pub use crate::scheduling::admission::close_account::{Ended, MOST_ENDED, close_account, end_work};
-pub use crate::scheduling::admission::evaluate::admit;
-pub use crate::scheduling::admission::node_changes::{
+pub use crate::scheduling::loans::arithmetic::{lends, spare};
+pub use accounts::metering::usage_so_far;
+pub use admit_waiting::{MOST_WOKEN, demands, late, wake};
+pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw};
+pub use close_account::{Ended, MOST_ENDED, close_account, end_work};
+pub use decision::evaluate::admit;
+pub use decision::rules::{Ageing, Rules, Soft, Thrash};
+pub use node_changes::{
     Drift, Observation, Observed, Seen, bar_gpu, cut_gpus, forget_nodes, lose_nodes, observe, rest_nodes,
     serve_nodes,
 };
-pub use crate::scheduling::admission::outcome::{Crossing, Demand, News};
-pub use crate::scheduling::admission::overdue_loans::{Overdue, expire_loans};
-pub use crate::scheduling::admission::reclaims::spare_victims::drain_victim;
-pub use crate::scheduling::admission::reclaims::steps::{
-    Fence, Fenced, Gone, Granted, Unfenced, fence, grant, release_victim, unfence,
-};
-pub use crate::scheduling::loans::arithmetic::{lends, spare};
-pub use rules::{Ageing, Rules, Soft, Thrash};
-pub(crate) use submit::LONGEST_NAME;
+pub use outcome::{Crossing, Demand, News};
+pub use overdue_loans::{Overdue, expire_loans};
+pub use reclaims::spare_victims::drain_victim;
+pub use reclaims::steps::{Fence, Fenced, Gone, Granted, Unfenced, fence, grant, release_victim, unfence};
+pub use submit::LONGEST_NAME;
 pub use submit::{Finished, Request, Submitted, finish, submit, whole};

@@ -1,13 +1,16 @@
 //! A tenant's nodes in its account: taken into service and out of it, cut up, observed, and lost.
 
-use crate::scheduling::admission::{
-    News,
-    apply_loans::Cause,
-    codes,
-    unit_of_work::{Desk, differ},
-};
-use crate::tenancy::{
-    GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Sighting, TenantId, Workload, WorkloadState,
+use crate::{
+    scheduling::admission::{
+        News,
+        apply_loans::Cause,
+        codes,
+        unit_of_work::{Desk, differ},
+    },
+    tenancy::{
+        GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Sighting, TenantId, Workload,
+        WorkloadState,
+    },
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize};

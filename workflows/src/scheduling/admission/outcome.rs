@@ -53,6 +53,6 @@ pub struct News {
     pub demands: Vec<Demand>,
     /// Soft thresholds that were crossed.
     pub crossings: Vec<Crossing>,
-    /// Whether more could be admitted than one commit takes: call [`wake`](super::wake) next.
+    /// Whether more could be admitted than one commit takes: call [`wake`](crate::scheduling::admission::wake) next.
     pub more: bool,
 }

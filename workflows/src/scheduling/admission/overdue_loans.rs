@@ -1,7 +1,9 @@
 //! Loans past their longest duration: called back as soon as somebody waits (S-35).
 
-use crate::scheduling::admission::unit_of_work::Desk;
-use crate::tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId};
+use crate::{
+    scheduling::admission::unit_of_work::Desk,
+    tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId},
+};
 use engine::{Undecided, View};
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,16 @@
 //! Asking for documents before they are needed, many at once: each time something is lacking a decision starts anew, so what
 //! can be foreseen is asked for together. Nothing here changes an answer.
 
-use crate::tenancy::{
-    Admission, GpuKind, InLine, Line, Loan, NodeId, NodeUse, OpenLoans, Resource, Roster, Workload,
-    WorkspaceName, workspace_key,
-};
 use crate::{
     placement::best_fit,
     scheduling::admission::{
         admit_waiting::MOST_WOKEN,
         gpu_allocation::kinds,
         unit_of_work::{Desk, together},
+    },
+    tenancy::{
+        Admission, GpuKind, InLine, Line, Loan, NodeId, NodeUse, OpenLoans, Resource, Roster, Workload,
+        WorkspaceName, workspace_key,
     },
 };
 use engine::{Undecided, View};

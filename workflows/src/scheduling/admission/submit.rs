@@ -1,16 +1,18 @@
 //! A workload asked for, and one that ended.
 
-use crate::scheduling::admission::{
-    News,
-    apply_loans::Cause,
-    codes,
-    decide::{Decided, Turn},
-    gpu_allocation::kinds,
-    unit_of_work::Desk,
-};
-use crate::tenancy::{
-    Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster, TenantId,
-    TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+use crate::{
+    scheduling::admission::{
+        News,
+        apply_loans::Cause,
+        codes,
+        decision::decide::{Decided, Turn},
+        gpu_allocation::kinds,
+        unit_of_work::Desk,
+    },
+    tenancy::{
+        Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster,
+        TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+    },
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -67,7 +69,7 @@ pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
 }
 
 /// The longest name of a workload, and label, in characters.
-pub(crate) const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 /// The most resources and labels of one request.
 const MOST_NAMED: usize = 8;
 /// The largest amount of one resource: sums of many stay exact.

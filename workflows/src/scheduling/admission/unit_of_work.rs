@@ -1,8 +1,8 @@
 //! A tenant's admission documents while one decision changes them: read once, changed in memory, written at the end.
 
-use crate::scheduling::admission::{News, Rules, accounts::cohort_cell::Books, codes};
 use crate::{
     policy::PolicyInForce,
+    scheduling::admission::{News, Rules, accounts::cohort_cell::Books, codes},
     tenancy::{
         Account, Admission, Balance, Cohort, InLine, Line, Loan, LoanState, NodeId, NodeUse, Occupancy,
         OpenLoans, Resource, Roster, Sighting, Spent, Tenant, TenantId, Usage, Workload, WorkspaceName,

@@ -32,24 +32,24 @@ pub(crate) mod model;
 mod placement;
 mod plan;
 pub(crate) mod preemption;
-pub mod published_cases;
 
-pub use crate::scheduling::planner::cool_down::{Calm, Reclaims};
-pub use crate::scheduling::planner::model::entities::{
+pub use cool_down::{Calm, Reclaims};
+pub use model::entities::{
     Amounts, BorrowWithinCohort, Demand, Gang, Node, Part, Piece, Preempt, Preemption, Quota, Sharing,
     Weight, Workload,
 };
-pub use crate::scheduling::planner::model::kind::{Kind, NoKind};
-pub use crate::scheduling::planner::model::settings::{Algorithm, Guard, MinRuntimeAt, Settings, Strategy};
-pub use crate::scheduling::planner::model::snapshot::{Snapshot, Unknown};
-pub use crate::scheduling::planner::plan::{
+pub use model::kind::{Kind, NoKind};
+pub use model::settings::{Algorithm, Guard, MinRuntimeAt, Settings, Strategy};
+pub use model::snapshot::{Snapshot, Unknown};
+pub use plan::{
     Answer, Attempt, Breach, Considered, Explanation, Filter, Infeasible, Plan, Reason, Spot, Verdict,
     Victim, Why,
 };
 
-use crate::scheduling::planner::model::snapshot::LoadIx;
-use crate::scheduling::planner::preemption::attempt::Run;
-use crate::scheduling::planner::preemption::preemptor::Ask;
+use crate::scheduling::planner::{
+    model::snapshot::LoadIx,
+    preemption::{attempt::Run, preemptor::Ask},
+};
 use std::collections::{BTreeSet, HashSet};
 
 /// How many node-wise alternatives are tried before a demand counts as fragmented.

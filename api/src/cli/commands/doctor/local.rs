@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use workflows::destruction::KeyFile;
+use workflows::signing::KeyFile;
 
 /// Below this much room it is warned, in bytes: the next journal files would not fit for long.
 const LITTLE_ROOM: u64 = 1 << 30;

@@ -3,14 +3,15 @@
 
 use super::{Findings, State};
 use crate::config::Config;
+use backends::{
+    simulated::{LocalWorld, simulated_platform},
+    targets::Targets,
+};
 use engine::ActionError;
 use serde_json::{Map, Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::{
-    backends::{simulated::LocalWorld, targets::Targets},
-    platform::{Eyes, Platform, Stamp, Thing, bucket_name, tenant_name},
-};
+use workflows::platform::{Eyes, Platform, Stamp, Thing, bucket_name, tenant_name};
 
 /// A tenant that nobody has; its names have the form of any other's.
 const NOBODY: &str = "doctor-probe";
@@ -95,14 +96,14 @@ fn own() -> String {
 }
 
 async fn probe(target: &Target, patience: Duration) -> (State, String) {
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let targets = match Targets::parse(&target.alone.to_string()) {
         Ok(targets) => targets,
         Err(error) => return (State::Failed, error.why),
     };
     let connected = tokio::time::timeout(patience, targets.connect(platform)).await;
     let platform = match connected {
-        Ok(Ok(platform)) => platform,
+        Ok(Ok(connected)) => connected.platform,
         Ok(Err(error)) => return (State::Failed, error.to_string()),
         Err(_) => return (State::Failed, unanswered(patience)),
     };

@@ -5,8 +5,9 @@ use crate::kubernetes::{
     server::World,
     steps::{CLUSTER, Stage, WORKSPACE, namespace},
 };
+use backends::kubernetes::KubernetesCluster;
 use serde_json::{Value, json};
-use workflows::{backends::kubernetes::KubernetesCluster, platform::*};
+use workflows::platform::*;
 
 /// A tenant's namespace with workloads in it.
 pub(super) struct Scene<'a> {

@@ -1,9 +1,8 @@
 //! What keeps a tenant apart, and the probes that try to break it.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Kind, Manifest, Place, Removal, Stamp, at_cluster, capabilities::kubernetes::remove, codes,
-    workspace_name,
+    Finding, IsolationKind, Kind, Manifest, Place, Platform, Removal, Stamp, at_cluster,
+    capabilities::kubernetes::remove, codes, workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -111,36 +110,6 @@ fn guards(cluster: &str, tenant: &str, workspace: &str) -> Result<[(&'static str
         ("people", Place::within(cluster, Kind::RoleBinding, &namespace, "tenant")),
         ("admission", Place::new(cluster, Kind::ValidatingAdmissionPolicy, &namespace)),
     ])
-}
-
-/// The six ways in which isolation is tried.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum IsolationKind {
-    /// Another tenant's credentials are refused.
-    ForeignCredentials,
-    /// Another tenant's pod gets no connection.
-    CrossTenantTraffic,
-    /// A pod without the tenant's toleration does not start on the tenant's nodes.
-    ForeignPod,
-    /// A pod beyond the quota is refused.
-    OverQuota,
-    /// An image from another registry is refused.
-    ForeignImage,
-    /// The tenant's key decrypts for the tenant and for nobody else.
-    ForeignKey,
-}
-
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// True when the guard held.
-    pub held: bool,
-    /// What was tried and what was answered, as evidence.
-    pub transcript: String,
 }
 
 /// Tries to break a tenant's isolation in one way; fails with `isolation.probe_failed` when that succeeds.

@@ -1,9 +1,8 @@
 //! A workspace's namespace.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Kind, Made, Manifest, Place, PriorityClass, Removal, Stamp, at_cluster, capabilities::kubernetes::remove,
-    workspace_name,
+    Kind, Made, Manifest, Place, Platform, PriorityClass, Removal, Stamp, at_cluster,
+    capabilities::kubernetes::remove, workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
 //! Whose a node is, as the cluster sees it.
 
-use crate::platform::Platform;
-use crate::platform::{Ownership, Stamp, at_cluster};
+use crate::platform::{Ownership, Platform, Stamp, at_cluster};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 

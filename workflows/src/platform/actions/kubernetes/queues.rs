@@ -2,9 +2,8 @@
 //!
 //! Made parent before child (cohort, flavor, queue) and removed child before parent.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Kind, Made, Manifest, Place, Removal, Stamp, actions::limits::quota_field::group, at_cluster,
+    FlavorQuota, Kind, Made, Manifest, Place, Platform, Removal, Stamp, at_cluster,
     capabilities::kubernetes::remove, flavor_name, tenant_name, workspace_name,
 };
 use engine::{Action, ActionError, Call};
@@ -132,19 +131,6 @@ impl Action for DeleteFlavor {
         let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
         remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
     }
-}
-
-/// One model's share of a queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlavorQuota {
-    /// The model of the GPUs.
-    pub model: String,
-    /// GPUs that are the queue's own.
-    pub nominal: u64,
-    /// GPUs it may borrow beyond; without a limit when absent.
-    pub borrowing_limit: Option<u64>,
-    /// GPUs of its own that it lends; all of them when absent.
-    pub lending_limit: Option<u64>,
 }
 
 /// Makes a workspace's queue, and the entrance to it in the workspace's namespace.
@@ -315,4 +301,14 @@ async fn make(
     let name = place.name.clone();
     let found = on.kubernetes.apply(&Manifest { place, tenant: tenant.to_owned(), spec }, stamp).await?;
     Ok(Made { name, uid: found.uid })
+}
+
+/// A flavor's part of a queue, as [`CreateQueue`](crate::platform::CreateQueue) writes it.
+pub(in crate::platform) fn group(flavor: &str, quota: &FlavorQuota) -> Value {
+    json!({
+        "flavor": flavor,
+        "nominalQuota": quota.nominal,
+        "borrowingLimit": quota.borrowing_limit,
+        "lendingLimit": quota.lending_limit,
+    })
 }

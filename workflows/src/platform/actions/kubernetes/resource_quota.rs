@@ -1,8 +1,8 @@
 //! A workspace's hard limits, below every scheduler: of the namespace in all, and of each container in it.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Kind, Made, Manifest, Place, Removal, Stamp, at_cluster, capabilities::kubernetes::remove, workspace_name,
+    Kind, Made, Manifest, Place, Platform, Removal, Stamp, at_cluster, capabilities::kubernetes::remove,
+    workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};

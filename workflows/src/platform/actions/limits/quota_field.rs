@@ -1,9 +1,8 @@
 //! One line of one object of a platform that says what may be used: found, compared, set.
 
-use crate::platform::Platform;
 use crate::platform::{
-    FlavorQuota, Found, Kind, LimitNames, Limits, Made, Place, Restored, Stamp, Swap, codes, flavor_name,
-    tenant_name, workspace_name,
+    FlavorQuota, Found, Kind, LimitNames, Limits, Made, Place, Platform, Restored, Stamp, Swap,
+    actions::kubernetes::queues::group, codes, flavor_name, tenant_name, workspace_name,
 };
 use engine::ActionError;
 use serde::Deserialize;
@@ -283,16 +282,6 @@ struct Group {
     borrowing_limit: Option<u64>,
     #[serde(rename = "lendingLimit")]
     lending_limit: Option<u64>,
-}
-
-/// A flavor's part of a queue, as [`CreateQueue`](crate::platform::CreateQueue) writes it.
-pub(in crate::platform) fn group(flavor: &str, quota: &FlavorQuota) -> Value {
-    json!({
-        "flavor": flavor,
-        "nominalQuota": quota.nominal,
-        "borrowingLimit": quota.borrowing_limit,
-        "lendingLimit": quota.lending_limit,
-    })
 }
 
 pub(in crate::platform) fn entry(of: &LimitNames, quota: Option<&FlavorQuota>) -> Result<Value, ActionError> {

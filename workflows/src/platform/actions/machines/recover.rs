@@ -1,42 +1,10 @@
 //! GPUs that report errors: what the driver says of them, and the two things that can be done about it on the node.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Level, Ownership, Stamp, actions::gpus::Diagnosis, at_cluster, call_metadata::look_again, codes,
+    Diagnosis, GpuHealth, Level, Ownership, Platform, Stamp, at_cluster, call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-
-/// What the driver asks for: NVML's GPU recovery action (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`), the most of any of the node's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Recovery {
-    /// 0: nothing.
-    #[default]
-    Nothing,
-    /// 1: a reset of the GPU.
-    Reset,
-    /// 2: a reboot of the node.
-    Reboot,
-    /// 3: that GPUs linked to it are drained.
-    DrainPeers,
-    /// 4: that it is drained, then reset.
-    DrainAndReset,
-}
-
-/// How the GPUs of a node are, by what their driver has counted. To look disturbs nobody.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuHealth {
-    /// Whether nothing speaks against work on them.
-    pub fit: bool,
-    /// What the driver asks for.
-    pub recovery: Recovery,
-    /// Which start of the node this is: another one after each.
-    pub boot: String,
-    /// What was counted, as evidence.
-    pub report: String,
-}
 
 /// Reads how the GPUs of a node are, without disturbing what runs on them.
 ///

@@ -1,9 +1,8 @@
 //! Cleaning a machine, one device at a time. What is begun and cannot be known to have ended is looked at, never begun again.
 
-use crate::platform::Platform;
 use crate::platform::{
-    Devices, DriveTechnique, Environment, FilledGpu, Reset, Samples, SanitiseLog, SanitiseStatus, Segment,
-    Stamp, at_cluster, call_metadata::look_again, codes,
+    Devices, DriveTechnique, Environment, FilledGpu, Platform, Reset, Samples, SanitiseLog, SanitiseStatus,
+    Segment, Stamp, at_cluster, call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};

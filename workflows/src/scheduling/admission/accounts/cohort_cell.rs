@@ -1,7 +1,9 @@
 //! A tenant's account on the desk: shared until something changes, and counted up to now before it does.
 
-use crate::scheduling::admission::accounts::metering;
-use crate::tenancy::{Balance, Cohort, Usage};
+use crate::{
+    scheduling::admission::accounts::metering,
+    tenancy::{Balance, Cohort, Usage},
+};
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,

@@ -1,12 +1,15 @@
 //! What is set aside for whom a reclaim serves: what is free at its fence, what its victims let go, and what is free again when it
 //! ends or nobody wants it any more.
 
-use crate::tenancy::{
-    Admitting, Answer, NodeId, Reclaiming, Resource, Roster, Served, Workload, WorkloadState, WorkspaceName,
-};
 use crate::{
     placement::best_fit,
-    scheduling::admission::{apply_loans::Cause, decide::Turn, gpu_allocation::Choice, unit_of_work::Desk},
+    scheduling::admission::{
+        apply_loans::Cause, decision::decide::Turn, gpu_allocation::Choice, unit_of_work::Desk,
+    },
+    tenancy::{
+        Admitting, Answer, NodeId, Reclaiming, Resource, Roster, Served, Workload, WorkloadState,
+        WorkspaceName,
+    },
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,9 @@
 //! Who need not give way after all: nobody whom the reclaim serves lacks anything, in the moment before an eviction begins.
 
-use crate::scheduling::admission::{reclaims::steps::Tried, unit_of_work::Desk};
-use crate::tenancy::{Answer, LoanState, Reclaiming, Resource, TenantId, Workload, WorkloadState};
+use crate::{
+    scheduling::admission::{reclaims::steps::Tried, unit_of_work::Desk},
+    tenancy::{Answer, LoanState, Reclaiming, Resource, TenantId, Workload, WorkloadState},
+};
 use engine::{Undecided, View};
 use store::ExecutionId;
 

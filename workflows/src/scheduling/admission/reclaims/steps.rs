@@ -5,16 +5,18 @@
 //! transit to the demand, on the very GPUs, until [`grant`]. What is free at the fence is set aside as well, so nobody else gets
 //! ahead of the demand.
 
-use crate::scheduling::admission::{
-    News,
-    apply_loans::Cause,
-    codes,
-    decide::{Decided, Turn},
-    unit_of_work::Desk,
-};
-use crate::tenancy::{
-    Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
-    WorkspaceName,
+use crate::{
+    scheduling::admission::{
+        News,
+        apply_loans::Cause,
+        codes,
+        decision::decide::{Decided, Turn},
+        unit_of_work::Desk,
+    },
+    tenancy::{
+        Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
+        WorkspaceName,
+    },
 };
 use engine::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,9 @@
 //! What stands against a reclaim's fence: the books have moved on since it was planned.
 
-use crate::scheduling::admission::{Fence, unit_of_work::Desk};
-use crate::tenancy::{Admitting, Line, Resource, Served, WorkloadState, workspace_key};
+use crate::{
+    scheduling::admission::{Fence, unit_of_work::Desk},
+    tenancy::{Admitting, Line, Resource, Served, WorkloadState, workspace_key},
+};
 use engine::{Undecided, View};
 use std::collections::BTreeMap;
 

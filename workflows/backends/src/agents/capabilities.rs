@@ -1,0 +1,205 @@
+//! The capabilities that agents serve.
+
+use super::{Agents, Command, Output};
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeSet, sync::Arc};
+use workflows::platform::{
+    Diagnosis, GpuHealth, GpuLayout, GpuSet, Gpus, Level, RunningWorkload, ScrubLevel, Scrubbed, Stamp,
+    Telling, WorkloadRef, Workloads, codes,
+};
+
+/// An answer to another question than was asked.
+fn other(command: &'static str, changing: bool) -> ActionError {
+    crate::http_response::unreadable(format!("the agent answers another question than {command}"), changing)
+}
+
+#[async_trait]
+impl Gpus for Agents {
+    fn backend(&self) -> &'static str {
+        "agents"
+    }
+
+    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+        match self.ask(cluster, node, Command::Layout, stamp).await? {
+            Output::Layout(layout) => Ok(layout),
+            Output::Done
+            | Output::Diagnosis(_)
+            | Output::Health(_)
+            | Output::Clients(_)
+            | Output::Scrubbed(_) => Err(other("layout", false)),
+        }
+    }
+
+    async fn set_layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        profile: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let command = Command::SetLayout { profile: profile.to_owned() };
+        done(self.ask(cluster, node, command, stamp).await?, "set_layout")
+    }
+
+    async fn diagnose(
+        &self,
+        cluster: &str,
+        node: &str,
+        level: Level,
+        stamp: &Stamp,
+    ) -> Result<Diagnosis, ActionError> {
+        match self.ask(cluster, node, Command::Diagnose { level }, stamp).await? {
+            Output::Diagnosis(diagnosis) => Ok(diagnosis),
+            Output::Done
+            | Output::Layout(_)
+            | Output::Health(_)
+            | Output::Clients(_)
+            | Output::Scrubbed(_) => Err(other("diagnose", false)),
+        }
+    }
+
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+        match self.ask(cluster, node, Command::Health, stamp).await? {
+            Output::Health(health) => Ok(health),
+            Output::Done
+            | Output::Layout(_)
+            | Output::Diagnosis(_)
+            | Output::Clients(_)
+            | Output::Scrubbed(_) => Err(other("health", false)),
+        }
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        done(self.ask(cluster, node, Command::Reset, stamp).await?, "reset")
+    }
+
+    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let command = Command::Reboot { boot: boot.to_owned() };
+        done(self.ask(cluster, node, command, stamp).await?, "reboot")
+    }
+}
+
+fn done(output: Output, command: &'static str) -> Result<(), ActionError> {
+    match output {
+        Output::Done => Ok(()),
+        Output::Layout(_)
+        | Output::Diagnosis(_)
+        | Output::Health(_)
+        | Output::Clients(_)
+        | Output::Scrubbed(_) => Err(other(command, true)),
+    }
+}
+
+/// Workloads of a cluster whose GPUs agents look after: what is about GPUs goes to the agents, everything else to whatever else
+/// serves the cluster.
+#[derive(Debug)]
+pub struct GpusByAgents {
+    agents: Arc<Agents>,
+    rest: Arc<dyn Workloads>,
+    said: &'static str,
+}
+
+impl GpusByAgents {
+    /// These agents, and `rest` for all that is not about GPUs.
+    #[must_use]
+    pub fn over(agents: Arc<Agents>, rest: Arc<dyn Workloads>) -> Self {
+        // Said for as long as the process runs, once a cluster.
+        let said = String::leak(format!("{} and agents", rest.backend()));
+        Self { agents, rest, said }
+    }
+}
+
+#[async_trait]
+impl Workloads for GpusByAgents {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.rest.observe(of, stamp).await
+    }
+
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.rest.gone(of, stamp).await
+    }
+
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        service: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.rest.start(of, gpus, service, stamp).await
+    }
+
+    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.tell(of, telling, stamp).await
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+        self.rest.checkpoint(of, stamp).await
+    }
+
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.evict(of, uid, stamp).await
+    }
+
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.force(of, uid, stamp).await
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.requeue(of, stamp).await
+    }
+
+    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.ended(of, stamp).await
+    }
+
+    /// Processes that the driver knows, and what the cluster itself says has them: a job that was given GPUs and has not opened
+    /// them yet is seen by the cluster alone.
+    async fn clients(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        stamp: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        let command = Command::Clients { gpus: gpus.clone() };
+        let mut open = match self.agents.ask(cluster, node, command, stamp).await? {
+            Output::Clients(clients) => clients,
+            Output::Done
+            | Output::Layout(_)
+            | Output::Diagnosis(_)
+            | Output::Health(_)
+            | Output::Scrubbed(_) => return Err(other("clients", false)),
+        };
+        match self.rest.clients(cluster, node, gpus, stamp).await {
+            Ok(more) => open.extend(more),
+            Err(error) if error.code == codes::UNSUPPORTED => {}
+            Err(error) => return Err(error),
+        }
+        Ok(open)
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        level: ScrubLevel,
+        stamp: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        let command = Command::Scrub { gpus: gpus.clone(), level };
+        match self.agents.ask(cluster, node, command, stamp).await? {
+            Output::Scrubbed(scrubbed) => Ok(scrubbed),
+            Output::Done
+            | Output::Layout(_)
+            | Output::Diagnosis(_)
+            | Output::Health(_)
+            | Output::Clients(_) => Err(other("scrub", !stamp.dry_run)),
+        }
+    }
+}

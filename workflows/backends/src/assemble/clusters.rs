@@ -1,0 +1,120 @@
+//! Connects the backends of clusters: Kubernetes, Slurm and agents.
+
+use super::{
+    Connected, Left,
+    kinds::{self, Served},
+};
+use crate::{
+    TargetError,
+    agents::{Agents, AgentsTarget, GpusByAgents},
+    routing::{ByPlace, LayoutsApart, OutOfReach},
+    targets::Chosen,
+};
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::{
+    platform::{Gpus, Kubernetes, Platform, Slurm, Workloads},
+    tenancy::Cluster,
+};
+
+/// The platform with these clusters served as they say.
+pub(super) async fn clusters(
+    all: BTreeMap<String, Chosen>,
+    mut platform: Platform,
+    left: &mut Left,
+) -> Result<Connected, TargetError> {
+    let (mut kubernetes, mut slurm, mut workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut served = BTreeMap::new();
+    let mut agents: BTreeMap<String, AgentsTarget> = BTreeMap::new();
+    let mut layouts = BTreeMap::new();
+    for (name, chosen) in all {
+        let named = kinds_of(&name, &chosen)?;
+        let mut reached: Option<Arc<dyn Workloads>> = None;
+        // In the order of their names: `kubernetes` is before `slurm`, and what both serve is the former's.
+        for (kind, settings) in chosen {
+            let here = format!("clusters.{name}.{kind}");
+            let within = |error: TargetError| error.within(&here);
+            let one = match kind.as_str() {
+                "kubernetes" => kinds::kubernetes(&name, settings).await.map_err(within)?,
+                "slurm" => kinds::slurm(&name, settings).map_err(within)?,
+                // Before the others, so that theirs is taken for the workloads.
+                "agents" => {
+                    agents.insert(name.clone(), kinds::agents(settings).map_err(within)?);
+                    reached = Some(Arc::new(OutOfReach));
+                    Served::default()
+                }
+                Cluster::SIMULATED => {
+                    kinds::simulated(settings).map_err(within)?;
+                    Served::default()
+                }
+                _ => return Err(kinds::unknown(&here, kinds::CLUSTERS)),
+            };
+            if let Some(backend) = one.kubernetes {
+                kubernetes.entry(name.clone()).or_insert(backend);
+            }
+            slurm.extend(one.slurm.map(|backend| (name.clone(), backend)));
+            layouts.extend(one.layouts.map(|backend| (name.clone(), backend)));
+            if let Some(system) = system_of(&kind) {
+                match one.estate {
+                    Some(backend) => drop(left.served.insert((system, name.clone()), backend)),
+                    None => drop(left.blind.insert((system, name.clone()))),
+                }
+            }
+            // Where both run, it is Slurm's jobs that have the GPUs.
+            reached = one.workloads.or(reached);
+        }
+        workloads.extend(reached.map(|backend| (name.clone(), backend)));
+        served.insert(name, named);
+    }
+    let agents = looked_after(agents, layouts, &mut workloads, &mut platform);
+    platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
+    platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
+    platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
+    Ok(Connected { platform: platform.serving(served), agents })
+}
+
+/// The system in which a backend of this kind finds what tenants have, where it is real.
+fn system_of(kind: &str) -> Option<&'static str> {
+    workflows::platform::SYSTEMS.into_iter().find(|system| *system == kind)
+}
+
+/// Has agents look after the GPUs of their clusters, and whatever partitions them do that; the lifecycle of workloads stays with whatever
+/// else serves the cluster.
+fn looked_after(
+    targets: BTreeMap<String, AgentsTarget>,
+    layouts: BTreeMap<String, Arc<dyn Gpus>>,
+    workloads: &mut BTreeMap<String, Arc<dyn Workloads>>,
+    platform: &mut Platform,
+) -> Arc<Agents> {
+    let agents = Arc::new(Agents::of(targets));
+    let each = |name: &str| (name.to_owned(), agents.clone() as Arc<dyn Gpus>);
+    let mut gpus: BTreeMap<String, Arc<dyn Gpus>> = agents.clusters().map(each).collect();
+    for name in gpus.keys() {
+        if let Some(rest) = workloads.remove(name) {
+            workloads.insert(name.clone(), Arc::new(GpusByAgents::over(agents.clone(), rest)));
+        }
+    }
+    for (name, layouts) in layouts {
+        let apart = match gpus.remove(&name) {
+            Some(agents) => LayoutsApart::seen_by(layouts, agents),
+            None => LayoutsApart::over(layouts, platform.gpus.clone()),
+        };
+        gpus.insert(name, Arc::new(apart));
+    }
+    platform.gpus = ByPlace::<dyn Gpus>::over(gpus, platform.gpus.clone());
+    agents
+}
+
+/// What is to serve this cluster, for people.
+fn kinds_of(name: &str, chosen: &Chosen) -> Result<String, TargetError> {
+    let at = format!("clusters.{name}");
+    let named = chosen.keys().map(String::as_str).collect::<Vec<_>>().join(" and ");
+    if chosen.is_empty() {
+        let why =
+            format!("says nothing: name one of {}, or leave the cluster out", kinds::CLUSTERS.join(", "));
+        return Err(TargetError::new(&at, why));
+    }
+    if chosen.len() > 1 && chosen.contains_key(Cluster::SIMULATED) {
+        return Err(TargetError::new(&at, format!("{named} are more than it can be: keep one of them")));
+    }
+    Ok(named)
+}

@@ -1,0 +1,233 @@
+//! The kinds of backend that a file of targets can name, each made from its settings where it is compiled in.
+
+use crate::{TargetError, agents::AgentsTarget, hooks::OneHook};
+use serde_json::Value;
+use std::sync::Arc;
+use workflows::platform::{Estate, Gpus, Keys, Kubernetes, Machines, Objects, Slurm, Workloads};
+
+/// What can serve a cluster.
+pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "agents", "simulated"];
+/// What can keep keys.
+pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
+/// What can keep buckets.
+pub(super) const OBJECTS: &[&str] = &["s3"];
+/// What can serve a machine.
+pub(super) const MACHINES: &[&str] = &["drives"];
+/// The systems that have no backend of their own.
+pub(super) const SYSTEMS: &[&str] = &["identity", "storage", "backups", "registry", "logs", "network"];
+/// What can stand behind a hook.
+pub(super) const HOOKS: &[&str] = &["exec", "http"];
+
+/// That there is no such kind.
+pub(super) fn unknown(at: &str, known: &[&str]) -> TargetError {
+    TargetError::new(at, format!("is no kind of backend: these are: {}", known.join(", ")))
+}
+
+/// That this program was built without the backend.
+#[allow(dead_code, reason = "with every backend compiled in nothing is off")]
+fn off(feature: &str) -> TargetError {
+    let why = format!("this tenure was built without it: build it with `--features {feature}`");
+    TargetError::new("", why)
+}
+
+/// The settings of a backend, in its type.
+#[allow(dead_code, reason = "without any backend compiled in nothing is read")]
+fn read<T: serde::de::DeserializeOwned>(settings: Value) -> Result<T, TargetError> {
+    serde_json::from_value(settings).map_err(|e| TargetError::new("", e))
+}
+
+/// A key store, and what finds its keys again.
+pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn Estate>);
+/// An object store, and what finds its buckets again.
+pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn Estate>);
+
+/// A machine, and what finds the volumes on its drives.
+pub(super) type Machine = (Arc<dyn Machines>, Arc<dyn Estate>);
+
+/// What a backend of a cluster serves there.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
+    pub(super) slurm: Option<Arc<dyn Slurm>>,
+    pub(super) workloads: Option<Arc<dyn Workloads>>,
+    pub(super) estate: Option<Arc<dyn Estate>>,
+    /// How GPUs are partitioned, and nothing else about them.
+    pub(super) layouts: Option<Arc<dyn Gpus>>,
+}
+
+/// `name` is what the fleet calls the cluster.
+#[cfg(feature = "kubernetes")]
+pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, TargetError> {
+    use crate::kubernetes::{GpuOperator, KubernetesCluster};
+    let cluster = KubernetesCluster::connect(&read(settings)?).await;
+    let cluster = cluster.map_err(|e| TargetError::new("", e))?;
+    let cluster = Arc::new(cluster.called(name));
+    let layouts = GpuOperator::of(&cluster).map(|one| Arc::new(one) as Arc<dyn Gpus>);
+    Ok(Served {
+        kubernetes: Some(cluster.clone()),
+        workloads: Some(cluster.clone()),
+        estate: Some(cluster),
+        layouts,
+        ..Served::default()
+    })
+}
+
+#[cfg(not(feature = "kubernetes"))]
+#[allow(clippy::unused_async, reason = "with the backend it connects")]
+pub(super) async fn kubernetes(_: &str, _: Value) -> Result<Served, TargetError> {
+    Err(off("kubernetes"))
+}
+
+/// The agents on a cluster's nodes.
+pub(super) fn agents(settings: Value) -> Result<AgentsTarget, TargetError> {
+    let target: AgentsTarget = serde_json::from_value(settings).map_err(|e| TargetError::new("", e))?;
+    target.check()?;
+    Ok(target)
+}
+
+/// A cluster that is named and stays simulated.
+pub(super) fn simulated(settings: Value) -> Result<(), TargetError> {
+    match settings {
+        Value::Null => Ok(()),
+        Value::Object(fields) if fields.is_empty() => Ok(()),
+        _ => Err(TargetError::new("", "has no settings: write {}")),
+    }
+}
+
+/// `name` is what the fleet calls the cluster. Things are found again by the name that Slurm has for it: it must be the same.
+#[cfg(feature = "slurm")]
+pub(super) fn slurm(name: &str, settings: Value) -> Result<Served, TargetError> {
+    use crate::slurm::{SlurmCluster, SlurmTarget};
+    let target: SlurmTarget = read(settings)?;
+    same("cluster", &target.cluster, name)?;
+    let cluster = SlurmCluster::connect(&target).map_err(|e| TargetError::new("", e))?;
+    let cluster = Arc::new(cluster);
+    Ok(Served {
+        kubernetes: Some(cluster.clone()),
+        slurm: Some(cluster.clone()),
+        workloads: Some(cluster.clone()),
+        estate: Some(cluster),
+        ..Served::default()
+    })
+}
+
+#[cfg(not(feature = "slurm"))]
+pub(super) fn slurm(_: &str, _: Value) -> Result<Served, TargetError> {
+    Err(off("slurm"))
+}
+
+/// That a setting repeats the name under which it stands.
+#[cfg(any(feature = "slurm", feature = "s3"))]
+fn same(field: &str, said: &str, name: &str) -> Result<(), TargetError> {
+    if said == name {
+        return Ok(());
+    }
+    Err(TargetError::new(field, format!("is {said:?}, and stands under {name:?}: give both the same name")))
+}
+
+pub(super) fn keys(kind: &str, settings: Value) -> Result<KeyStore, TargetError> {
+    match kind {
+        "vault" => vault(settings),
+        "pkcs11" => pkcs11(settings),
+        _ => Err(unknown("", KEYS)),
+    }
+}
+
+#[cfg(feature = "vault")]
+fn vault(settings: Value) -> Result<KeyStore, TargetError> {
+    let vault = crate::vault::Vault::connect(&read(settings)?);
+    let vault = Arc::new(vault.map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((vault.clone(), vault))
+}
+
+#[cfg(not(feature = "vault"))]
+fn vault(_: Value) -> Result<KeyStore, TargetError> {
+    Err(off("vault"))
+}
+
+#[cfg(feature = "pkcs11")]
+fn pkcs11(settings: Value) -> Result<KeyStore, TargetError> {
+    let token = crate::pkcs11::Pkcs11::connect(&read(settings)?);
+    let token = Arc::new(token.map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((token.clone(), token))
+}
+
+#[cfg(not(feature = "pkcs11"))]
+fn pkcs11(_: Value) -> Result<KeyStore, TargetError> {
+    Err(off("pkcs11"))
+}
+
+/// `region` is what tenants' wishes call it.
+pub(super) fn objects(region: &str, kind: &str, settings: Value) -> Result<ObjectStore, TargetError> {
+    match kind {
+        "s3" => s3(region, settings),
+        _ => Err(unknown("", OBJECTS)),
+    }
+}
+
+#[cfg(feature = "s3")]
+fn s3(region: &str, settings: Value) -> Result<ObjectStore, TargetError> {
+    use crate::s3::{S3, S3Target};
+    let target: S3Target = read(settings)?;
+    same("region", &target.region, region)?;
+    let store = Arc::new(S3::connect(&target).map_err(|e| TargetError::new(e.field, e.why))?);
+    Ok((store.clone(), store))
+}
+
+#[cfg(not(feature = "s3"))]
+fn s3(_: &str, _: Value) -> Result<ObjectStore, TargetError> {
+    Err(off("s3"))
+}
+
+/// `cluster` and `node` are what the fleet calls the machine.
+pub(super) fn machine(
+    cluster: &str,
+    node: &str,
+    kind: &str,
+    settings: Value,
+) -> Result<Machine, TargetError> {
+    match kind {
+        "drives" => drives(cluster, node, settings),
+        _ => Err(unknown("", MACHINES)),
+    }
+}
+
+#[cfg(feature = "drives")]
+fn drives(cluster: &str, node: &str, settings: Value) -> Result<Machine, TargetError> {
+    let machine = crate::drives::LocalMachine::connect(cluster, node, read(settings)?)?;
+    let machine = Arc::new(machine);
+    Ok((machine.clone(), machine))
+}
+
+#[cfg(not(feature = "drives"))]
+fn drives(_: &str, _: &str, _: Value) -> Result<Machine, TargetError> {
+    Err(off("drives"))
+}
+
+pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    match kind {
+        "exec" => exec(settings),
+        "http" => http(settings),
+        _ => Err(unknown("", HOOKS)),
+    }
+}
+
+#[cfg(feature = "exec")]
+fn exec(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Ok(Arc::new(crate::exec::Program::connect(&read(settings)?)?))
+}
+
+#[cfg(not(feature = "exec"))]
+fn exec(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Err(off("exec"))
+}
+
+#[cfg(feature = "http")]
+fn http(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Ok(Arc::new(crate::http::Service::connect(&read(settings)?)?))
+}
+
+#[cfg(not(feature = "http"))]
+fn http(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+    Err(off("http"))
+}

@@ -1,0 +1,233 @@
+//! Having a drive erase itself, and where that stands.
+
+use crate::drives::{
+    command_log::{self, Book, Sight, Told},
+    discovery::{self, Device},
+    nvme_pages::{SanitizePage, action, format_left},
+    tools::{Does, Ran, Tools},
+};
+use crate::state_file::{self, Held};
+use engine::ActionError;
+use std::path::PathBuf;
+use workflows::platform::{Drive, DriveTechnique, DriveTool, SanitiseLog, Stamp, codes};
+
+fn file(tools: &Tools<'_>, serial: &str) -> PathBuf {
+    command_log::file(&tools.target.state, "drive", serial)
+}
+
+/// nvme-cli, as it names itself: `nvme version 2.3 (git 2.3)`.
+pub(super) async fn tool(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
+    let ran = tools.nvme(&["version"]).await?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let version = said.split_whitespace().nth(2).ok_or_else(|| ran.unreadable("it names no version"))?;
+    Ok(DriveTool { name: "nvme-cli".into(), version: version.to_owned() })
+}
+
+/// The drive as it describes itself.
+pub(super) async fn describe(
+    tools: &Tools<'_>,
+    device: &Device,
+    tool: &DriveTool,
+) -> Result<Drive, ActionError> {
+    let size = device.blocks.iter().map(|block| block.size).sum();
+    let Some(identity) = &device.identity else {
+        return Ok(Drive {
+            serial: device.serial.clone(),
+            model: "not NVMe".into(),
+            firmware: String::new(),
+            capacity_bytes: size,
+            can: Vec::new(),
+            estimate_s: None,
+            log: SanitiseLog::default(),
+            tool: Some(tool.clone()),
+        });
+    };
+    let path = file(tools, &device.serial);
+    let known: Book = state_file::read(&path)?;
+    let sight = look(tools, device, &known, &path).await?;
+    let mut can = identity.can.clone();
+    if !discovery::is_whole(tools, device).await? {
+        can.retain(|technique| *technique != DriveTechnique::Format);
+    }
+    let estimate_s = sight.page.as_ref().and_then(|page| page.estimate(&can));
+    Ok(Drive {
+        serial: device.serial.clone(),
+        model: identity.model.clone(),
+        firmware: identity.firmware.clone(),
+        capacity_bytes: if identity.capacity_bytes == 0 { size } else { identity.capacity_bytes },
+        can,
+        estimate_s,
+        log: SanitiseLog { begun: known.log(&sight).begun, ..sight.raw(known.begun) },
+        tool: Some(tool.clone()),
+    })
+}
+
+/// What can be seen of a drive's erasure.
+async fn look(
+    tools: &Tools<'_>,
+    device: &Device,
+    known: &Book,
+    path: &std::path::Path,
+) -> Result<Sight, ActionError> {
+    let mut sight = Sight::default();
+    if device.identity.as_ref().is_some_and(|identity| identity.sanitises) {
+        let ran = tools.nvme(&["sanitize-log", device.controller()?, "--output-format=binary"]).await?;
+        sight.page = Some(SanitizePage::read(&ran.stdout).map_err(|why| ran.unreadable(why))?);
+    }
+    if known.told == Some(Told::Format { well: None }) {
+        let left = format_left_of(tools, device).await?;
+        // Held for as long as the command runs.
+        let running = state_file::is_held(path);
+        let done = left.map_or(0, |left| u32::try_from(100_u64.saturating_sub(left) * 655).unwrap_or(0));
+        sight.formatting = (running || left.is_some_and(|left| left > 0)).then_some(done);
+    }
+    Ok(sight)
+}
+
+/// How much of a format is left, in hundredths, by the namespace that has most to do.
+async fn format_left_of(tools: &Tools<'_>, device: &Device) -> Result<Option<u64>, ActionError> {
+    let mut most = None;
+    for block in &device.blocks {
+        let ran = tools.nvme(&["id-ns", &block.path, "--output-format=binary"]).await?;
+        most = most.max(format_left(&ran.stdout));
+    }
+    Ok(most)
+}
+
+/// Where the erasure stands that was begun here.
+pub(super) async fn log(tools: &Tools<'_>, serial: &str) -> Result<SanitiseLog, ActionError> {
+    let device = discovery::drive(tools, serial).await?;
+    let path = file(tools, serial);
+    let known: Book = state_file::read(&path)?;
+    let sight = look(tools, &device, &known, &path).await?;
+    Ok(known.log(&sight))
+}
+
+/// Tells a drive to erase itself, unless this call has done so, the drive is at it, is in use, or cannot.
+pub(super) async fn begin(
+    tools: &Tools<'_>,
+    serial: &str,
+    technique: DriveTechnique,
+    stamp: &Stamp,
+) -> Result<(), ActionError> {
+    let device = discovery::drive(tools, serial).await?;
+    let path = file(tools, serial);
+    let mut held: Held<Book> =
+        command_log::hold(path.clone(), "another call is at work on the drive").await?;
+    let asked = format!("{serial} by {}", <&str>::from(technique));
+    if held.content.steps.admit(&asked, stamp)? {
+        return Ok(());
+    }
+    let mut sight = look(tools, &device, &held.content, &path).await?;
+    if held.content.told == Some(Told::Format { well: None }) {
+        // It is this call that holds the file: only the drive itself can say that it is at it still.
+        sight.formatting = format_left_of(tools, &device).await?.filter(|left| *left > 0).map(|_| 0);
+    }
+    if held.content.newly_taken(&sight) {
+        held.content.taken();
+        if held.content.steps.knows(stamp) {
+            held.content.steps.seen(stamp, Some(&asked));
+            return held.keep();
+        }
+    }
+    if sight.at_work() {
+        let why = format!("drive {serial} is being erased already: it is not told to begin again");
+        return Err(ActionError::permanent(codes::DRIVE_BUSY, why));
+    }
+    able(tools, &device, technique).await?;
+    if stamp.dry_run {
+        return Ok(());
+    }
+    match action(technique) {
+        Some(action) => sanitise(tools, &device, technique, action, &sight, &mut held, stamp).await?,
+        None => format(tools, &device, &mut held, stamp).await?,
+    }
+    held.content.steps.seen(stamp, Some(&asked));
+    held.keep()
+}
+
+/// That the drive has the technique, and that nothing of it is in use.
+async fn able(tools: &Tools<'_>, device: &Device, technique: DriveTechnique) -> Result<(), ActionError> {
+    let serial = &device.serial;
+    let name: &str = technique.into();
+    let unsuitable = |why: String| Err(ActionError::permanent(codes::DRIVE_UNSUITABLE, why));
+    if !device.identity.as_ref().is_some_and(|identity| identity.can.contains(&technique)) {
+        return unsuitable(format!("the controller of drive {serial} does not say that it can {name}"));
+    }
+    if let Some(why) = device.in_use() {
+        let why = format!("drive {serial} is in use and is not erased: {why}");
+        return Err(ActionError::permanent(codes::REFUSED, why));
+    }
+    if technique == DriveTechnique::Format && !discovery::is_whole(tools, device).await? {
+        return unsuitable(format!(
+            "drive {serial} has namespaces that are not attached here: a format would miss them"
+        ));
+    }
+    Ok(())
+}
+
+async fn sanitise(
+    tools: &Tools<'_>,
+    device: &Device,
+    technique: DriveTechnique,
+    action: u64,
+    sight: &Sight,
+    held: &mut Held<Book>,
+    stamp: &Stamp,
+) -> Result<(), ActionError> {
+    let before = sight.page.as_ref().map(|page| page.head.clone()).unwrap_or_default();
+    let was = held.content.told.replace(Told::Sanitise { technique, before, taken: false });
+    held.content.steps.seen(stamp, None);
+    held.keep()?;
+    let action = format!("--sanact={action}");
+    let mut words = vec!["sanitize", device.controller()?, &action];
+    if technique == DriveTechnique::Overwrite {
+        words.extend(["--owpass=1", "--ovrpat=0"]);
+    }
+    let ran = tools.run(&tools.target.nvme, &words, &[], Does::Change).await?;
+    if ran.code == 0 {
+        held.content.taken();
+        return Ok(());
+    }
+    let now = look(tools, device, &held.content, &file(tools, &device.serial)).await.map_err(unsure)?;
+    if now.at_work() {
+        // Somebody else was faster, or the answer lies: its log will tell.
+        return Err(ActionError::unknown(codes::NO_ANSWER, refused(device, &ran)));
+    }
+    held.content.told = was;
+    held.keep()?;
+    Err(ActionError::permanent(codes::REFUSED, refused(device, &ran)))
+}
+
+/// Formats each namespace, which ends with the command.
+async fn format(
+    tools: &Tools<'_>,
+    device: &Device,
+    held: &mut Held<Book>,
+    stamp: &Stamp,
+) -> Result<(), ActionError> {
+    held.content.told = Some(Told::Format { well: None });
+    held.content.begun += 1;
+    held.content.steps.seen(stamp, None);
+    held.keep()?;
+    for block in &device.blocks {
+        let words = ["format", &block.path, "--ses=1", "--force"];
+        let ran = tools.run(&tools.target.nvme, &words, &[], Does::Change).await?;
+        if ran.code != 0 {
+            held.content.told = Some(Told::Format { well: Some(false) });
+            held.keep()?;
+            return Err(ActionError::permanent(codes::REFUSED, refused(device, &ran)));
+        }
+    }
+    held.content.told = Some(Told::Format { well: Some(true) });
+    Ok(())
+}
+
+fn refused(device: &Device, ran: &Ran) -> String {
+    format!("drive {} did not take the command: exit code {}{}", device.serial, ran.code, ran.words)
+}
+
+/// Once a drive was told something, a failure to look at it leaves the outcome unknown.
+fn unsure(error: ActionError) -> ActionError {
+    ActionError::unknown(codes::NO_ANSWER, error)
+}

@@ -1,0 +1,283 @@
+//! LUKS volumes on the drives: found by their headers, and made unreadable by destroying every key slot.
+//!
+//! A thing is the *key* of a volume: it is there while a slot holds it, and gone when none does. The ciphertext stays where it is. A
+//! volume is a tenant's if its header says so: subsystem `tenure/TENANT` (`cryptsetup config --subsystem`), or `tenure/TENANT/CLASS`,
+//! which declares the class of its data. Only LUKS2.
+
+use crate::drives::{
+    command_log,
+    discovery::{self, Block},
+    machine::LocalMachine,
+    tools::{Does, Ran, Tools},
+};
+use crate::state_file::{self, Held, Steps};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use workflows::platform::{
+    Admits, DriveTool, Emptied, Estate, Eyes, Finding, LUKS_KEY, Seen, Stamp, Thing, codes,
+};
+
+const SYSTEM: &str = "storage";
+/// What the subsystem of a volume's header begins with when it is a tenant's.
+const MARK: &str = "tenure/";
+/// What cryptsetup says when no slot takes the key: there is none, or it is not this one.
+const NO_KEY_FITS: [i32; 2] = [1, 2];
+/// What cryptsetup says of a device that it does not understand, or that is none of LUKS.
+const NOT_LUKS: i32 = 1;
+
+/// What is kept of a volume.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Book {
+    steps: Steps,
+    /// Whether the known key opened it just before it was erased.
+    opened: bool,
+}
+
+/// A volume, as its header describes it.
+#[derive(Debug)]
+struct Volume {
+    uuid: String,
+    tenant: String,
+    /// What its data is, where the header says so.
+    class: Option<String>,
+    label: String,
+    slots: usize,
+    block: Block,
+}
+
+/// The value of a line of `luksDump`, without what stands for none.
+fn line<'a>(dump: &'a str, name: &str) -> &'a str {
+    let value = dump.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
+    if value.starts_with("(no ") { "" } else { value }
+}
+
+/// The volume on a block device, if there is one.
+async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, ActionError> {
+    let cryptsetup = &tools.target.cryptsetup;
+    let ran = tools.run(cryptsetup, &["isLuks", "--type", "luks2", &block.path], &[], Does::Look).await?;
+    match ran.code {
+        0 => {}
+        NOT_LUKS => return Ok(None),
+        _ => return Err(ran.failed()),
+    }
+    let ran = tools.good(cryptsetup, &["luksDump", &block.path]).await?;
+    let dump = String::from_utf8_lossy(&ran.stdout);
+    let mark = line(&dump, "Subsystem:");
+    let uuid = line(&dump, "UUID:").to_owned();
+    if uuid.is_empty() {
+        return Err(ran.unreadable("there is no UUID"));
+    }
+    let ran = tools.good(cryptsetup, &["luksDump", "--dump-json-metadata", &block.path]).await?;
+    let said = ran.json()?;
+    let slots = said.get("keyslots").and_then(Value::as_object);
+    let slots = slots.ok_or_else(|| ran.unreadable("there are no keyslots"))?.len();
+    let marked = mark.strip_prefix(MARK).unwrap_or_default();
+    let (tenant, class) = match marked.split_once('/') {
+        Some((tenant, class)) => (tenant.to_owned(), Some(class.to_owned())),
+        None => (marked.to_owned(), None),
+    };
+    let label = line(&dump, "Label:").to_owned();
+    Ok(Some(Volume { uuid, tenant, class, label, slots, block: block.clone() }))
+}
+
+/// All volumes of the machine.
+async fn volumes(tools: &Tools<'_>) -> Result<Vec<Volume>, ActionError> {
+    let mut found = Vec::new();
+    for block in &discovery::blocks(tools).await? {
+        for block in block.all() {
+            found.extend(volume(tools, block).await?);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a key opens the volume. It is given on standard input, and stands on no command line.
+async fn opens(tools: &Tools<'_>, volume: &Volume, key: &[u8]) -> Result<bool, ActionError> {
+    let words = ["open", "--test-passphrase", "--key-file=-", "--batch-mode", &volume.block.path];
+    let ran = tools.run(&tools.target.cryptsetup, &words, key, Does::Look).await?;
+    match ran.code {
+        0 => Ok(true),
+        code if NO_KEY_FITS.contains(&code) => Ok(false),
+        _ => Err(ran.failed()),
+    }
+}
+
+impl LocalMachine {
+    fn volume_of(&self, thing: &Thing) -> Result<String, ActionError> {
+        let (node, uuid) = thing.name.split_once('/').unwrap_or_default();
+        let ours = thing.system == SYSTEM && thing.place == self.cluster && node == self.node;
+        if ours && thing.kind == LUKS_KEY && !uuid.is_empty() {
+            return Ok(uuid.to_owned());
+        }
+        let why = format!("{thing} is no LUKS key of {}", self.place());
+        Err(ActionError::permanent(codes::REFUSED, why))
+    }
+
+    fn seen(&self, volume: &Volume) -> Seen {
+        let Volume { uuid, tenant, class, label, slots, block } = volume;
+        let mut spec = json!({ "device": block.path, "label": label, "slots": slots });
+        if let (Some(fields), Some(class)) = (spec.as_object_mut(), class) {
+            fields.insert("class".into(), json!(class));
+        }
+        let thing = Thing::new(SYSTEM, &self.cluster, LUKS_KEY, &format!("{}/{uuid}", self.node));
+        Seen { thing, uid: uuid.clone(), tenant: tenant.clone(), spec, terminating: false }
+    }
+
+    /// The key of a volume that is known here, if one is.
+    fn known_key(&self, uuid: &str) -> Result<Option<Vec<u8>>, ActionError> {
+        let Some(folder) = &self.target.known_keys else { return Ok(None) };
+        if uuid.contains(['/', '\\', '.']) {
+            return Ok(None);
+        }
+        match std::fs::read(folder.join(uuid)) {
+            Ok(key) => Ok(Some(key)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                let why = format!("the key of volume {uuid} in {}: {error}", folder.display());
+                Err(ActionError::permanent(codes::DENIED, why))
+            }
+        }
+    }
+
+    fn book_of(&self, uuid: &str) -> PathBuf {
+        command_log::file(&self.target.state, "luks", uuid)
+    }
+
+    async fn found(&self, tools: &Tools<'_>, uuid: &str) -> Result<Option<Volume>, ActionError> {
+        Ok(volumes(tools).await?.into_iter().find(|volume| volume.uuid == uuid))
+    }
+}
+
+fn unsupported(what: &str) -> ActionError {
+    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that is done to a LUKS volume"))
+}
+
+#[async_trait]
+impl Estate for LocalMachine {
+    fn backend(&self) -> &'static str {
+        "drives"
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        if system != SYSTEM {
+            return Ok(Vec::new());
+        }
+        let tools = Tools::of(&self.target, eyes, stamp);
+        let all = volumes(&tools).await?;
+        let own = all.iter().filter(|volume| volume.slots > 0 && volume.tenant == tenant);
+        Ok(own.map(|volume| self.seen(volume)).collect())
+    }
+
+    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let uuid = self.volume_of(thing)?;
+        let found = self.found(&Tools::of(&self.target, eyes, stamp), &uuid).await?;
+        Ok(found.filter(|volume| volume.slots > 0).map(|volume| self.seen(&volume)))
+    }
+
+    async fn admit(
+        &self,
+        _thing: &Thing,
+        _tenant: &str,
+        _admits: Admits,
+        _stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        Err(unsupported("freezing it"))
+    }
+
+    async fn rewrap(
+        &self,
+        _thing: &Thing,
+        _tenant: &str,
+        _key: &str,
+        _stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        Err(unsupported("putting it under another key"))
+    }
+
+    async fn empty(&self, thing: &Thing, _uid: &str, _stamp: &Stamp) -> Result<Emptied, ActionError> {
+        self.volume_of(thing)?;
+        Ok(Emptied::default())
+    }
+
+    /// Destroys every key slot. Refused while a mapping is open: the kernel then holds the key, and goes on reading.
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let uuid = self.volume_of(thing)?;
+        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let Some(volume) = self.found(&tools, &uuid).await?.filter(|volume| volume.slots > 0) else {
+            return Ok(());
+        };
+        if volume.uuid != uid {
+            let why = format!("{thing} is {}, and {uid} was to be erased", volume.uuid);
+            return Err(ActionError::permanent(codes::REPLACED, why));
+        }
+        let mut held: Held<Book> =
+            command_log::hold(self.book_of(&uuid), "another call is at work on the volume").await?;
+        if held.content.steps.admit(&uuid, stamp)? {
+            let why = format!("volume {uuid} was erased by this call, and has {} key slots", volume.slots);
+            return Err(ActionError::permanent(codes::REMAINS, why));
+        }
+        if let Some(why) = volume.block.in_use() {
+            let why = format!("volume {uuid} is in use: {why}; end that, then retry");
+            return Err(ActionError::permanent(codes::NODE_BUSY, why));
+        }
+        let opened = match self.known_key(&uuid)? {
+            Some(key) => opens(&tools, &volume, &key).await?,
+            None => false,
+        };
+        if stamp.dry_run {
+            return Ok(());
+        }
+        held.content.opened = opened;
+        held.content.steps.seen(stamp, None);
+        held.keep()?;
+        let words = ["luksErase", "--batch-mode", &volume.block.path];
+        let ran: Ran = tools.run(&self.target.cryptsetup, &words, &[], Does::Change).await?;
+        if ran.code != 0 {
+            let why = format!("volume {uuid} was not erased: exit code {}{}", ran.code, ran.words);
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        }
+        held.content.steps.seen(stamp, Some(&uuid));
+        held.keep()
+    }
+
+    /// Tries the known key, and says whether it opened the volume before.
+    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+        let uuid = self.volume_of(key)?;
+        let tools = Tools::of(&self.target, Eyes::Verifier, stamp);
+        let Some(volume) = self.found(&tools, &uuid).await? else {
+            let transcript = format!("no drive of {} has a LUKS header with the UUID {uuid}", self.place());
+            return Ok(Finding { held: true, transcript });
+        };
+        let slots = format!("the header of volume {uuid} has {} key slots", volume.slots);
+        let Some(known) = self.known_key(&uuid)? else {
+            let transcript = format!("{slots}; no key of it was known that could be tried");
+            return Ok(Finding { held: volume.slots == 0, transcript });
+        };
+        let before: Book = state_file::read(&self.book_of(&uuid))?;
+        let opened = opens(&tools, &volume, &known).await?;
+        let so = if opened { "opens it" } else { "does not open it" };
+        let was = if before.opened { "opened it before" } else { "was not seen to open it before" };
+        let transcript = format!("{slots}; the known key {was}, and {so} now");
+        Ok(Finding { held: volume.slots == 0 && !opened, transcript })
+    }
+
+    /// cryptsetup, as it names itself: `cryptsetup 2.6.1 flags: UDEV BLKID`.
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        self.volume_of(thing)?;
+        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let ran = tools.good(&self.target.cryptsetup, &["--version"]).await?;
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let version = said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("it names no version"))?;
+        Ok(Some(DriveTool { name: "cryptsetup".into(), version: version.to_owned() }))
+    }
+}

@@ -1,0 +1,195 @@
+//! A machine, as the actions on hardware see it: its drives by this backend, the rest by hooks of its own.
+
+use crate::drives::{discovery, erase, sampling, settings::DrivesTarget, tools::Tools};
+use crate::{
+    TargetError,
+    exec::Program,
+    hooks::{OneHook, Table},
+    http_response,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{
+    Devices, Drive, DriveTechnique, Environment, Eyes, FilledGpu, Hook, Hooks, Machines, Reset, Samples,
+    SanitiseLog, Segment, Stamp, codes,
+};
+
+/// One machine with its drives.
+#[derive(Debug)]
+pub struct LocalMachine {
+    pub(super) cluster: String,
+    pub(super) node: String,
+    pub(super) target: DrivesTarget,
+    hooks: Table,
+}
+
+impl LocalMachine {
+    /// The machine of these settings, under the names that workflows give to its cluster and to it. Nothing is run.
+    ///
+    /// # Errors
+    /// The field at fault, and what to write.
+    pub fn connect(cluster: &str, node: &str, target: DrivesTarget) -> Result<Self, TargetError> {
+        target.check()?;
+        let mut hooks: BTreeMap<String, Arc<dyn OneHook>> = BTreeMap::new();
+        for (name, program) in &target.hooks {
+            hooks.insert(name.clone(), Arc::new(Program::connect(program)?));
+        }
+        let hooks = Table::new(hooks, None);
+        Ok(Self { cluster: cluster.to_owned(), node: node.to_owned(), target, hooks })
+    }
+
+    pub(super) fn place(&self) -> String {
+        format!("node {} of cluster {}", self.node, self.cluster)
+    }
+
+    /// Its drives, each as it describes itself now.
+    ///
+    /// # Errors
+    /// That one could not be asked, or not be told from another: then none is told of.
+    pub async fn drives(&self, stamp: &Stamp) -> Result<Vec<Drive>, ActionError> {
+        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let tool = erase::tool(&tools).await?;
+        let mut drives = Vec::new();
+        for device in discovery::drives(&tools).await? {
+            drives.push(erase::describe(&tools, &device, &tool).await?);
+        }
+        Ok(drives)
+    }
+
+    /// That this machine is meant.
+    fn is_meant(&self, cluster: &str, node: &str) -> Result<(), ActionError> {
+        if (cluster, node) == (&self.cluster, &self.node) {
+            return Ok(());
+        }
+        let why = format!("node {node} of cluster {cluster} was asked for, and this is {}", self.place());
+        Err(ActionError::permanent(codes::REFUSED, why))
+    }
+
+    /// Has a hook of this machine do something.
+    async fn hook(
+        &self,
+        (cluster, node): (&str, &str),
+        name: &str,
+        more: Value,
+        stamp: &Stamp,
+    ) -> Result<Value, ActionError> {
+        self.is_meant(cluster, node)?;
+        if !self.target.hooks.contains_key(name) {
+            let why = format!(
+                "{} has no hook `{name}`: name a program that does it, in `hooks.{name}` of its settings",
+                self.place()
+            );
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        }
+        let mut arguments = json!({ "cluster": cluster, "node": node });
+        if let (Some(all), Value::Object(more)) = (arguments.as_object_mut(), more) {
+            all.extend(more);
+        }
+        let hook = Hook { name: name.to_owned(), tenant: String::new(), arguments };
+        self.hooks.run(&hook, stamp).await
+    }
+}
+
+/// What a hook said, in the type that is wanted of it.
+fn read<T: DeserializeOwned>(name: &str, said: Value, changing: bool) -> Result<T, ActionError> {
+    serde_json::from_value(said)
+        .map_err(|error| http_response::unreadable(format!("the output of hook {name}: {error}"), changing))
+}
+
+#[async_trait]
+impl Machines for LocalMachine {
+    fn backend(&self) -> &'static str {
+        "drives"
+    }
+
+    async fn devices(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: u64,
+        stamp: &Stamp,
+    ) -> Result<Devices, ActionError> {
+        let said = self.hook((cluster, node), "describe", json!({ "gpus": gpus }), stamp).await?;
+        let mut said = said;
+        if let Some(fields) = said.as_object_mut() {
+            // What the machine's drives are is read from them, whatever the hook says.
+            fields.insert("drives".into(), json!([]));
+        }
+        let devices: Devices = read("describe", said, false)?;
+        Ok(Devices { drives: self.drives(stamp).await?, ..devices })
+    }
+
+    async fn connect(
+        &self,
+        cluster: &str,
+        node: &str,
+        to: Segment,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.hook((cluster, node), "connect", json!({ "to": to }), stamp).await.map(drop)
+    }
+
+    async fn boot(
+        &self,
+        cluster: &str,
+        node: &str,
+        into: Environment,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.hook((cluster, node), "boot", json!({ "into": into }), stamp).await.map(drop)
+    }
+
+    async fn scrub_gpu(
+        &self,
+        cluster: &str,
+        node: &str,
+        uuid: &str,
+        reset: bool,
+        stamp: &Stamp,
+    ) -> Result<FilledGpu, ActionError> {
+        let wanted = json!({ "uuid": uuid, "reset": reset });
+        read("scrub_gpu", self.hook((cluster, node), "scrub_gpu", wanted, stamp).await?, true)
+    }
+
+    async fn sanitise(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        technique: DriveTechnique,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.is_meant(cluster, node)?;
+        erase::begin(&Tools::of(&self.target, Eyes::Platform, stamp), serial, technique, stamp).await
+    }
+
+    async fn log(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        stamp: &Stamp,
+    ) -> Result<SanitiseLog, ActionError> {
+        self.is_meant(cluster, node)?;
+        erase::log(&Tools::of(&self.target, Eyes::Platform, stamp), serial).await
+    }
+
+    async fn sample(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        seed: &str,
+        stamp: &Stamp,
+    ) -> Result<Samples, ActionError> {
+        self.is_meant(cluster, node)?;
+        sampling::sample(&Tools::of(&self.target, Eyes::Verifier, stamp), serial, seed).await
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+        read("reset", self.hook((cluster, node), "reset", json!({}), stamp).await?, true)
+    }
+}

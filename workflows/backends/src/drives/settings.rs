@@ -1,0 +1,161 @@
+//! What is configured of a machine's drives.
+
+use crate::{TargetError, exec::ExecTarget};
+use serde::Deserialize;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// The hooks that a machine may have: what this backend cannot do by itself.
+pub(super) const HOOKS: [&str; 5] = ["boot", "connect", "describe", "reset", "scrub_gpu"];
+
+/// The drives of a machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrivesTarget {
+    /// The folder in which is kept what was told to each drive, with keys and epochs. It must exist, on a disk that is none of those
+    /// that are erased.
+    pub state: PathBuf,
+    /// A command before each program, of which the first word is an absolute path: it runs what follows on the machine that has
+    /// the drives, such as `[/usr/bin/ssh, -oBatchMode=yes, root@gpu-7]`. Default none: they are this machine's.
+    #[serde(default)]
+    pub through: Vec<String>,
+    /// The variables of the server's environment that the programs may see. Default `PATH`.
+    #[serde(default = "path_only")]
+    pub environment: Vec<String>,
+    /// nvme-cli, 2.0 or later. Default `/usr/sbin/nvme`.
+    #[serde(default = "nvme")]
+    pub nvme: PathBuf,
+    /// cryptsetup, 2.4 or later. Default `/usr/sbin/cryptsetup`.
+    #[serde(default = "cryptsetup")]
+    pub cryptsetup: PathBuf,
+    /// util-linux's `lsblk`, 2.37 or later. Default `/usr/bin/lsblk`.
+    #[serde(default = "lsblk")]
+    pub lsblk: PathBuf,
+    /// How drives are sampled.
+    #[serde(default)]
+    pub verifier: VerifierTarget,
+    /// A folder of keys that open LUKS volumes, each in a file with the volume's UUID for a name: after an erasure they are tried.
+    /// Default none: then the absence of key slots is all that is shown.
+    #[serde(default)]
+    pub known_keys: Option<PathBuf>,
+    /// Programs for what this backend cannot do by itself: `describe`, `connect`, `boot`, `scrub_gpu`, `reset`. Default none: what
+    /// is missing is refused.
+    #[serde(default)]
+    pub hooks: BTreeMap<String, ExecTarget>,
+}
+
+/// How drives are sampled: with other programs than those that erased them, and on request by another way in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerifierTarget {
+    /// The command before each of the verifier's programs, with credentials of its own. Default as `through`.
+    pub through: Option<Vec<String>>,
+    /// `dd` with `iflag=direct`. Default `/usr/bin/dd`.
+    pub dd: PathBuf,
+    /// `xargs` with `-I`. Default `/usr/bin/xargs`.
+    pub xargs: PathBuf,
+    /// Into how many equal sections each namespace is divided, of each of which two places of 4 KiB are read, beside the first and
+    /// the last. Default 1000, as NIST SP 800-88 Rev.1 advises.
+    pub sections: u64,
+}
+
+impl Default for VerifierTarget {
+    fn default() -> Self {
+        Self { through: None, dd: "/usr/bin/dd".into(), xargs: "/usr/bin/xargs".into(), sections: 1_000 }
+    }
+}
+
+fn path_only() -> Vec<String> {
+    vec!["PATH".into()]
+}
+
+fn nvme() -> PathBuf {
+    "/usr/sbin/nvme".into()
+}
+
+fn cryptsetup() -> PathBuf {
+    "/usr/sbin/cryptsetup".into()
+}
+
+fn lsblk() -> PathBuf {
+    "/usr/bin/lsblk".into()
+}
+
+impl DrivesTarget {
+    /// The drives of this machine, with default settings.
+    #[must_use]
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self {
+            state: state.into(),
+            through: Vec::new(),
+            environment: path_only(),
+            nvme: nvme(),
+            cryptsetup: cryptsetup(),
+            lsblk: lsblk(),
+            verifier: VerifierTarget::default(),
+            known_keys: None,
+            hooks: BTreeMap::new(),
+        }
+    }
+
+    /// The command before each program, for whose eyes.
+    pub(super) fn way(&self, verifier: bool) -> &[String] {
+        self.verifier.through.as_ref().filter(|_| verifier).unwrap_or(&self.through)
+    }
+
+    pub(super) fn check(&self) -> Result<(), TargetError> {
+        if !self.state.is_dir() {
+            let why = format!("{} is no folder: make it, writable for this user alone", self.state.display());
+            return Err(TargetError::new("state", why));
+        }
+        let verifiers = self.verifier.through.as_deref();
+        for (field, way) in
+            [("through", Some(&*self.through)), ("verifier.through", verifiers)].into_iter().filter_map(both)
+        {
+            let Some(first) = way.first() else { continue };
+            let first = Path::new(first);
+            if !first.is_absolute() || !first.is_file() {
+                let why =
+                    format!("{} is no file: begin with the absolute path of a program", first.display());
+                return Err(TargetError::new(field, why));
+            }
+        }
+        let programs = [
+            ("nvme", &self.nvme),
+            ("cryptsetup", &self.cryptsetup),
+            ("lsblk", &self.lsblk),
+            ("verifier.dd", &self.verifier.dd),
+            ("verifier.xargs", &self.verifier.xargs),
+        ];
+        for (field, program) in programs {
+            if !program.is_absolute() {
+                let why = format!("{}: write an absolute path", program.display());
+                return Err(TargetError::new(field, why));
+            }
+        }
+        if self.verifier.sections == 0 {
+            return Err(TargetError::new("verifier.sections", "0 would sample nothing: use at least 1"));
+        }
+        if let Some(folder) = self.known_keys.as_ref().filter(|folder| !folder.is_dir()) {
+            let why = format!("{} is no folder: make it, or leave it out", folder.display());
+            return Err(TargetError::new("known_keys", why));
+        }
+        for (name, hook) in &self.hooks {
+            let here = format!("hooks.{name}");
+            if !HOOKS.contains(&name.as_str()) {
+                return Err(TargetError::new(
+                    &here,
+                    format!("is no hook of a machine: these are {}", HOOKS.join(", ")),
+                ));
+            }
+            hook.check().map_err(|e| e.within(&here))?;
+        }
+        Ok(())
+    }
+}
+
+fn both<'a>((field, way): (&'static str, Option<&'a [String]>)) -> Option<(&'static str, &'a [String])> {
+    Some((field, way?))
+}

@@ -1,0 +1,154 @@
+//! The programs, each run as a child process with the call's own deadline, and what their ends mean.
+
+use crate::drives::settings::DrivesTarget;
+use crate::{
+    exec::{
+        ExecTarget,
+        child::{self, Ended, Output},
+    },
+    http_response,
+};
+use engine::{ActionError, Stopwatch};
+use serde_json::Value;
+use std::{io::ErrorKind, path::Path, time::Duration};
+use workflows::platform::{Eyes, Stamp, codes};
+
+/// What a shell, `env` or `ssh` says when there is no such program, or none that may be run.
+const NOT_THERE: [i32; 2] = [126, 127];
+/// What `ssh` says when it did not get there.
+const NOT_REACHED: i32 = 255;
+/// What the C library, `ssh` and cryptsetup say to a user who may not. No exit code tells that from other failures, and these
+/// programs have no other word for it where nothing sets a language.
+const DENIED: [&str; 3] = ["Permission denied", "Operation not permitted", "access denied"];
+/// The most that a program may say, in bytes: samples of a drive, with room to spare.
+const OUTPUT_LIMIT: usize = 256 << 20;
+
+/// Whether a program can have changed something when its end was not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    Look,
+    Change,
+}
+
+/// How a program ended that ended by itself.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) code: i32,
+    pub(super) stdout: Vec<u8>,
+    /// The end of what it said of errors, for a message.
+    pub(super) words: String,
+    about: String,
+}
+
+impl Ran {
+    /// That it failed, as a failure to look.
+    pub(super) fn failed(&self) -> ActionError {
+        let said = format!("{}: exit code {}{}", self.about, self.code, self.words);
+        if is_denied(&self.words) {
+            return ActionError::permanent(codes::DENIED, said);
+        }
+        ActionError::transient(codes::UNAVAILABLE, said)
+    }
+
+    /// That it said what cannot be understood.
+    pub(super) fn unreadable(&self, why: impl std::fmt::Display) -> ActionError {
+        http_response::unreadable(format!("{}: {why}", self.about), false)
+    }
+
+    /// What it said, in JSON.
+    pub(super) fn json(&self) -> Result<Value, ActionError> {
+        serde_json::from_slice(&self.stdout).map_err(|error| self.unreadable(error))
+    }
+}
+
+/// The programs, for one call.
+#[derive(Debug)]
+pub(super) struct Tools<'a> {
+    pub(super) target: &'a DrivesTarget,
+    way: &'a [String],
+    within: Duration,
+    since: Stopwatch,
+}
+
+impl<'a> Tools<'a> {
+    pub(super) fn of(target: &'a DrivesTarget, eyes: Eyes, stamp: &Stamp) -> Self {
+        let way = target.way(eyes == Eyes::Verifier);
+        Self { target, way, within: stamp.deadline, since: Stopwatch::start() }
+    }
+
+    /// Runs `nvme`, which must succeed; answers with what it said.
+    pub(super) async fn nvme(&self, words: &[&str]) -> Result<Ran, ActionError> {
+        self.good(&self.target.nvme, words).await
+    }
+
+    /// Runs a program that changes nothing and must succeed.
+    pub(super) async fn good(&self, program: &Path, words: &[&str]) -> Result<Ran, ActionError> {
+        let ran = self.run(program, words, &[], Does::Look).await?;
+        if ran.code == 0 { Ok(ran) } else { Err(ran.failed()) }
+    }
+
+    /// Runs a program, however it ends.
+    pub(super) async fn run(
+        &self,
+        program: &Path,
+        words: &[&str],
+        input: &[u8],
+        does: Does,
+    ) -> Result<Ran, ActionError> {
+        let program = program.to_string_lossy();
+        let about = format!("{program} {}", words.join(" "));
+        let way = self.way.iter().map(String::as_str);
+        let mut line = way.chain([&*program]).chain(words.iter().copied());
+        let target = ExecTarget {
+            environment: self.target.environment.clone(),
+            output_limit_bytes: OUTPUT_LIMIT,
+            ..ExecTarget::new(line.next().unwrap_or_default())
+        };
+        let target = ExecTarget { arguments: line.map(str::to_owned).collect(), ..target };
+        let left = self.within.saturating_sub(self.since.elapsed());
+        let output = child::run(&target, input, left).await.map_err(|error| not_started(&about, &error))?;
+        ended(about, output, does, !self.way.is_empty())
+    }
+}
+
+fn is_denied(words: &str) -> bool {
+    DENIED.iter().any(|said| words.contains(said))
+}
+
+fn not_started(about: &str, error: &std::io::Error) -> ActionError {
+    let why = format!("{about}: {error}; install it, or give its path in the settings of the machine");
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => ActionError::permanent(codes::UNSUPPORTED, why),
+        _ => ActionError::transient(codes::UNAVAILABLE, why),
+    }
+}
+
+/// What the end of a program says, but for its exit code.
+fn ended(about: String, output: Output, does: Does, afar: bool) -> Result<Ran, ActionError> {
+    let words = output.last_words();
+    let unsure = |why: &str| {
+        let said = format!("{about}: {why}{words}");
+        match does {
+            Does::Look => ActionError::transient(codes::UNAVAILABLE, said),
+            Does::Change => ActionError::unknown(codes::NO_ANSWER, said),
+        }
+    };
+    let code = match output.ended {
+        Ended::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
+        // Whoever is not let in has told the machine nothing.
+        Ended::Exit(NOT_REACHED) if afar && is_denied(&words) => {
+            let why = format!("{about}: the machine does not let this user in{words}");
+            return Err(ActionError::permanent(codes::DENIED, why));
+        }
+        Ended::Exit(NOT_REACHED) if afar => return Err(unsure("the machine was not reached")),
+        Ended::Exit(code) if afar && NOT_THERE.contains(&code) => {
+            let why = format!("{about}: exit code {code}{words}; install it on the machine");
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        }
+        Ended::Exit(code) => code,
+        Ended::Late => return Err(unsure("no end in time; it was killed")),
+        Ended::Signal(_) => return Err(unsure("it was ended by a signal")),
+        Ended::Lost => return Err(unsure("nobody saw how it ended")),
+    };
+    Ok(Ran { code, stdout: output.stdout, words, about })
+}

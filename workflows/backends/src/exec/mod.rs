@@ -1,0 +1,118 @@
+//! A hook that is a program: JSON on its standard input, JSON on its standard output, its exit code says how it went.
+//!
+//! No shell is between. Invariant: the program and all that it started are one process group, which is killed when the deadline
+//! is over, when the call is dropped, and when the program itself has ended.
+
+pub(crate) mod child;
+mod settings;
+
+pub use settings::ExecTarget;
+
+use crate::{
+    TargetError,
+    hooks::{Answer, Manners, OneHook, Request, Said},
+    http_response,
+};
+use async_trait::async_trait;
+use child::{Ended, Output};
+use engine::ActionError;
+use std::time::Duration;
+use workflows::platform::codes;
+
+/// The request was not accepted as it is (`EX_USAGE`, `EX_DATAERR`).
+const REFUSED: [i32; 2] = [64, 65];
+/// What it needs is not there; nothing was done (`EX_UNAVAILABLE`).
+const UNAVAILABLE: i32 = 69;
+/// Not at the moment; nothing was done (`EX_TEMPFAIL`).
+const NOT_NOW: i32 = 75;
+/// What it asked answered what is no answer (`EX_PROTOCOL`).
+const UNREADABLE: i32 = 76;
+/// It has no permission (`EX_NOPERM`).
+const DENIED: i32 = 77;
+/// It cannot do that as it is set up (`EX_CONFIG`).
+const UNSUPPORTED: i32 = 78;
+/// A later holder of the step has acted. Not of `sysexits.h`.
+const FENCED: i32 = 80;
+
+/// A program behind the name of a hook.
+#[derive(Debug)]
+pub struct Program {
+    target: ExecTarget,
+}
+
+impl Program {
+    /// The program of these settings. It is not started.
+    ///
+    /// # Errors
+    /// The field at fault, and what to write.
+    pub fn connect(target: &ExecTarget) -> Result<Self, TargetError> {
+        target.check()?;
+        Ok(Self { target: target.clone() })
+    }
+}
+
+#[async_trait]
+impl OneHook for Program {
+    fn backend(&self) -> &'static str {
+        "exec"
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { deadline: self.target.deadline, probes: self.target.probes, dry_runs: self.target.dry_runs }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, ActionError> {
+        let body = serde_json::to_vec(request).map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
+        let deadline = Duration::from_millis(request.deadline_ms);
+        let output = child::run(&self.target, &body, deadline).await.map_err(|e| {
+            let why =
+                format!("{}: {} cannot be started: {e}", request.about(), self.target.program.display());
+            ActionError::transient(codes::UNAVAILABLE, why)
+        })?;
+        read(request, &output)
+    }
+}
+
+/// What the end of the program says.
+fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
+    let (about, changing) = (request.about(), request.changes());
+    let unsure = |why: String| {
+        let said = format!("{about}: {why}{}", output.last_words());
+        if changing {
+            ActionError::unknown(codes::NO_ANSWER, said)
+        } else {
+            ActionError::transient(codes::UNAVAILABLE, said)
+        }
+    };
+    match output.ended {
+        Ended::Late => Err(unsure(format!("no end within {} ms; it was killed", request.deadline_ms))),
+        Ended::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
+        Ended::Lost => Err(unsure("nobody saw how it ended".into())),
+        Ended::Exit(0) if output.too_much => {
+            Err(http_response::unreadable(format!("{about}: it wrote more than may be read"), changing))
+        }
+        Ended::Exit(0) => serde_json::from_slice(&output.stdout)
+            .map_err(|e| http_response::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
+        Ended::Exit(code) => {
+            Err(failed(code, &about, output, changing).unwrap_or_else(|| unsure(format!("exit code {code}"))))
+        }
+    }
+}
+
+/// The failure that an exit code stands for, if it stands for one.
+fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<ActionError> {
+    let told = Said::read(&output.stdout);
+    let words = told.words();
+    let words = if words.is_empty() { output.last_words() } else { format!(": {words}") };
+    let said = format!("{about}: exit code {code}{words}");
+    let error = match code {
+        code if REFUSED.contains(&code) => ActionError::permanent(codes::REFUSED, said),
+        UNAVAILABLE | NOT_NOW => ActionError::transient(codes::UNAVAILABLE, said),
+        UNREADABLE => http_response::unreadable(said, changing),
+        DENIED => ActionError::permanent(codes::DENIED, said),
+        UNSUPPORTED => ActionError::permanent(codes::UNSUPPORTED, said),
+        FENCED => ActionError::permanent(codes::FENCED, said),
+        _ => return None,
+    };
+    Some(told.over(error))
+}

@@ -1,0 +1,302 @@
+//! A system of the house behind a hook: what tenants have in it is made, shown, frozen and removed by a program or service of the house.
+//!
+//! Invariant: what was not looked for must never pass for absent. An answer that is not whole, that is about something else, or that
+//! shows another tenant's things is an error.
+
+use super::{OneHook, Request, Verb};
+use crate::http_response::unreadable;
+use async_trait::async_trait;
+use engine::ActionError;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use workflows::platform::{
+    Admits, Emptied, Estate, Eyes, Finding, Found, Hook, Identity, Seen, Stamp, Thing, codes,
+};
+
+/// A tenant's groups, and what is handed over to it, as things of the system `identity`.
+const GROUPS: &str = "Groups";
+const CREDENTIALS: &str = "Credentials";
+
+/// A system, one of [`SYSTEMS`](workflows::platform::SYSTEMS), behind a hook.
+#[derive(Debug)]
+pub struct System {
+    name: &'static str,
+    hook: Arc<dyn OneHook>,
+    verifier: Arc<dyn OneHook>,
+}
+
+impl System {
+    /// The system of this name: `hook` changes it, `verifier` looks at it with credentials of its own.
+    #[must_use]
+    pub fn new(name: &'static str, hook: Arc<dyn OneHook>, verifier: Arc<dyn OneHook>) -> Self {
+        Self { name, hook, verifier }
+    }
+
+    /// Which system.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn request(
+        &self,
+        one: &dyn OneHook,
+        verb: Verb,
+        tenant: &str,
+        arguments: Value,
+        stamp: &Stamp,
+    ) -> Request {
+        let hook = Hook { name: self.name.to_owned(), tenant: tenant.to_owned(), arguments };
+        Request::of(&hook, verb, stamp, one.manners().deadline.unwrap_or(stamp.deadline))
+    }
+
+    /// Asks for a change. A dry run is left out where the hook knows none.
+    async fn change(&self, tenant: &str, arguments: Value, stamp: &Stamp) -> Result<Value, ActionError> {
+        if stamp.dry_run && !self.hook.manners().dry_runs {
+            return Ok(Value::Null);
+        }
+        let verb = if stamp.dry_run { Verb::DryRun } else { Verb::Run };
+        let request = self.request(&*self.hook, verb, tenant, arguments, stamp);
+        self.hook.ask(&request).await?.of_deed(&request)
+    }
+
+    /// Asks what there is.
+    async fn shown<T: DeserializeOwned>(
+        &self,
+        eyes: Eyes,
+        tenant: &str,
+        arguments: Value,
+        stamp: &Stamp,
+    ) -> Result<T, ActionError> {
+        let one = match eyes {
+            Eyes::Platform => &self.hook,
+            Eyes::Verifier => &self.verifier,
+        };
+        let request = self.request(&**one, Verb::Look, tenant, arguments, stamp);
+        let output = one.ask(&request).await?.of_deed(&request)?;
+        serde_json::from_value(output).map_err(|e| self.unreadable(&e))
+    }
+
+    fn unreadable(&self, why: &dyn std::fmt::Display) -> ActionError {
+        unreadable(format!("look of hook {}: {why}", self.name), false)
+    }
+
+    async fn told(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Told>, ActionError> {
+        let told: Option<Told> = self.shown(eyes, "", with(thing, "look", json!({})), stamp).await?;
+        let Some(told) = told else { return Ok(None) };
+        told.check().map_err(|why| self.unreadable(&why))?;
+        let about = told.thing(self.name);
+        if about != *thing {
+            return Err(self.unreadable(&format!("it was asked about {thing}, and shows {about}")));
+        }
+        Ok(Some(told))
+    }
+
+    fn identity(&self, kind: &str, name: &str) -> Thing {
+        Thing::new(self.name, "", kind, name)
+    }
+
+    /// Makes a thing of the identity provider, and answers with what it is then. Groups that are there with the wanted `spec` stay.
+    async fn made(
+        &self,
+        kind: &str,
+        of: (&str, &str),
+        spec: Value,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        let (name, tenant) = of;
+        let thing = self.identity(kind, name);
+        if let Some(found) = self.told(&thing, Eyes::Platform, stamp).await?.map(Told::found) {
+            let alike = alike(&found.spec, &spec);
+            if found.tenant != tenant || found.step != stamp.step && !alike {
+                let why = format!("{thing} is of {:?}, made by {}", found.tenant, found.step);
+                return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+            }
+            if alike && !found.terminating {
+                return Ok(found);
+            }
+        }
+        self.change(tenant, with(&thing, "make", spec.clone()), stamp).await?;
+        if stamp.dry_run {
+            let (uid, tenant, step) = (String::new(), tenant.to_owned(), stamp.step.clone());
+            return Ok(Found { uid, tenant, step, spec, terminating: false });
+        }
+        let unseen = |e: ActionError| ActionError::unknown(codes::NO_ANSWER, e.message);
+        let found = self.told(&thing, Eyes::Platform, stamp).await.map_err(unseen)?;
+        found.map(Told::found).ok_or_else(|| unreadable(format!("{thing} was made, and is not shown"), true))
+    }
+}
+
+/// Whether a thing says of itself what is wanted, in whatever order.
+fn alike(is: &Value, wanted: &Value) -> bool {
+    let sorted = |value: &Value| {
+        let mut each = value.clone();
+        each.sort_all_objects();
+        let mut all: Vec<String> = each.as_array().into_iter().flatten().map(Value::to_string).collect();
+        all.sort();
+        all
+    };
+    wanted.as_object().is_none_or(|wanted| {
+        wanted.iter().all(|(key, wanted)| {
+            is.get(key).is_some_and(|is| is == wanted || wanted.is_array() && sorted(is) == sorted(wanted))
+        })
+    })
+}
+
+/// A thing with what is asked about it: `do` a change, or a look.
+fn with(thing: &Thing, what: &str, more: Value) -> Value {
+    let mut all = json!({ "do": what, "place": thing.place, "kind": thing.kind, "name": thing.name });
+    if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+        all.extend(more);
+    }
+    all
+}
+
+/// A thing as a hook shows it. What it says besides is what the thing says of itself.
+#[derive(Debug, Deserialize)]
+struct Told {
+    #[serde(default)]
+    place: String,
+    kind: String,
+    name: String,
+    uid: String,
+    tenant: String,
+    #[serde(default)]
+    step: String,
+    #[serde(default)]
+    terminating: bool,
+    #[serde(flatten)]
+    spec: Map<String, Value>,
+}
+
+impl Told {
+    /// That it names what it shows.
+    fn check(&self) -> Result<(), String> {
+        let fields =
+            [("kind", &self.kind), ("name", &self.name), ("uid", &self.uid), ("tenant", &self.tenant)];
+        match fields.into_iter().find(|(_, value)| value.is_empty()) {
+            Some((field, _)) => Err(format!("a thing is shown whose {field} is empty")),
+            None => Ok(()),
+        }
+    }
+
+    fn thing(&self, system: &str) -> Thing {
+        Thing::new(system, &self.place, &self.kind, &self.name)
+    }
+
+    fn seen(self, system: &str) -> Seen {
+        let thing = self.thing(system);
+        Seen {
+            thing,
+            uid: self.uid,
+            tenant: self.tenant,
+            spec: self.spec.into(),
+            terminating: self.terminating,
+        }
+    }
+
+    fn found(self) -> Found {
+        let Self { uid, tenant, step, terminating, spec, .. } = self;
+        Found { uid, tenant, step, spec: spec.into(), terminating }
+    }
+}
+
+#[async_trait]
+impl Estate for System {
+    fn backend(&self) -> &'static str {
+        self.hook.backend()
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        let all: Vec<Told> = self.shown(eyes, tenant, json!({ "do": "survey" }), stamp).await?;
+        for told in &all {
+            told.check().map_err(|why| self.unreadable(&why))?;
+            if told.tenant != tenant {
+                let why = format!("it was asked for {tenant:?}, and shows what is of {:?}", told.tenant);
+                return Err(self.unreadable(&why));
+            }
+        }
+        Ok(all.into_iter().map(|told| told.seen(system)).collect())
+    }
+
+    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        Ok(self.told(thing, eyes, stamp).await?.map(|told| told.seen(self.name)))
+    }
+
+    async fn admit(
+        &self,
+        thing: &Thing,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let asked = with(thing, "admit", json!({ "admits": admits }));
+        self.change(tenant, asked, stamp).await.map(drop)
+    }
+
+    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.change(tenant, with(thing, "rewrap", json!({ "key": key })), stamp).await.map(drop)
+    }
+
+    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+        let said = self.change("", with(thing, "empty", json!({ "uid": uid })), stamp).await?;
+        if stamp.dry_run {
+            return Ok(Emptied::default());
+        }
+        serde_json::from_value(said)
+            .map_err(|e| unreadable(format!("run of hook {}: emptied: {e}", self.name), true))
+    }
+
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.change("", with(thing, "remove", json!({ "uid": uid })), stamp).await.map(drop)
+    }
+
+    async fn undecryptable(&self, key: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+        let why = format!("{key}: a hook cannot show that a key is gone: keep keys in a key store (`keys`)");
+        Err(ActionError::permanent(codes::UNSUPPORTED, why))
+    }
+}
+
+#[async_trait]
+impl Identity for System {
+    fn backend(&self) -> &'static str {
+        self.hook.backend()
+    }
+
+    async fn create(
+        &self,
+        name: &str,
+        tenant: &str,
+        groups: &[String],
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        self.made(GROUPS, (name, tenant), json!({ "groups": groups }), stamp).await
+    }
+
+    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        Ok(self.told(&self.identity(GROUPS, name), Eyes::Platform, stamp).await?.map(Told::found))
+    }
+
+    async fn delete(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        Estate::remove(self, &self.identity(GROUPS, name), &found.uid, stamp).await
+    }
+
+    async fn publish(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.made(CREDENTIALS, (name, tenant), json!({}), stamp).await.map(drop)
+    }
+
+    async fn published(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        Ok(self.told(&self.identity(CREDENTIALS, name), Eyes::Platform, stamp).await?.map(Told::found))
+    }
+
+    async fn revoke(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        Estate::remove(self, &self.identity(CREDENTIALS, name), &found.uid, stamp).await
+    }
+}

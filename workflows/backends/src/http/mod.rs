@@ -1,0 +1,161 @@
+//! A hook that is a service: signed requests over HTTP, answered at once or when polled.
+//!
+//! Invariant: only the host of the settings is ever called; redirects are not followed, and a place to poll on another host is
+//! refused. Polling goes on within the deadline of one call; what takes longer is pending, and the same request with the same
+//! key asks how it stands.
+
+mod settings;
+mod signed;
+
+pub use settings::HttpTarget;
+pub use signed::{Signer, signature};
+
+use crate::{
+    TargetError,
+    hooks::{Answer, Manners, OneHook, Request, Said, soon},
+    http_response,
+};
+use async_trait::async_trait;
+use engine::{ActionError, Clock, SystemClock};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, redirect::Policy};
+use std::time::Duration;
+use tokio::time::Instant;
+use workflows::platform::codes;
+
+/// How long a connection may take. Default 5 s.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// A later holder of the step has acted.
+const FENCED: StatusCode = StatusCode::PRECONDITION_FAILED;
+
+/// A service behind the name of a hook.
+#[derive(Debug)]
+pub struct Service {
+    client: Client,
+    url: Url,
+    target: HttpTarget,
+    signer: Option<Signer>,
+}
+
+impl Service {
+    /// The service of these settings. It is not called.
+    ///
+    /// # Errors
+    /// The field at fault, and what to write.
+    pub fn connect(target: &HttpTarget) -> Result<Self, TargetError> {
+        let url = target.check()?;
+        // Another part of the process may have installed one before; any will do.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_WITHIN).no_proxy();
+        let client = match target.authorities()? {
+            Some(authorities) => client.tls_certs_only(authorities),
+            None => client,
+        };
+        let client = client.build().map_err(|e| TargetError::new("ca_file", e))?;
+        let signer = target.signer()?;
+        Ok(Self { client, url, target: target.clone(), signer })
+    }
+
+    /// A request as this service is sent one, signed, with what is left of the time.
+    fn request(
+        &self,
+        method: Method,
+        url: &Url,
+        body: Vec<u8>,
+        left: Duration,
+    ) -> Result<RequestBuilder, ActionError> {
+        let mut request = self.client.request(method.clone(), url.clone()).timeout(left);
+        if let Some(signer) = &self.signer {
+            let at = SystemClock.now().0 / 1_000;
+            let signed = signer.sign(method.as_str(), url, at, &body);
+            let signed = signed.map_err(|why| ActionError::transient(codes::UNAVAILABLE, why))?;
+            request = signed.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        }
+        Ok(if body.is_empty() {
+            request
+        } else {
+            request.header("content-type", "application/json").body(body)
+        })
+    }
+
+    async fn send(&self, about: &Request, request: RequestBuilder) -> Result<Answer, ActionError> {
+        let (what, changing) = (about.about(), about.changes());
+        let sent = request
+            .header("idempotency-key", &about.key)
+            .header("tenure-step", &about.step)
+            .header("tenure-epoch", about.epoch)
+            .send();
+        let mut answer = sent.await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let mut bytes = Vec::new();
+        while let Some(chunk) =
+            answer.chunk().await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?
+        {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > self.target.answer_limit_bytes {
+                return Err(http_response::unreadable(
+                    format!("{what}: the answer is longer than may be read"),
+                    changing,
+                ));
+            }
+        }
+        if !status.is_success() {
+            let told = Said::read(&bytes);
+            let said = format!("{what}: {}", told.words());
+            let refused = if status == FENCED {
+                ActionError::permanent(codes::FENCED, said)
+            } else {
+                let refused = http_response::refusal(status, &headers, &said, changing);
+                refused.unwrap_or_else(|| http_response::unreadable(status, changing))
+            };
+            return Err(told.over(refused));
+        }
+        let read = serde_json::from_slice(&bytes);
+        let read = read.map_err(|e| {
+            http_response::unreadable(format!("{what}: the answer is not one: {e}"), changing)
+        })?;
+        Ok(match read {
+            Answer::Pending { retry_after_seconds, poll } => {
+                let told = http_response::retry_after(&headers).map(|span| span.as_secs());
+                Answer::Pending { retry_after_seconds: retry_after_seconds.or(told), poll }
+            }
+            other => other,
+        })
+    }
+
+    /// Where to ask how it stands: on the same host, or nowhere.
+    fn poll_at(&self, poll: &str, request: &Request) -> Result<Url, ActionError> {
+        let url = self.url.join(poll).ok().filter(|url| url.origin() == self.url.origin());
+        url.ok_or_else(|| {
+            let why = format!("{}: it asks to be polled elsewhere than on its own host", request.about());
+            http_response::unreadable(why, request.changes())
+        })
+    }
+}
+
+#[async_trait]
+impl OneHook for Service {
+    fn backend(&self) -> &'static str {
+        "http"
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { deadline: self.target.deadline, probes: self.target.probes, dry_runs: self.target.dry_runs }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, ActionError> {
+        let until = Instant::now() + Duration::from_millis(request.deadline_ms);
+        let left = || until.saturating_duration_since(Instant::now());
+        let body = serde_json::to_vec(request).map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
+        let mut answer = self.send(request, self.request(Method::POST, &self.url, body, left())?).await?;
+        while let Answer::Pending { retry_after_seconds, poll: Some(poll) } = &answer {
+            let (pause, url) = (soon(*retry_after_seconds), self.poll_at(poll, request)?);
+            // What takes longer than this call is asked for by the next one.
+            if !request.changes() || pause >= left() {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            answer = self.send(request, self.request(Method::GET, &url, Vec::new(), left())?).await?;
+        }
+        Ok(answer)
+    }
+}

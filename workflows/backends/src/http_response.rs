@@ -1,0 +1,136 @@
+//! What an HTTP answer, or its absence, says of what became of a call: the one place where statuses are classed.
+
+use engine::ActionError;
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, RETRY_AFTER},
+};
+use std::time::Duration;
+use workflows::platform::codes;
+
+/// The longest that a target may ask to be left alone; what asks for more is looked at again after this long.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// Why an answer with this status is a failure, or nothing where it is none. `changing` says whether the call could have
+/// changed something: then a failure of the target's own leaves the outcome unknown.
+#[must_use]
+pub fn refusal(status: StatusCode, headers: &HeaderMap, said: &str, changing: bool) -> Option<ActionError> {
+    if status.is_success() {
+        return None;
+    }
+    let said = format!("{status}: {said}");
+    Some(match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            let error = ActionError::transient(codes::UNAVAILABLE, said);
+            match retry_after(headers) {
+                Some(span) => error.retry_after(span),
+                None => error,
+            }
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ActionError::permanent(codes::DENIED, said),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            ActionError::permanent(codes::UNSUPPORTED, said)
+        }
+        status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
+            if changing {
+                ActionError::unknown(codes::NO_ANSWER, said)
+            } else {
+                ActionError::transient(codes::UNAVAILABLE, said)
+            }
+        }
+        _ => ActionError::permanent(codes::REFUSED, said),
+    })
+}
+
+/// Why a call had no answer that can be read. Before it was sent, or where nothing can have changed, it may pass; after, nobody
+/// knows what it did.
+#[must_use]
+pub fn failure(error: &reqwest::Error, about: &str, changing: bool) -> ActionError {
+    let said = format!("{about}: {}", spelled_out(error));
+    if error.is_connect() || error.is_builder() {
+        ActionError::transient(codes::UNAVAILABLE, said)
+    } else if error.is_decode() {
+        unreadable(said, changing)
+    } else if changing {
+        ActionError::unknown(codes::NO_ANSWER, said)
+    } else {
+        ActionError::transient(codes::UNAVAILABLE, said)
+    }
+}
+
+/// The error for an answer that is none. What changed may have changed for all that.
+#[must_use]
+pub fn unreadable(said: impl std::fmt::Display, changing: bool) -> ActionError {
+    if changing {
+        ActionError::unknown(codes::UNREADABLE, said)
+    } else {
+        ActionError::transient(codes::UNREADABLE, said)
+    }
+}
+
+/// How long the target asks to be left alone, where it says so in seconds.
+#[must_use]
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST))
+}
+
+/// The error with its causes, and without the address, which may hold what is secret.
+fn spelled_out(error: &reqwest::Error) -> String {
+    let mut said = if error.is_timeout() { "no answer in time".to_owned() } else { "no answer".to_owned() };
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause {
+        said = format!("{said}: {deeper}");
+        cause = deeper.source();
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{refusal, retry_after, unreadable};
+    use engine::Class;
+    use reqwest::{StatusCode, header::HeaderMap};
+    use std::time::Duration;
+    use workflows::platform::codes;
+
+    fn classed(status: u16, changing: bool) -> (Class, String) {
+        let status = StatusCode::from_u16(status).unwrap();
+        let error = refusal(status, &HeaderMap::new(), "said", changing).unwrap();
+        (error.class, error.code)
+    }
+
+    #[test]
+    fn every_status_has_the_class_that_says_what_to_do() {
+        for (status, changing, class, code) in [
+            (400, true, Class::Permanent, codes::REFUSED),
+            (401, true, Class::Permanent, codes::DENIED),
+            (403, false, Class::Permanent, codes::DENIED),
+            (404, true, Class::Permanent, codes::UNSUPPORTED),
+            (408, true, Class::Unknown, codes::NO_ANSWER),
+            (409, true, Class::Permanent, codes::REFUSED),
+            (429, true, Class::Transient, codes::UNAVAILABLE),
+            (500, true, Class::Unknown, codes::NO_ANSWER),
+            (502, false, Class::Transient, codes::UNAVAILABLE),
+            (503, true, Class::Transient, codes::UNAVAILABLE),
+        ] {
+            assert_eq!(classed(status, changing), (class, code.to_owned()), "{status}");
+        }
+        assert!(refusal(StatusCode::CREATED, &HeaderMap::new(), "", true).is_none());
+        assert_eq!(unreadable("?", true).class, Class::Unknown);
+    }
+
+    #[test]
+    fn a_target_is_left_alone_for_as_long_as_it_asks_and_not_for_ever() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(retry_after(&headers), None);
+        for (text, span) in [("7", Some(7)), ("90000", Some(3_600)), ("Fri, 31 Dec 1999 23:59:59 GMT", None)]
+        {
+            headers.insert("retry-after", text.parse().unwrap());
+            assert_eq!(retry_after(&headers), span.map(Duration::from_secs), "{text}");
+        }
+        headers.insert("retry-after", "7".parse().unwrap());
+        let error = refusal(StatusCode::TOO_MANY_REQUESTS, &headers, "slow down", true).unwrap();
+        assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+    }
+}

@@ -1,0 +1,268 @@
+//! Where each kind is served, by which version.
+//!
+//! Kinds of the platform's core have had one version for years. What may be missing or move on (Kueue, admission policies) is
+//! looked up, once, and again when its path is no longer served.
+
+use crate::kubernetes::{
+    client::{
+        error::Fault,
+        request::{Ask, escaped},
+    },
+    cluster::KubernetesCluster,
+    labels::{at, terminating, text},
+};
+use engine::ActionError;
+use serde_json::Value;
+use std::sync::PoisonError;
+use tokio::time::Instant;
+use workflows::platform::{Kind, Place, codes};
+
+/// A kind as the API server names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kubernetes) struct Resource {
+    group: &'static str,
+    /// The version, where it is not looked up.
+    version: Option<&'static str>,
+    plural: &'static str,
+    pub(in crate::kubernetes) kind: &'static str,
+    /// What has to be installed or done where it is not served.
+    remedy: &'static str,
+}
+
+const KUEUE: &str = "install Kueue";
+const POLICIES: &str = "admission policies need Kubernetes 1.30, or 1.28 with their beta API on";
+const BUILT_IN: &str = "this is no Kubernetes API server";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const KUEUE_GROUP: &str = "kueue.x-k8s.io";
+
+/// The binding that puts an admission policy in force.
+pub(in crate::kubernetes) const BINDING: Resource = Resource {
+    group: ADMISSION,
+    version: None,
+    plural: "validatingadmissionpolicybindings",
+    kind: "ValidatingAdmissionPolicyBinding",
+    remedy: POLICIES,
+};
+
+/// What Kueue queues.
+pub(in crate::kubernetes) const WORKLOAD: Resource =
+    Resource { group: KUEUE_GROUP, version: None, plural: "workloads", kind: "Workload", remedy: KUEUE };
+
+/// Where requests are sent.
+pub(in crate::kubernetes) const ROUTE: Resource = Resource {
+    group: "gateway.networking.k8s.io",
+    version: None,
+    plural: "httproutes",
+    kind: "HTTPRoute",
+    remedy: "install the Gateway API",
+};
+
+/// Where kinds are defined that are not of Kubernetes itself.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The subresource by which pods are evicted.
+const EVICTION: &str = "pods/eviction";
+
+impl Resource {
+    /// The path of one object of a group's kind, of parts that are escaped.
+    pub(in crate::kubernetes) fn path(&self, version: &str, namespace: &str, name: &str) -> String {
+        format!("/apis/{}/{version}/namespaces/{namespace}/{}/{name}", self.group, self.plural)
+    }
+}
+
+pub(in crate::kubernetes) fn resource(kind: Kind) -> Resource {
+    let built_in =
+        |group, plural, kind| Resource { group, version: Some("v1"), plural, kind, remedy: BUILT_IN };
+    let kueue = |plural, kind| Resource { group: KUEUE_GROUP, version: None, plural, kind, remedy: KUEUE };
+    match kind {
+        Kind::Namespace => built_in("", "namespaces", "Namespace"),
+        Kind::ResourceQuota => built_in("", "resourcequotas", "ResourceQuota"),
+        Kind::LimitRange => built_in("", "limitranges", "LimitRange"),
+        Kind::PriorityClass => built_in("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
+        Kind::NetworkPolicy => built_in("networking.k8s.io", "networkpolicies", "NetworkPolicy"),
+        Kind::RoleBinding => built_in("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
+        Kind::ValidatingAdmissionPolicy => Resource {
+            group: ADMISSION,
+            version: None,
+            plural: "validatingadmissionpolicies",
+            kind: "ValidatingAdmissionPolicy",
+            remedy: POLICIES,
+        },
+        Kind::Cohort => kueue("cohorts", "Cohort"),
+        Kind::ResourceFlavor => kueue("resourceflavors", "ResourceFlavor"),
+        Kind::ClusterQueue => kueue("clusterqueues", "ClusterQueue"),
+        Kind::LocalQueue => kueue("localqueues", "LocalQueue"),
+    }
+}
+
+/// Where one object is, or would be.
+#[derive(Clone, Debug)]
+pub(in crate::kubernetes) struct At {
+    pub(in crate::kubernetes) place: Place,
+    pub(in crate::kubernetes) resource: Resource,
+    /// The version by which it is served.
+    pub(in crate::kubernetes) version: String,
+}
+
+impl At {
+    /// `v1`, `kueue.x-k8s.io/v1beta1`.
+    pub(in crate::kubernetes) fn api_version(&self) -> String {
+        match self.resource.group {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The path of all of its kind, there.
+    pub(in crate::kubernetes) fn collection(&self) -> String {
+        let root = if self.resource.group.is_empty() { "/api" } else { "/apis" };
+        let within = match &self.place.namespace {
+            Some(namespace) => format!("/namespaces/{}", escaped(namespace)),
+            None => String::new(),
+        };
+        format!("{root}/{}{within}/{}", self.api_version(), self.resource.plural)
+    }
+
+    /// Its own path.
+    pub(in crate::kubernetes) fn path(&self) -> String {
+        format!("{}/{}", self.collection(), escaped(&self.place.name))
+    }
+
+    /// `Namespace t-acme--default`.
+    pub(in crate::kubernetes) fn name(&self) -> String {
+        format!("{} {}", self.resource.kind, self.place.full_name())
+    }
+}
+
+impl KubernetesCluster {
+    /// Where the object is served.
+    pub(in crate::kubernetes) async fn at(&self, place: &Place, until: Instant) -> Result<At, ActionError> {
+        self.at_as(resource(place.kind), place, until).await
+    }
+
+    /// Where an object of this resource is served, with the name of `place`.
+    pub(in crate::kubernetes) async fn at_as(
+        &self,
+        resource: Resource,
+        place: &Place,
+        until: Instant,
+    ) -> Result<At, ActionError> {
+        let version = match resource.version {
+            Some(version) => version.to_owned(),
+            None => self.served(resource, until).await?,
+        };
+        Ok(At { place: place.clone(), resource, version })
+    }
+
+    /// Forgets what was looked up, as after an upgrade of the cluster.
+    pub(in crate::kubernetes) fn forget_versions(&self) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The version by which the cluster serves a kind; nothing where it serves none.
+    pub(in crate::kubernetes) async fn version_of(
+        &self,
+        resource: Resource,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        match self.served(resource, until).await {
+            Ok(version) => Ok(Some(version)),
+            Err(error) if error.code == codes::UNSUPPORTED => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The version of `policy` in which evictions are asked for. It may be older than that of disruption budgets.
+    pub(in crate::kubernetes) async fn eviction_version(
+        &self,
+        until: Instant,
+    ) -> Result<String, ActionError> {
+        let known = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(EVICTION).cloned();
+        if let Some(version) = known {
+            return Ok(version);
+        }
+        let listed = self.send(&Ask::get("/api/v1"), until).await?;
+        let all = listed.get("resources").and_then(Value::as_array).into_iter().flatten();
+        let version = all
+            .filter(|one| one.get("name").and_then(Value::as_str) == Some(EVICTION))
+            .find_map(|one| one.get("version")?.as_str());
+        let Some(version) = version else {
+            let why = format!("not supported: the cluster does not serve {EVICTION}; {BUILT_IN}");
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        };
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.insert(EVICTION, version.to_owned());
+        Ok(version.to_owned())
+    }
+
+    async fn served(&self, resource: Resource, until: Instant) -> Result<String, ActionError> {
+        let known = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(resource.plural).cloned();
+        if let Some(version) = known {
+            return Ok(version);
+        }
+        let group = match self.send(&Ask::get(&format!("/apis/{}", resource.group)), until).await {
+            Ok(group) => group,
+            Err(Fault::Refused(refusal)) if refusal.is_unserved() || refusal.is_missing() => {
+                return Err(self.unserved(resource, "no version of its group", until).await);
+            }
+            Err(fault) => return Err(fault.into()),
+        };
+        let versions = versions(&group);
+        for version in &versions {
+            let listed = self.send(&Ask::get(&format!("/apis/{}/{version}", resource.group)), until).await;
+            let listed = match listed {
+                Ok(listed) => listed,
+                Err(Fault::Refused(refusal)) if refusal.status == 404 => continue,
+                Err(fault) => return Err(fault.into()),
+            };
+            if names(&listed).any(|name| name == resource.plural) {
+                let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+                served.insert(resource.plural, version.clone());
+                return Ok(version.clone());
+            }
+        }
+        Err(self.unserved(resource, &versions.join(", "), until).await)
+    }
+
+    /// The error of a kind that is not among those that the server lists. One that somebody has defined comes to be: a server leaves it
+    /// out for a moment after its start. Who may not read definitions takes the list as it is.
+    async fn unserved(&self, resource: Resource, seen: &str, until: Instant) -> ActionError {
+        let Resource { group, plural, remedy, .. } = resource;
+        let name = format!("{plural}.{group}");
+        let ask = Ask::get(DEFINITIONS).with("fieldSelector", &format!("metadata.name={name}"));
+        let listed = self.send(&ask, until).await.unwrap_or_default();
+        let mut defined = listed.get("items").and_then(Value::as_array).into_iter().flatten();
+        if defined.any(|one| text(one, &["metadata", "name"]) == name && is_served(one)) {
+            let why = format!("{name} are defined and not served yet (the group has {seen})");
+            return ActionError::transient(codes::UNAVAILABLE, why);
+        }
+        let why = format!("not supported: the cluster does not serve {name} (it has {seen}); {remedy}");
+        ActionError::permanent(codes::UNSUPPORTED, why)
+    }
+}
+
+/// Whether a definition is one that the server has taken on and is to serve.
+pub(in crate::kubernetes) fn is_served(definition: &Value) -> bool {
+    let all = |path: &[&str]| at(definition, path).and_then(Value::as_array).cloned().unwrap_or_default();
+    let established = all(&["status", "conditions"])
+        .iter()
+        .any(|one| text(one, &["type"]) == "Established" && text(one, &["status"]) == "True");
+    let versions = all(&["spec", "versions"]);
+    let served =
+        versions.iter().any(|version| at(version, &["served"]).and_then(Value::as_bool) == Some(true));
+    established && served && !terminating(definition)
+}
+
+/// The versions of a group, the preferred one first.
+pub(in crate::kubernetes) fn versions(group: &Value) -> Vec<String> {
+    let version = |of: &Value| of.get("version").and_then(Value::as_str).map(str::to_owned);
+    let preferred = group.get("preferredVersion").and_then(version);
+    let all = group.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let others = all.iter().filter_map(version).filter(|one| preferred.as_ref() != Some(one));
+    preferred.clone().into_iter().chain(others).collect()
+}
+
+fn names(listed: &Value) -> impl Iterator<Item = &str> {
+    let all = listed.get("resources").and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(|one| one.get("name")?.as_str())
+}

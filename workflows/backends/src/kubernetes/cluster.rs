@@ -1,0 +1,252 @@
+//! One cluster, and the capability that it serves.
+
+use crate::kubernetes::{
+    client::{
+        discovery::At,
+        error::Fault,
+        request::{self, Ask, deadline},
+        watch,
+    },
+    labels::{self, Marks, terminating},
+    objects::{merged, swapped},
+    settings::{KubernetesTarget, KubernetesTargetError},
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt, path::Path, sync::Mutex, time::Duration};
+use tokio::{sync::Semaphore, time::Instant};
+use workflows::platform::{
+    Finding, Found, IsolationKind, Kind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
+};
+
+/// How long a connection may take; the deadline of a call still bounds it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The API server of one cluster.
+pub struct KubernetesCluster {
+    pub(super) client: kube::Client,
+    /// Reads with other credentials, if there are any.
+    pub(super) verifier: Option<kube::Client>,
+    /// What the fleet calls it.
+    pub(super) name: String,
+    pub(super) target: KubernetesTarget,
+    pub(super) marks: Marks,
+    /// The versions that were looked up, by plural.
+    pub(super) served: Mutex<BTreeMap<&'static str, String>>,
+    /// Who may wait by a watch.
+    pub(super) watching: Semaphore,
+}
+
+/// Without credentials.
+impl fmt::Debug for KubernetesCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubernetesCluster").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl KubernetesCluster {
+    /// The cluster that the target describes. Credentials are read; nothing is sent before the first call. A token file is read
+    /// again as it is renewed.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, and the remedy.
+    pub async fn connect(target: &KubernetesTarget) -> Result<Self, KubernetesTargetError> {
+        target.checked()?;
+        // Another part of the process may have installed one before; any will do.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let client = match &target.kubeconfig {
+            Some(path) => client_of(read("kubeconfig", path, target.context.as_ref()).await?)?,
+            None => client_of(
+                kube::Config::incluster()
+                    .map_err(|e| KubernetesTargetError::NotInCluster { why: e.to_string() })?,
+            )?,
+        };
+        let verifier = match &target.verifier_kubeconfig {
+            Some(path) => Some(client_of(read("verifier_kubeconfig", path, None).await?)?),
+            None => None,
+        };
+        Ok(Self {
+            client,
+            verifier,
+            name: String::new(),
+            marks: Marks::new(&target.prefix),
+            target: target.clone(),
+            served: Mutex::default(),
+            watching: Semaphore::new(watch::AT_A_TIME),
+        })
+    }
+
+    /// The same, by the name that the fleet has for it. What is found there is named with it.
+    #[must_use]
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    pub(super) async fn send(&self, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+        request::send(&self.client, ask, until).await
+    }
+
+    /// Whether the object's job is done by a webhook of the operator's, so that it is neither made nor looked for.
+    fn elsewhere(&self, place: &Place) -> bool {
+        place.kind == Kind::ValidatingAdmissionPolicy && self.target.admission_webhook.is_some()
+    }
+
+    /// Where the object is, and the object.
+    pub(super) async fn live(
+        &self,
+        place: &Place,
+        stamp: &Stamp,
+    ) -> Result<(At, Option<Value>), ActionError> {
+        let until = deadline(stamp);
+        let at = self.at(place, until).await?;
+        let live = self.get(&at, until).await?;
+        Ok((at, live))
+    }
+}
+
+/// What a kubeconfig file says.
+async fn read(
+    field: &'static str,
+    path: &Path,
+    context: Option<&String>,
+) -> Result<kube::Config, KubernetesTargetError> {
+    let wrong = |why: String| KubernetesTargetError::Kubeconfig { field, path: path.to_owned(), why };
+    let file = Kubeconfig::read_from(path).map_err(|e| wrong(e.to_string()))?;
+    let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|e| wrong(e.to_string()))
+}
+
+fn client_of(mut config: kube::Config) -> Result<kube::Client, KubernetesTargetError> {
+    // The engine decides what is tried again, and when: a retry below it would repeat what may have taken effect.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_WITHIN);
+    kube::Client::try_from(config).map_err(|e| KubernetesTargetError::Client(e.to_string()))
+}
+
+/// The answer for an object that the operator's webhook stands in for: it has no identity.
+fn not_ours(manifest: &Manifest, stamp: &Stamp) -> Found {
+    Found {
+        uid: String::new(),
+        tenant: manifest.tenant.clone(),
+        step: stamp.step.clone(),
+        spec: manifest.spec.clone(),
+        terminating: false,
+    }
+}
+
+#[async_trait]
+impl Kubernetes for KubernetesCluster {
+    fn backend(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        if self.elsewhere(&manifest.place) {
+            return Ok(not_ours(manifest, stamp));
+        }
+        let found = self.make(manifest, stamp).await?;
+        if manifest.place.kind == Kind::ValidatingAdmissionPolicy {
+            self.bound(&manifest.place, &manifest.tenant, stamp).await?;
+        }
+        Ok(found)
+    }
+
+    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        let changed = |found: &Found| Ok(merged(&found.spec, &manifest.spec));
+        self.change(&manifest.place, &manifest.tenant, stamp, changed).await
+    }
+
+    async fn swap(
+        &self,
+        place: &Place,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        let name = place.full_name();
+        self.change(place, tenant, stamp, |found| swapped(found, swap, &name)).await
+    }
+
+    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        if self.elsewhere(place) {
+            return Ok(None);
+        }
+        let (at, live) = self.live(place, stamp).await?;
+        Ok(live.map(|live| self.found(&live, &at)))
+    }
+
+    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        let (at, live) = self.live(place, stamp).await?;
+        let left = match live {
+            Some(live) if labels::uid(&live) == uid && terminating(&live) => {
+                let until = deadline(stamp);
+                self.awaited(&at.path(), live, |_| false, (self.patience(until), until)).await?
+            }
+            other => other,
+        };
+        Ok(left.map(|left| self.found(&left, &at)))
+    }
+
+    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+        let (at, live) = self.live(place, stamp).await?;
+        Ok(live.filter(terminating).map(|live| crate::kubernetes::objects::deletion::of(&at.name(), &live)))
+    }
+
+    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.remove(place, uid, stamp).await
+    }
+
+    async fn take_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        to: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.take(node, to, stamp).await
+    }
+
+    async fn cordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.cordon(node, of, stamp).await
+    }
+
+    async fn uncordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.uncordon(node, of, by, stamp).await
+    }
+
+    async fn return_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.give_back(node, of, stamp).await
+    }
+
+    async fn probe_isolation(
+        &self,
+        cluster: &str,
+        tenant: &str,
+        workspace: &str,
+        kind: IsolationKind,
+        stamp: &Stamp,
+    ) -> Result<Finding, ActionError> {
+        self.probe(cluster, tenant, workspace, kind, stamp).await
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether a pod that is not the tenant's starts on the tenant's nodes: it must not be placed there, while one that may is.
+
+use crate::kubernetes::labels::text;
+use crate::kubernetes::{
+    isolation_probes::{
+        attempt::Attempt,
+        probe_pod::{Planned, Task, name},
+    },
+    pods::{condition, node},
+};
+use engine::ActionError;
+use serde_json::Value;
+use workflows::platform::Finding;
+
+/// What the scheduler has made of the pod that must not be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    /// It is on this node.
+    On(String),
+    /// It is kept off, in the scheduler's words.
+    Off(String),
+}
+
+/// What is known of it so far. Only the scheduler's word that the taint of this key keeps it off counts as kept off.
+pub(crate) fn stranger(pod: &Value, taint: &str) -> Option<Stranger> {
+    if !node(pod).is_empty() {
+        return Some(Stranger::On(node(pod).to_owned()));
+    }
+    let scheduled = condition(pod, "PodScheduled")?;
+    let kept = text(scheduled, &["status"]) == "False" && text(scheduled, &["reason"]) == "Unschedulable";
+    let why = text(scheduled, &["message"]);
+    (kept && why.contains(taint)).then(|| Stranger::Off(why.to_owned()))
+}
+
+impl Attempt<'_> {
+    pub(crate) async fn foreign(&self) -> Result<Finding, ActionError> {
+        let (inside, outside) = (self.inside.clone(), self.outside().to_owned());
+        let names = self.names(&[(&outside, "stand-out"), (&inside, "stand-in")]);
+        self.whole(&names, self.placed()).await
+    }
+
+    async fn placed(&self) -> Result<Finding, ActionError> {
+        let home = self.home().await?;
+        let plan = |within: bool, role: &str| Planned {
+            namespace: if within { self.inside.clone() } else { self.outside().to_owned() },
+            name: name(self.stamp, role),
+            tenant: self.tenant.to_owned(),
+            task: Task::Stand { on_nodes_of: self.tenant.to_owned() },
+            tolerates: within.then(|| self.tenant.to_owned()),
+            goes_with: (!within).then(|| home.clone()),
+        };
+        let foreign = self.made(&plan(false, "stand-out")).await?;
+        let own = self.made(&plan(true, "stand-in")).await?;
+        // Without one that is let on, the other may be off for any reason: no node, no room, no scheduler. A stranger that is let on
+        // needs no comparison.
+        let bound = |pod: &Value| Some(node(pod).to_owned()).filter(|node| !node.is_empty());
+        let host = tokio::select! {
+            node = self.seen(&foreign, bound) => return Ok(let_on(&node?)),
+            host = self.seen(&own, bound) => host?,
+        };
+        let taint = self.on.marks.tenant();
+        Ok(match self.seen(&foreign, |pod| stranger(pod, &taint)).await? {
+            Stranger::On(node) => let_on(&node),
+            Stranger::Off(why) => {
+                let transcript = format!(
+                    "a pod of the tenant's was placed on node {host}, one without its toleration was not: {why}"
+                );
+                Finding { held: true, transcript }
+            }
+        })
+    }
+}
+
+fn let_on(node: &str) -> Finding {
+    let transcript = format!("a pod without the tenant's toleration was placed on node {node}");
+    Finding { held: false, transcript }
+}

@@ -1,0 +1,153 @@
+//! The pods of a probe: small, restricted, short-lived, and marked as of the step that made them.
+
+use crate::kubernetes::{
+    labels::Marks,
+    objects::{call_history::Calls, render::toleration},
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use workflows::platform::Stamp;
+
+/// The port on which a probe's pods listen.
+pub(crate) const PORT: u16 = 8080;
+/// The longest that a pod of a probe lives, in seconds, should nobody come back to remove it.
+const LIVES: u32 = 120;
+/// How the exit code of a client says that it did not reach what it must.
+pub(crate) const NO_CONTROL: i64 = 20;
+/// The exit code of a client that got through this often to where it must not, of [`TRIES`], is this and so much more.
+pub(crate) const GOT_THROUGH: i64 = 10;
+/// How often a client tries to get through.
+pub(crate) const TRIES: i64 = 3;
+
+/// What a pod of a probe does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Answers on [`PORT`].
+    Answer,
+    /// Reaches one address, as it must, and then tries another.
+    Reach {
+        /// Must answer.
+        control: String,
+        /// Must not.
+        target: String,
+    },
+    /// Waits to be placed on a node of this tenant.
+    Stand {
+        /// Whose nodes.
+        on_nodes_of: String,
+    },
+}
+
+/// A pod to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) tenant: String,
+    pub(crate) task: Task,
+    /// The tenant whose nodes it may use.
+    pub(crate) tolerates: Option<String>,
+    /// The identity of the tenant's namespace, with which it goes; not within that namespace itself.
+    pub(crate) goes_with: Option<(String, String)>,
+}
+
+/// The name of a pod of a step: the same on every attempt, and of no other step.
+pub(crate) fn name(stamp: &Stamp, role: &str) -> String {
+    let digest = Sha256::digest(stamp.key.as_bytes());
+    let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("tenure-probe-{short}-{role}")
+}
+
+/// The pod, which pod security `restricted` takes.
+pub(crate) fn pod(planned: &Planned, image: &str, kind: &str, stamp: &Stamp, marks: &Marks) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": planned.name,
+            "namespace": planned.namespace,
+            "labels": { marks.tenant(): planned.tenant, marks.probe(): kind },
+            "annotations": { marks.step(): stamp.step, marks.calls(): Calls::default().with(stamp) },
+        },
+        "spec": {
+            "activeDeadlineSeconds": LIVES,
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "restartPolicy": "Never",
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 65_534, "runAsGroup": 65_534,
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "volumes": [{ "name": "tmp", "emptyDir": { "sizeLimit": "1Mi" } }],
+            "containers": [container(&planned.task, image)],
+        },
+    });
+    let Some(Value::Object(spec)) = pod.get_mut("spec") else { return pod };
+    if let Some(tenant) = &planned.tolerates {
+        spec.insert("tolerations".into(), json!([toleration(tenant, marks)]));
+    }
+    if let Task::Stand { on_nodes_of } = &planned.task {
+        spec.insert("nodeSelector".into(), json!({ marks.tenant(): on_nodes_of }));
+    }
+    if let (Some((name, uid)), Some(Value::Object(metadata))) = (&planned.goes_with, pod.get_mut("metadata"))
+    {
+        let owner = json!({ "apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid });
+        metadata.insert("ownerReferences".into(), json!([owner]));
+    }
+    pod
+}
+
+fn container(task: &Task, image: &str) -> Value {
+    let mut container = json!({
+        "name": "probe",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script(task)],
+        "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
+        },
+        "resources": {
+            "requests": { "cpu": "20m", "memory": "16Mi", "ephemeral-storage": "4Mi" },
+            "limits": { "cpu": "100m", "memory": "16Mi", "ephemeral-storage": "4Mi" },
+        },
+    });
+    let Value::Object(fields) = &mut container else { return container };
+    match task {
+        Task::Answer => {
+            let look = ["wget", "-q", "-O", "/dev/null", &format!("http://127.0.0.1:{PORT}/")];
+            let ready = json!({ "exec": { "command": look }, "periodSeconds": 1, "timeoutSeconds": 2 });
+            fields.insert("readinessProbe".into(), ready);
+        }
+        Task::Reach { control, target } => {
+            let env = json!([{ "name": "CONTROL", "value": control }, { "name": "TARGET", "value": target }]);
+            fields.insert("env".into(), env);
+        }
+        Task::Stand { .. } => {}
+    }
+    container
+}
+
+/// What runs in the pod, with the tools of BusyBox. A client that lacks a tool ends with [`NO_CONTROL`], which decides nothing.
+pub(crate) fn script(task: &Task) -> String {
+    match task {
+        Task::Answer => format!(
+            "mkdir -p /tmp/www && echo here >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www"
+        ),
+        Task::Reach { .. } => format!(
+            "unset http_proxy HTTP_PROXY; i=0; \
+             until timeout 2 wget -q -O /dev/null \"http://$CONTROL/\"; do \
+             i=$((i+1)); if [ $i -ge 5 ]; then exit {NO_CONTROL}; fi; sleep 1; done; \
+             n=0; for i in $(seq {TRIES}); do \
+             if timeout 2 wget -q -O /dev/null \"http://$TARGET/\"; then n=$((n+1)); fi; sleep 1; done; \
+             exit $(({GOT_THROUGH}+n))"
+        ),
+        Task::Stand { .. } => "exec sleep 60".to_owned(),
+    }
+}
+
+/// How an address is written in a URL.
+pub(crate) fn address(ip: &str) -> String {
+    if ip.contains(':') { format!("[{ip}]:{PORT}") } else { format!("{ip}:{PORT}") }
+}

@@ -1,0 +1,135 @@
+//! Whether the network keeps a tenant apart, tried from both sides with a control on each.
+//!
+//! Two pods answer, one in the tenant's namespace and one in the platform's own. One client on each side must reach the pod of its own
+//! side, and must not get through to the other: that it reaches one shows that it can, and that the pod which it must not reach answers.
+
+use crate::kubernetes::labels::{at, text};
+use crate::kubernetes::{
+    isolation_probes::{
+        attempt::{Attempt, standing},
+        probe_pod::{GOT_THROUGH, NO_CONTROL, Planned, TRIES, Task, address, name},
+    },
+    pods::{ended, is_so},
+};
+use engine::ActionError;
+use serde_json::Value;
+use workflows::platform::Finding;
+
+/// What a client found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It reached its control, and got through this often to where it must not.
+    Through(i64),
+    /// It did not reach its control.
+    NoControl,
+    /// It ended in a way that says nothing.
+    Else,
+}
+
+impl Outcome {
+    pub(crate) fn of(code: Option<i64>) -> Self {
+        match code {
+            Some(NO_CONTROL) => Self::NoControl,
+            Some(code) if (GOT_THROUGH..=GOT_THROUGH + TRIES).contains(&code) => {
+                Self::Through(code - GOT_THROUGH)
+            }
+            Some(_) | None => Self::Else,
+        }
+    }
+}
+
+/// What the two clients together show: that the guard holds, that it does not, or nothing, with why.
+pub(crate) fn verdict(from_inside: Outcome, from_outside: Outcome) -> Result<bool, &'static str> {
+    let through = Outcome::Through(TRIES);
+    if from_inside == through || from_outside == through {
+        return Ok(false);
+    }
+    match (from_inside, from_outside) {
+        (Outcome::Through(0), Outcome::Through(0)) => Ok(true),
+        (Outcome::NoControl, _) => {
+            Err("the client within the tenant's namespace does not reach the pod beside it")
+        }
+        (_, Outcome::NoControl) => Err("the client outside does not reach the pod beside it"),
+        (Outcome::Else, _) | (_, Outcome::Else) => Err(
+            "a client ended with none of the probe's exit codes: does the image have sh, timeout, wget and seq?",
+        ),
+        (Outcome::Through(_), Outcome::Through(_)) => Err("a client got through at times and at times not"),
+    }
+}
+
+impl Attempt<'_> {
+    pub(crate) async fn traffic(&self) -> Result<Finding, ActionError> {
+        let (inside, outside) = (self.inside.clone(), self.outside().to_owned());
+        let names = self.names(&[
+            (&inside, "answer-in"),
+            (&outside, "answer-out"),
+            (&inside, "reach-in"),
+            (&outside, "reach-out"),
+        ]);
+        self.whole(&names, self.tried()).await
+    }
+
+    async fn tried(&self) -> Result<Finding, ActionError> {
+        let home = self.home().await?;
+        let plan = |within: bool, role: &str, task: Task| Planned {
+            namespace: if within { self.inside.clone() } else { self.outside().to_owned() },
+            name: name(self.stamp, role),
+            tenant: self.tenant.to_owned(),
+            task,
+            tolerates: within.then(|| self.tenant.to_owned()),
+            goes_with: (!within).then(|| home.clone()),
+        };
+        let answers_in = self.made(&plan(true, "answer-in", Task::Answer)).await?;
+        let answers_out = self.made(&plan(false, "answer-out", Task::Answer)).await?;
+        let (ip_in, ip_out) = (self.answering(&answers_in).await?, self.answering(&answers_out).await?);
+        let reach =
+            |control: &str, target: &str| Task::Reach { control: address(control), target: address(target) };
+        let reach_in = self.made(&plan(true, "reach-in", reach(&ip_in, &ip_out))).await?;
+        let reach_out = self.made(&plan(false, "reach-out", reach(&ip_out, &ip_in))).await?;
+        let (from_in, from_out) = (self.outcome(&reach_in).await?, self.outcome(&reach_out).await?);
+        // What has stopped answering meanwhile was perhaps not kept from anybody.
+        for answers in [&answers_in, &answers_out] {
+            let ready = self.seen(answers, |pod| Some(is_so(pod, "Ready"))).await?;
+            if !ready {
+                return Err(self.undecided("a pod that was to answer did not do so to the end"));
+            }
+        }
+        let held = verdict(from_in, from_out).map_err(|why| self.undecided(why))?;
+        let transcript = format!(
+            "{ip_in} in namespace {} and {ip_out} in namespace {} answered on their own side; from within to outside {}, from outside to within {}",
+            self.inside,
+            self.outside(),
+            said(from_in),
+            said(from_out)
+        );
+        Ok(Finding { held, transcript })
+    }
+
+    /// The address of a pod, once it answers.
+    async fn answering(&self, pod: &Value) -> Result<String, ActionError> {
+        let ready = |pod: &Value| match text(pod, &["status", "podIP"]) {
+            _ if ended(pod) => Some(Err(standing(pod))),
+            "" => None,
+            ip => is_so(pod, "Ready").then(|| Ok(ip.to_owned())),
+        };
+        let ready = self.seen(pod, ready).await?;
+        ready.map_err(|why| self.undecided(&format!("a pod that was to answer has ended: {why}")))
+    }
+
+    /// How a client ended.
+    async fn outcome(&self, pod: &Value) -> Result<Outcome, ActionError> {
+        let code = |pod: &Value| {
+            let first = at(pod, &["status", "containerStatuses"]).and_then(|all| all.get(0));
+            at(first?, &["state", "terminated", "exitCode"])?.as_i64()
+        };
+        self.seen(pod, |pod| ended(pod).then(|| Outcome::of(code(pod)))).await
+    }
+}
+
+fn said(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Through(times) => format!("{times} of {TRIES} attempts got through"),
+        Outcome::NoControl => "the control was not reached".to_owned(),
+        Outcome::Else => "nothing is known".to_owned(),
+    }
+}

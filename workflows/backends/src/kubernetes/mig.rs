@@ -1,0 +1,280 @@
+//! How the GPUs of a node are partitioned where NVIDIA's GPU operator does it: by a label that its MIG manager heeds.
+//!
+//! Three have to agree: the manager's own word (a label), what the kubelet gives out (`status.allocatable`), and what was found on the
+//! hardware (the labels of GPU feature discovery; with agents in the cluster, what the driver tells them). Invariant: what the manager said
+//! of an earlier layout never passes for its word of this one, as it is taken off with the same write that asks for the new one.
+//! Sources: gpu-operator and mig-parted, `docs/backends/kubernetes.md`.
+
+use crate::kubernetes::{
+    client::{
+        TRIES,
+        error::Fault,
+        list,
+        request::{Ask, deadline, escaped},
+    },
+    cluster::KubernetesCluster,
+    labels::{at, label, text, uid, version},
+    objects::{
+        call_history::{Before, Calls},
+        parse::quantity,
+    },
+    pods::is_so,
+    settings::MigTarget,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::time::Instant;
+use workflows::platform::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes};
+
+/// The layout that is asked for.
+const CONFIG: &str = "nvidia.com/mig.config";
+/// How far the MIG manager is.
+const STATE: &str = "nvidia.com/mig.config.state";
+/// How partitions are given out: `mixed`, each profile as a resource of its own, or `single`.
+const STRATEGY: &str = "nvidia.com/mig.strategy";
+const CAPABLE: &str = "nvidia.com/mig.capable";
+/// How many GPUs the node has.
+const COUNT: &str = "nvidia.com/gpu.count";
+const WHOLE: &str = "nvidia.com/gpu";
+/// A profile as a resource: `nvidia.com/mig-1g.10gb`. Its count on the hardware is a label: `nvidia.com/mig-1g.10gb.count`.
+const SLICE: &str = "nvidia.com/mig-";
+const SLICES: &str = ".count";
+/// No partitions; also what a node without the label has.
+const NONE: &str = "all-disabled";
+
+/// The layouts of a cluster's nodes, set by label. What else there is to GPUs it does not serve: agents do.
+#[derive(Debug)]
+pub(crate) struct GpuOperator {
+    cluster: Arc<KubernetesCluster>,
+    mig: MigTarget,
+}
+
+/// GPUs as they are counted: whole ones, and partitions by profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    whole: u64,
+    slices: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// For people, where no layout says it.
+    fn said(&self) -> String {
+        let slices = self.slices.iter().map(|(profile, count)| format!("{count} x {profile}"));
+        let whole = (self.whole > 0).then(|| format!("{} whole", self.whole));
+        let all: Vec<String> = whole.into_iter().chain(slices).collect();
+        if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+    }
+}
+
+impl GpuOperator {
+    /// The layouts of this cluster, if its settings name any.
+    pub(crate) fn of(cluster: &Arc<KubernetesCluster>) -> Option<Self> {
+        let mig = cluster.target.mig.clone()?;
+        Some(Self { cluster: cluster.clone(), mig })
+    }
+
+    async fn node(&self, node: &str, until: Instant) -> Result<Value, ActionError> {
+        let live = self.cluster.object(&path(node), until).await?;
+        live.ok_or_else(|| {
+            let why = format!("there is no node {node} in the cluster: join it, or let another be claimed");
+            ActionError::permanent(codes::OBJECT_MISSING, why)
+        })
+    }
+
+    /// What a node of so many GPUs has in this layout.
+    fn wanted(&self, profile: &str, gpus: u64) -> Option<Counts> {
+        if profile == NONE {
+            return Some(Counts { whole: gpus, slices: BTreeMap::new() });
+        }
+        let each = self.mig.layouts.get(profile)?;
+        let slices = each.iter().map(|(slice, count)| (slice.clone(), u64::from(*count) * gpus));
+        Some(Counts { whole: 0, slices: slices.collect() })
+    }
+
+    /// The layout that these counts come to: the one that is asked for, where several do.
+    fn named(&self, counts: &Counts, gpus: u64, asked: &str) -> String {
+        let known = self.mig.layouts.keys().map(String::as_str);
+        let mut all = [asked, NONE].into_iter().chain(known);
+        let found = all.find(|name| self.wanted(name, gpus).as_ref() == Some(counts));
+        found.map_or_else(|| counts.said(), str::to_owned)
+    }
+
+    /// Whether a MIG manager is at work on the node.
+    async fn managed(&self, node: &str, until: Instant) -> Result<bool, ActionError> {
+        let all = Ask::get(&format!("/api/v1/namespaces/{}/pods", escaped(&self.mig.manager_namespace)))
+            .with("labelSelector", &self.mig.manager_label)
+            .with("fieldSelector", &format!("spec.nodeName={node}"));
+        let pods = list::whole(&self.cluster.client, all, until).await?;
+        Ok(pods.iter().any(|pod| is_so(pod, "Ready")))
+    }
+
+    /// What keeps a layout from being asked for at all, and what to do about it.
+    fn refused(&self, node: &str, live: &Value, profile: &str) -> Option<ActionError> {
+        let refused = |why: String| Some(ActionError::permanent(codes::UNSUPPORTED, why));
+        if profile == NONE {
+            return None;
+        }
+        if !self.mig.layouts.contains_key(profile) {
+            let known = self.mig.layouts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let why = format!(
+                "layout {profile} is not among `mig.layouts` of the cluster's settings ({known}): say there what one GPU comes to"
+            );
+            return Some(ActionError::permanent(codes::REFUSED, why));
+        }
+        if label(live, CAPABLE) == Some("false") {
+            return refused(format!("node {node} has GPUs that cannot be partitioned ({CAPABLE}=false)"));
+        }
+        match label(live, STRATEGY) {
+            Some("mixed") => None,
+            other => refused(format!(
+                "node {node}: partitions are given out by the strategy {:?}, under which their profile is no resource: set `mig.strategy: mixed` in the GPU operator",
+                other.unwrap_or("none")
+            )),
+        }
+    }
+}
+
+fn path(node: &str) -> String {
+    format!("/api/v1/nodes/{}", escaped(node))
+}
+
+fn asked(node: &Value) -> &str {
+    label(node, CONFIG).unwrap_or(NONE)
+}
+
+fn state(node: &Value) -> LayoutState {
+    match label(node, STATE) {
+        Some("success") => LayoutState::Success,
+        Some("failed") => LayoutState::Failed,
+        Some("rebooting") => LayoutState::Rebooting,
+        Some(_) => LayoutState::Pending,
+        // Nobody asked for anything yet.
+        None if label(node, CONFIG).is_none() => LayoutState::Success,
+        None => LayoutState::Pending,
+    }
+}
+
+/// What the kubelet gives out.
+fn given_out(node: &Value) -> Counts {
+    let all = at(node, &["status", "allocatable"]).and_then(Value::as_object).into_iter().flatten();
+    let mut counts = Counts::default();
+    for (resource, amount) in all {
+        let amount = amount.as_str().and_then(quantity).unwrap_or_default();
+        if resource == WHOLE {
+            counts.whole = amount;
+        } else if let Some(profile) = resource.strip_prefix(SLICE).filter(|_| amount > 0) {
+            counts.slices.insert(profile.to_owned(), amount);
+        }
+    }
+    counts
+}
+
+/// What was found on the hardware. GPUs that are partitioned are counted as GPUs there, too.
+fn found(node: &Value, gpus: u64) -> Counts {
+    let all = at(node, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten();
+    let slices: BTreeMap<String, u64> = all
+        .filter_map(|(key, value)| {
+            let profile = key.strip_prefix(SLICE)?.strip_suffix(SLICES)?;
+            let count = value.as_str()?.parse().ok().filter(|count| *count > 0)?;
+            Some((profile.to_owned(), count))
+        })
+        .collect();
+    Counts { whole: if slices.is_empty() { gpus } else { 0 }, slices }
+}
+
+/// How many GPUs the node has.
+fn count(name: &str, node: &Value) -> Result<u64, ActionError> {
+    let said = label(node, COUNT).and_then(|text| text.parse().ok());
+    said.ok_or_else(|| {
+        let why =
+            format!("node {name} bears no number of GPUs ({COUNT}): is GPU feature discovery at work on it?");
+        ActionError::transient(codes::UNAVAILABLE, why)
+    })
+}
+
+fn elsewhere(what: &str) -> ActionError {
+    let why =
+        format!("the GPU operator {what}: name `agents` for the cluster, too, and run one on each node");
+    ActionError::permanent(codes::UNSUPPORTED, why)
+}
+
+#[async_trait]
+impl Gpus for GpuOperator {
+    fn backend(&self) -> &'static str {
+        "gpu operator"
+    }
+
+    async fn layout(&self, _: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+        let until = deadline(stamp);
+        let live = self.node(node, until).await?;
+        let (gpus, asked) = (count(node, &live)?, asked(&live));
+        let state = state(&live);
+        let waits = matches!(state, LayoutState::Pending | LayoutState::Rebooting);
+        Ok(GpuLayout {
+            profile: asked.to_owned(),
+            state,
+            allocatable: self.named(&given_out(&live), gpus, asked),
+            hardware: self.named(&found(&live, gpus), gpus, asked),
+            // While the node reboots nothing on it is at work.
+            manager_active: !waits
+                || state == LayoutState::Rebooting
+                || self.managed(text(&live, &["metadata", "name"]), until).await?,
+        })
+    }
+
+    async fn set_layout(&self, _: &str, node: &str, profile: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let (until, on) = (deadline(stamp), &self.cluster);
+        for _ in 0..TRIES {
+            let live = self.node(node, until).await?;
+            let calls = Calls::of(&live, &on.marks.calls())?;
+            let (before, newer) = (calls.check(stamp, &format!("node {node}"))?, calls.is_newer(stamp));
+            let same = asked(&live) == profile;
+            if (before == Before::Done || same) && !newer {
+                return Ok(());
+            }
+            let changes = before == Before::New && !same;
+            // The manager's word of the layout before says nothing of this one.
+            let labels = if changes { json!({ CONFIG: profile, STATE: null }) } else { json!({}) };
+            if changes {
+                if let Some(error) = self.refused(node, &live, profile) {
+                    return Err(error);
+                }
+                let busy = on.askers(node, until).await?;
+                if !busy.is_empty() {
+                    let why = format!("GPUs of node {node} are taken by {}", busy.join(", "));
+                    return Err(ActionError::transient(codes::GPU_BUSY, why));
+                }
+            }
+            let patch = json!({ "metadata": {
+                "uid": uid(&live), "resourceVersion": version(&live), "labels": labels,
+                "annotations": { on.marks.calls(): calls.with(stamp) },
+            } });
+            let ask = Ask::merge(&path(node), patch).by(&on.target.field_manager).under(stamp);
+            match on.send(&ask, until).await {
+                Ok(_) => return Ok(()),
+                Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.is_missing() => {}
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        let why = format!("node {node} changed under each of {TRIES} attempts");
+        Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+
+    async fn diagnose(&self, _: &str, _: &str, _: Level, _: &Stamp) -> Result<Diagnosis, ActionError> {
+        Err(elsewhere("runs no diagnosis when it is asked"))
+    }
+
+    async fn health(&self, _: &str, _: &str, _: &Stamp) -> Result<GpuHealth, ActionError> {
+        Err(elsewhere("tells no health of GPUs"))
+    }
+
+    async fn reset(&self, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(elsewhere("resets no GPU"))
+    }
+
+    async fn reboot(&self, _: &str, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(elsewhere("reboots no node when it is asked"))
+    }
+}

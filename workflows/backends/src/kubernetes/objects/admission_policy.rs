@@ -1,0 +1,70 @@
+//! The admission policy of a workspace, as expressions of the Common Expression Language that the API server evaluates.
+
+use crate::kubernetes::{labels::Marks, objects::specs::AdmissionWords};
+use serde_json::{Value, json};
+
+/// The lists of a pod in which containers stand.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// The policy: images of these registries only, and no toleration but of the tenant's own nodes. The image of the probes is let in
+/// besides.
+pub(in crate::kubernetes) fn spec(
+    words: &AdmissionWords,
+    namespace: &str,
+    probe_image: Option<&str>,
+    marks: &Marks,
+) -> Value {
+    let probes = probe_image.map(|image| format!("c.image == {} || ", quote(image))).unwrap_or_default();
+    let mut validations: Vec<Value> = CONTAINERS
+        .iter()
+        .map(|list| {
+            let from = "c.image.startsWith(r + '/')";
+            let all =
+                format!("object.spec.{list}.all(c, {probes}{}.exists(r, {from}))", quoted(&words.registries));
+            json!({
+                "expression": format!("!has(object.spec.{list}) || {all}"),
+                "message": format!("{list}: images come from {} only", words.registries.join(", ")),
+            })
+        })
+        .collect();
+    validations.push(json!({
+        "expression": tolerated(&words.tolerations, marks),
+        "message": format!("tolerations: name their key, none of {}, and {} only of this tenant", marks.cordon(), marks.tenant()),
+    }));
+    json!({
+        "failurePolicy": words.failure_policy,
+        "matchConstraints": {
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace } },
+            "resourceRules": [{
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["pods", "pods/ephemeralcontainers"],
+            }],
+        },
+        "validations": validations,
+    })
+}
+
+/// What puts the policy in force.
+pub(in crate::kubernetes) fn binding_spec(name: &str) -> Value {
+    json!({ "policyName": name, "validationActions": ["Deny"] })
+}
+
+/// A toleration without a key tolerates every taint; one of the tenant's taint must name a tenant.
+fn tolerated(tenants: &[String], marks: &Marks) -> String {
+    let (cordon, tenant) = (marks.cordon(), marks.tenant());
+    let own = format!("(t.key != '{tenant}' || (has(t.value) && t.value in {}))", quoted(tenants));
+    format!(
+        "!has(object.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && t.key != '' && t.key != '{cordon}' && {own})"
+    )
+}
+
+fn quoted(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}

@@ -1,0 +1,87 @@
+//! Objects deleted, each under its identity and the version that was read.
+
+use super::{call_history::Calls, contended};
+use crate::kubernetes::{
+    client::{
+        TRIES,
+        discovery::At,
+        error::Fault,
+        request::{Ask, deadline},
+    },
+    cluster::KubernetesCluster,
+    labels::{label, terminating, uid, version},
+};
+use engine::ActionError;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use workflows::platform::{Place, Stamp, codes};
+
+impl KubernetesCluster {
+    /// Asks for the deletion of the object of this identity.
+    pub(in crate::kubernetes) async fn remove(
+        &self,
+        place: &Place,
+        identity: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let until = deadline(stamp);
+        let at = self.at(place, until).await?;
+        for _ in 0..TRIES {
+            let Some(live) = self.get(&at, until).await? else { return Ok(()) };
+            if uid(&live) != identity {
+                let why = format!("{} was replaced meanwhile", at.name());
+                return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+            }
+            Calls::of(&live, &self.marks.calls())?.check(stamp, &at.name())?;
+            if terminating(&live) {
+                return Ok(());
+            }
+            self.unbound(&at, label(&live, &self.marks.tenant()).unwrap_or_default(), stamp, until).await?;
+            if self.deleted(&at, &live, stamp, until).await? {
+                return Ok(());
+            }
+        }
+        Err(contended(&at))
+    }
+
+    /// Deletes the object as it was read; false where it has changed since.
+    pub(in crate::kubernetes) async fn deleted(
+        &self,
+        at: &At,
+        live: &Value,
+        stamp: &Stamp,
+        until: Instant,
+    ) -> Result<bool, ActionError> {
+        self.deleted_at(&at.path(), uid(live), version(live), stamp, until).await
+    }
+
+    /// Deletes what is at a path, if it has this identity and, unless that is empty, this version; false where it has not.
+    pub(in crate::kubernetes) async fn deleted_at(
+        &self,
+        path: &str,
+        uid: &str,
+        version: &str,
+        stamp: &Stamp,
+        until: Instant,
+    ) -> Result<bool, ActionError> {
+        let mut preconditions = json!({ "uid": uid });
+        if let (Value::Object(all), false) = (&mut preconditions, version.is_empty()) {
+            all.insert("resourceVersion".into(), version.into());
+        }
+        // Beside a body the server does not read `dryRun` of the query: it would be done in earnest.
+        let rehearsal = if stamp.dry_run { json!(["All"]) } else { json!([]) };
+        let options = json!({
+            "dryRun": rehearsal,
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": preconditions,
+        });
+        match self.send(&Ask::delete(path, options).under(stamp), until).await {
+            Ok(_) => Ok(true),
+            Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(true),
+            Err(Fault::Refused(refusal)) if refusal.is_outdated() => Ok(false),
+            Err(fault) => Err(self.unserved_now(fault)),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What an object found says, in the words of actions.
+//!
+//! Only what stands on the object counts: a field that somebody else has set since reads as they set it. What no action could have
+//! asked for is put into words that no action uses, so that it never passes for what was asked.
+
+use crate::kubernetes::{
+    client::discovery::At,
+    labels::{Marks, annotation, at as value_at, label, terminating, text, uid},
+    objects::{
+        admission_policy, limit_range,
+        render::{ALLOWED, GPU, POD_SECURITY, TENANT, cohort_field, rule, toleration},
+        specs::{
+            AdmissionWords, Amount, ClassWords, CohortWords, EntranceWords, FlavorWords, GroupWords,
+            GuardWords, NamespaceWords, PeopleWords, QueueWords, QuotaWords, Words,
+        },
+    },
+    settings::KubernetesTarget,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use workflows::platform::{Found, Kind};
+
+/// The object as actions see it.
+pub(in crate::kubernetes) fn found(
+    object: &Value,
+    at: &At,
+    target: &KubernetesTarget,
+    marks: &Marks,
+) -> Found {
+    Found {
+        uid: uid(object).to_owned(),
+        tenant: label(object, &marks.tenant()).unwrap_or_default().to_owned(),
+        step: annotation(object, &marks.step()).unwrap_or_default().to_owned(),
+        spec: words(object, at, target, marks).value(),
+        terminating: terminating(object),
+    }
+}
+
+/// What the object says.
+pub(in crate::kubernetes) fn words(
+    object: &Value,
+    at: &At,
+    target: &KubernetesTarget,
+    marks: &Marks,
+) -> Words {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let tenant = label(object, &marks.tenant()).unwrap_or_default();
+    match at.place.kind {
+        Kind::Namespace => Words::Namespace(namespace(object, marks)),
+        Kind::ResourceQuota => Words::Quota(QuotaWords { hard: amounts(spec.get("hard")) }),
+        Kind::LimitRange => Words::Range(limit_range::words(object, marks)),
+        Kind::PriorityClass => Words::Class(class(object)),
+        Kind::NetworkPolicy => Words::Guard(guard(spec, tenant, marks)),
+        Kind::RoleBinding => Words::People(people(object)),
+        Kind::ValidatingAdmissionPolicy => Words::Admission(admission(object, &at.place.name, marks)),
+        Kind::Cohort => {
+            let quotas = annotation(object, &marks.quotas()).and_then(|text| serde_json::from_str(text).ok());
+            Words::Cohort(CohortWords { quotas: quotas.unwrap_or_default() })
+        }
+        Kind::ResourceFlavor => Words::Flavor(flavor(spec, tenant, target, marks)),
+        Kind::ClusterQueue => Words::Queue(queue(spec, &at.version, target)),
+        Kind::LocalQueue => {
+            Words::Entrance(EntranceWords { queue: text(spec, &["clusterQueue"]).to_owned() })
+        }
+    }
+}
+
+fn namespace(object: &Value, marks: &Marks) -> NamespaceWords {
+    let names = annotation(object, &marks.labels()).and_then(|text| serde_json::from_str(text).ok());
+    let names: Vec<String> = names.unwrap_or_default();
+    let labels = names.into_iter().filter_map(|name| {
+        let value = label(object, &name)?.to_owned();
+        Some((name, value))
+    });
+    let level = label(object, &format!("{POD_SECURITY}/enforce")).unwrap_or_default();
+    NamespaceWords { labels: labels.collect(), pod_security: level.to_owned() }
+}
+
+/// The rank of a class. One that is every pod's unasked has a preemption that no action asks for.
+fn class(object: &Value) -> ClassWords {
+    let preemption = match text(object, &["preemptionPolicy"]) {
+        "" => "PreemptLowerPriority",
+        said => said,
+    };
+    let everybody = object.get("globalDefault").and_then(Value::as_bool) == Some(true);
+    ClassWords {
+        value: object.get("value").and_then(Value::as_i64).unwrap_or_default(),
+        preemption: if everybody { format!("{preemption}, every pod's") } else { preemption.to_owned() },
+    }
+}
+
+pub(in crate::kubernetes) fn amounts(hard: Option<&Value>) -> BTreeMap<String, Amount> {
+    let entries = hard.and_then(Value::as_object).into_iter().flatten();
+    let amount = |value: &Value| match value {
+        Value::String(text) => quantity(text).map_or_else(|| Amount::Text(text.clone()), Amount::Whole),
+        Value::Number(number) => {
+            number.as_u64().map_or_else(|| Amount::Text(number.to_string()), Amount::Whole)
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Amount::Text(value.to_string()),
+    };
+    entries.map(|(resource, value)| (resource.clone(), amount(value))).collect()
+}
+
+/// A whole quantity, whatever suffix the server gave it (`1k`, `2Gi`, `1500m` is none).
+pub(in crate::kubernetes) fn quantity(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at_checked(digits)?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let (times, divided): (u128, u128) = match suffix {
+        "" => (1, 1),
+        "m" => (1, 1_000),
+        "k" => (1_000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (1_000_000_000, 1),
+        "T" => (1_000_000_000_000, 1),
+        "P" => (1_000_000_000_000_000, 1),
+        "Ki" => (1 << 10, 1),
+        "Mi" => (1 << 20, 1),
+        "Gi" => (1 << 30, 1),
+        "Ti" => (1 << 40, 1),
+        "Pi" => (1 << 50, 1),
+        _ => return None,
+    };
+    let scaled: u128 = format!("{whole}{part}").parse::<u128>().ok()?.checked_mul(times)?;
+    let divided = divided.checked_mul(10_u128.checked_pow(u32::try_from(part.len()).ok()?)?)?;
+    if !scaled.is_multiple_of(divided) {
+        return None;
+    }
+    u64::try_from(scaled / divided).ok()
+}
+
+fn guard(spec: &Value, tenant: &str, marks: &Marks) -> GuardWords {
+    let list = |field: &str| spec.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let (mut ingress, mut egress) = (list("ingress"), list("egress"));
+    let mut allow = Vec::new();
+    for what in ALLOWED {
+        let parts = [(&mut ingress, "from"), (&mut egress, "to")];
+        let mut whole = true;
+        for (rules, direction) in parts {
+            let Some(wanted) = rule(what, direction, tenant, marks) else { continue };
+            match rules.iter().position(|rule| *rule == wanted) {
+                Some(at) => drop(rules.remove(at)),
+                None => whole = false,
+            }
+        }
+        if whole {
+            allow.push(what.to_owned());
+        }
+    }
+    allow.extend(ingress.iter().chain(&egress).map(|rule| format!("another rule: {rule}")));
+    if value_at(spec, &["podSelector"]).is_some_and(|selector| *selector != json!({})) {
+        allow.push("pods that are not selected".to_owned());
+    }
+    let types = list("policyTypes").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    GuardWords { policy_types: types, allow }
+}
+
+fn people(object: &Value) -> PeopleWords {
+    let (kind, name) = (text(object, &["roleRef", "kind"]), text(object, &["roleRef", "name"]));
+    let role = if kind == "ClusterRole" { name.to_owned() } else { format!("{kind} {name}") };
+    let subjects = object.get("subjects").and_then(Value::as_array).into_iter().flatten();
+    let groups = subjects.map(|subject| match text(subject, &["kind"]) {
+        "Group" => text(subject, &["name"]).to_owned(),
+        kind => format!("{kind} {}", text(subject, &["name"])),
+    });
+    PeopleWords { role, groups: groups.collect() }
+}
+
+/// What the policy was made from, as far as its expressions still say so.
+fn admission(object: &Value, name: &str, marks: &Marks) -> AdmissionWords {
+    let asked = annotation(object, &marks.asked()).and_then(|text| serde_json::from_str(text).ok());
+    let altered = || AdmissionWords {
+        registries: vec!["altered expressions".to_owned()],
+        tolerations: Vec::new(),
+        failure_policy: text(object, &["spec", "failurePolicy"]).to_owned(),
+    };
+    let Some(asked) = asked else { return altered() };
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let image = annotation(object, &marks.probe_image());
+    if contains(spec, &admission_policy::spec(&asked, name, image, marks)) { asked } else { altered() }
+}
+
+/// Whether `whole` says all that `part` says; servers add defaults.
+pub(in crate::kubernetes) fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(key, wanted)| whole.get(key).is_some_and(|is| contains(is, wanted)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(is, wanted)| contains(is, wanted))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+fn flavor(spec: &Value, tenant: &str, target: &KubernetesTarget, marks: &Marks) -> FlavorWords {
+    let labels = spec.get("nodeLabels").and_then(Value::as_object).into_iter().flatten();
+    let words = labels.map(|(key, value)| {
+        let word = match key {
+            key if *key == marks.tenant() => TENANT.to_owned(),
+            key if *key == target.gpu_label => GPU.to_owned(),
+            other => other.clone(),
+        };
+        (word, value.as_str().unwrap_or_default().to_owned())
+    });
+    let mut node_labels: BTreeMap<String, String> = words.collect();
+    let tolerated = spec.get("tolerations").cloned().unwrap_or_default();
+    if tolerated != json!([toleration(tenant, marks)]) {
+        node_labels.insert("altered tolerations".to_owned(), tolerated.to_string());
+    }
+    FlavorWords { node_labels }
+}
+
+fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> QueueWords {
+    let groups = spec.get("resourceGroups").and_then(Value::as_array).into_iter().flatten();
+    let flavors = groups.filter_map(|group| group.get("flavors")?.as_array()).flatten();
+    let groups = flavors.map(|flavor| {
+        let resources = flavor.get("resources").and_then(Value::as_array).into_iter().flatten();
+        let gpus = resources.into_iter().find(|one| text(one, &["name"]) == target.gpu_resource);
+        let limit = |field: &str| match gpus.and_then(|gpus| gpus.get(field))? {
+            Value::String(text) => quantity(text),
+            other => other.as_u64(),
+        };
+        GroupWords {
+            flavor: text(flavor, &["name"]).to_owned(),
+            nominal: limit("nominalQuota").unwrap_or_default(),
+            borrowing: limit("borrowingLimit"),
+            lending: limit("lendingLimit"),
+        }
+    });
+    let stop = match text(spec, &["stopPolicy"]) {
+        "" => "None",
+        policy => policy,
+    };
+    QueueWords {
+        cohort: text(spec, &[cohort_field(version)]).to_owned(),
+        groups: groups.collect(),
+        stop_policy: stop.to_owned(),
+    }
+}

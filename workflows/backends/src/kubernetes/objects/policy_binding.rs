@@ -1,0 +1,85 @@
+//! The binding that puts an admission policy in force: made after its policy, removed before it.
+
+use crate::kubernetes::{
+    client::{
+        TRIES,
+        discovery::{At, BINDING},
+        error::Fault,
+        request::{Ask, deadline},
+    },
+    cluster::KubernetesCluster,
+    labels::{label, terminating},
+    objects::{
+        admission_policy::binding_spec,
+        call_history::Calls,
+        parse::contains,
+        render::{Content, object},
+    },
+};
+use engine::ActionError;
+use serde_json::json;
+use tokio::time::Instant;
+use workflows::platform::{Kind, Manifest, Place, Stamp, codes};
+
+impl KubernetesCluster {
+    /// Makes the binding of the tenant's policy, or finds that it is there.
+    pub(in crate::kubernetes) async fn bound(
+        &self,
+        place: &Place,
+        tenant: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let until = deadline(stamp);
+        let at = self.at_as(BINDING, place, until).await?;
+        let spec = binding_spec(&place.name);
+        for _ in 0..TRIES {
+            if let Some(live) = self.get(&at, until).await? {
+                if terminating(&live) {
+                    return Err(self.held(&at, &live));
+                }
+                let same = live.get("spec").is_some_and(|is| contains(is, &spec));
+                if same && label(&live, &self.marks.tenant()) == Some(tenant) {
+                    return Ok(());
+                }
+                let why =
+                    format!("{} is there and is another's, or differs: it was left as it is", at.name());
+                return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+            }
+            let mut content = Content::default();
+            content.body.insert("spec".into(), spec.clone());
+            let manifest = Manifest { place: place.clone(), tenant: tenant.to_owned(), spec: json!({}) };
+            let body =
+                object(&manifest, &at, content, &self.marks, &stamp.step, &Calls::default().with(stamp));
+            let ask = Ask::post(&at.collection(), body).by(&self.target.field_manager).under(stamp);
+            match self.send(&ask, until).await {
+                Ok(_) => return Ok(()),
+                Err(Fault::Refused(refusal)) if refusal.is_outdated() => {}
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        let why = format!("{} changed under each of {TRIES} attempts", at.name());
+        Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+
+    /// Removes the binding of a policy that is about to be deleted, if it is the tenant's too.
+    pub(in crate::kubernetes) async fn unbound(
+        &self,
+        policy: &At,
+        tenant: &str,
+        stamp: &Stamp,
+        until: Instant,
+    ) -> Result<(), ActionError> {
+        if policy.place.kind != Kind::ValidatingAdmissionPolicy {
+            return Ok(());
+        }
+        let at = self.at_as(BINDING, &policy.place, until).await?;
+        for _ in 0..TRIES {
+            let Some(live) = self.get(&at, until).await? else { return Ok(()) };
+            let ours = label(&live, &self.marks.tenant()).unwrap_or_default() == tenant;
+            if !ours || terminating(&live) || self.deleted(&at, &live, stamp, until).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

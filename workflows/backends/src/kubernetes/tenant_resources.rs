@@ -1,0 +1,140 @@
+//! What a tenant has in a cluster, found again and taken away.
+//!
+//! Invariant: what cannot be listed is an error and never an absence, and a thing is gone only when its list does not have it: not
+//! while it is being deleted. No finalizer is ever taken off.
+
+pub(crate) mod admit;
+pub(crate) mod kinds;
+pub(crate) mod read;
+pub(crate) mod remove;
+pub(crate) mod survey;
+pub(crate) mod volumes;
+
+use crate::kubernetes::{
+    cluster::KubernetesCluster,
+    tenant_resources::{
+        kinds::{NAMESPACE, QUEUE},
+        read::Reader,
+        volumes::Storage,
+    },
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::Value;
+use workflows::platform::{Admits, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
+
+/// The system that a cluster is.
+pub(super) const SYSTEM: &str = "kubernetes";
+
+pub(super) fn unsupported(what: &str) -> ActionError {
+    ActionError::permanent(codes::UNSUPPORTED, what)
+}
+
+/// The namespace and the name of a thing.
+pub(super) fn parts(thing: &Thing, namespaced: bool) -> Result<(Option<&str>, &str), ActionError> {
+    match (namespaced, thing.name.split_once('/')) {
+        (true, Some((namespace, name))) => Ok((Some(namespace), name)),
+        (false, None) => Ok((None, &thing.name)),
+        (true, None) => {
+            let why = format!("{thing} lies in a namespace: name it like NAMESPACE/{}", thing.name);
+            Err(ActionError::permanent(codes::REFUSED, why))
+        }
+        (false, Some(_)) => {
+            let why = format!("{thing} lies in no namespace: name it by its name alone");
+            Err(ActionError::permanent(codes::REFUSED, why))
+        }
+    }
+}
+
+impl KubernetesCluster {
+    async fn looked(&self, thing: &Thing, reader: &Reader) -> Result<Option<Seen>, ActionError> {
+        // A kind that is not served has no objects.
+        let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(None) };
+        let (namespace, name) = parts(thing, kind.namespaced)?;
+        let Some(object) = reader.named(&kind, namespace, name).await? else { return Ok(None) };
+        let tenant = match Storage::of(&kind.word) {
+            Some(storage) => self.owner_of(storage, &object, reader).await?,
+            None => self.mark(&kind.word, &object).to_owned(),
+        };
+        let mut seen = self.seen(&kind, &object, &tenant);
+        let door = match kind.word.as_str() {
+            QUEUE => self.queue_door(&object, name, &tenant, reader).await?,
+            NAMESPACE => self.namespace_door(name, reader).await?,
+            _ => Value::Null,
+        };
+        if let (Value::Object(said), Value::Object(door)) = (&mut seen.spec, door) {
+            said.extend(door);
+        }
+        // The place is named as the caller does.
+        Ok(Some(Seen { thing: thing.clone(), ..seen }))
+    }
+}
+
+#[async_trait]
+impl Estate for KubernetesCluster {
+    fn backend(&self) -> &'static str {
+        SYSTEM
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        if system != SYSTEM {
+            return Ok(Vec::new());
+        }
+        let reader = self.reader(eyes, stamp).await?;
+        self.surveyed(tenant, &reader).await
+    }
+
+    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let reader = self.reader(eyes, stamp).await?;
+        self.looked(thing, &reader).await
+    }
+
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let reader = self.reader(Eyes::Platform, stamp).await?;
+        if !stamp.dry_run {
+            self.left(thing, uid, &reader).await?;
+        }
+        self.looked(thing, &reader).await
+    }
+
+    async fn admit(
+        &self,
+        thing: &Thing,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        match thing.kind.as_str() {
+            QUEUE => self.admit_queue(&thing.name, tenant, admits, stamp).await,
+            NAMESPACE => self.admit_namespace(&thing.name, tenant, admits, stamp).await,
+            other => Err(unsupported(&format!(
+                "a {other} lets nothing in by itself: its ClusterQueue does, or its Namespace"
+            ))),
+        }
+    }
+
+    async fn rewrap(&self, thing: &Thing, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        let why = format!(
+            "kubernetes cannot put {thing} under another key: copy what must be kept out of it, and have it classified as what may be destroyed"
+        );
+        Err(unsupported(&why))
+    }
+
+    async fn empty(&self, _: &Thing, _: &str, _: &Stamp) -> Result<Emptied, ActionError> {
+        Err(unsupported("nothing in kubernetes is emptied before it is removed"))
+    }
+
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.removed(thing, uid, stamp).await
+    }
+
+    async fn undecryptable(&self, _: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+        Err(unsupported("kubernetes keeps no keys of tenants"))
+    }
+}

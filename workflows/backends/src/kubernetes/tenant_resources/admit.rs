@@ -1,0 +1,244 @@
+//! Doors: what a queue or a namespace lets in, and the end of what runs behind it.
+//!
+//! A queue is held by Kueue's stop policy. That stops what Kueue admits and nothing else, so to let nothing in its namespace is closed
+//! as well, by a quota of no pods that is our own; then what still runs is evicted. Opened again, the quota is removed and the policy
+//! is what it was: nothing of others is written.
+
+use crate::kubernetes::{
+    client::{
+        error::Fault,
+        request::{Ask, escaped},
+    },
+    cluster::KubernetesCluster,
+    labels::{at, label, terminating, text, uid},
+    objects::merged,
+    tenant_resources::{
+        kinds::{NAMESPACE, POD, QUOTA},
+        read::{Reader, Which},
+    },
+};
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use workflows::platform::{Admits, Eyes, Kind, LOOK_AGAIN, Manifest, Place, Stamp, codes};
+
+/// The quota that closes a namespace.
+pub(in crate::kubernetes) const CLOSED: &str = "tenure-closed";
+/// Between two evictions of a pod that a budget keeps.
+const AGAIN: Duration = Duration::from_secs(1);
+/// What is left of a call's time for its answer.
+const REST: Duration = Duration::from_secs(3);
+
+impl KubernetesCluster {
+    /// What a queue lets in, and what runs in the namespace of its workspace. `unfinished` while what it says was not done in full.
+    pub(in crate::kubernetes) async fn queue_door(
+        &self,
+        queue: &Value,
+        name: &str,
+        tenant: &str,
+        reader: &Reader,
+    ) -> Result<Value, ActionError> {
+        let policy = match text(queue, &["spec", "stopPolicy"]) {
+            "" => "None",
+            policy => policy,
+        };
+        let namespace = reader.core(NAMESPACE, None, name).await?;
+        let behind = namespace.filter(|namespace| {
+            label(namespace, &self.marks.tenant()) == Some(tenant) && !terminating(namespace)
+        });
+        let admitted = ["admittedWorkloads", "reservingWorkloads"]
+            .map(|field| at(queue, &["status", field]).and_then(Value::as_u64).unwrap_or_default());
+        let mut running = admitted.into_iter().max().unwrap_or_default();
+        let mut unfinished = false;
+        if behind.is_some() {
+            let closed = reader.core(QUOTA, Some(name), CLOSED).await?.is_some();
+            let pods = reader.running(name).await?;
+            running = running.max(count(&pods));
+            let drained = policy == "HoldAndDrain";
+            unfinished = drained != closed || (drained && pods.iter().any(|pod| !terminating(pod)));
+        }
+        Ok(json!({ "stopPolicy": policy, "running": running, "unfinished": unfinished }))
+    }
+
+    /// The same of a namespace by itself.
+    pub(in crate::kubernetes) async fn namespace_door(
+        &self,
+        name: &str,
+        reader: &Reader,
+    ) -> Result<Value, ActionError> {
+        let closed = reader.core(QUOTA, Some(name), CLOSED).await?.is_some();
+        let pods = reader.running(name).await?;
+        let admits = match (closed, pods.iter().any(|pod| !terminating(pod))) {
+            (false, _) => Admits::All,
+            (true, true) => Admits::ReadOnly,
+            (true, false) => Admits::Nothing,
+        };
+        Ok(json!({ "admits": admits, "running": count(&pods) }))
+    }
+
+    /// Sets what a queue lets in. Closing, the namespace is first, so that what is evicted is not begun again; opening, it is last.
+    pub(in crate::kubernetes) async fn admit_queue(
+        &self,
+        name: &str,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let policy = match admits {
+            Admits::All => "None",
+            Admits::ReadOnly => "Hold",
+            Admits::Nothing => "HoldAndDrain",
+        };
+        if admits == Admits::Nothing {
+            self.close(name, tenant, stamp).await?;
+        }
+        let place = Place::new(&self.name, Kind::ClusterQueue, name);
+        let set = self
+            .change(&place, tenant, stamp, |found| Ok(merged(&found.spec, &json!({ "stopPolicy": policy }))));
+        match set.await {
+            Ok(_) => {}
+            // What is not there any more is left so.
+            Err(error) if error.code == codes::OBJECT_MISSING => {}
+            Err(error) => return Err(error),
+        }
+        match admits {
+            Admits::Nothing => self.evict_all(name, tenant, stamp).await,
+            Admits::All | Admits::ReadOnly => self.open(name, tenant, stamp).await,
+        }
+    }
+
+    pub(in crate::kubernetes) async fn admit_namespace(
+        &self,
+        name: &str,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        match admits {
+            Admits::All => self.open(name, tenant, stamp).await,
+            Admits::ReadOnly => self.close(name, tenant, stamp).await,
+            Admits::Nothing => {
+                self.close(name, tenant, stamp).await?;
+                self.evict_all(name, tenant, stamp).await
+            }
+        }
+    }
+
+    /// Whether there is a namespace of this name that is the tenant's and stays.
+    async fn is_there(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<bool, ActionError> {
+        let (_, live) = self.live(&Place::new(&self.name, Kind::Namespace, name), stamp).await?;
+        let Some(live) = live.filter(|live| !terminating(live)) else { return Ok(false) };
+        let owner = label(&live, &self.marks.tenant()).unwrap_or_default();
+        if owner == tenant {
+            return Ok(true);
+        }
+        let why = format!("Namespace {name} is of {owner:?}: it was left as it is");
+        Err(ActionError::permanent(codes::OBJECT_FOREIGN, why))
+    }
+
+    fn closure(&self, namespace: &str) -> Place {
+        Place::within(&self.name, Kind::ResourceQuota, namespace, CLOSED)
+    }
+
+    async fn close(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        if !self.is_there(namespace, tenant, stamp).await? {
+            return Ok(());
+        }
+        let (place, spec) = (self.closure(namespace), json!({ "hard": { "pods": 0 } }));
+        let manifest = Manifest { place, tenant: tenant.to_owned(), spec };
+        self.make(&manifest, &stamp.part("close")).await.map(drop)
+    }
+
+    /// Takes back our closure, and nobody else's quota.
+    async fn open(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let place = self.closure(namespace);
+        let (at, live) = self.live(&place, stamp).await?;
+        match live.map(|live| self.found(&live, &at)).filter(|found| found.tenant == tenant) {
+            Some(found) => self.remove(&place, &found.uid, &stamp.part("open")).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Evicts every pod of the tenant's namespace, each once; what a budget keeps is tried again until the call's time is up.
+    async fn evict_all(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        if !self.is_there(namespace, tenant, stamp).await? {
+            return Ok(());
+        }
+        let reader = self.reader(Eyes::Platform, stamp).await?;
+        let version = reader.eviction().await?;
+        loop {
+            let mut kept = Vec::new();
+            for pod in reader.running(namespace).await?.iter().filter(|pod| !terminating(pod)) {
+                kept.extend(self.evict(namespace, pod, &version, stamp, &reader).await?);
+            }
+            if kept.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() + AGAIN + REST > reader.until {
+                let message = format!(
+                    "{} pods of {namespace} are kept: {}; let the budgets go, or the pods by hand",
+                    kept.len(),
+                    kept.join("; ")
+                );
+                return Err(ActionError { message, ..ActionError::pending(codes::DRAINING, LOOK_AGAIN) });
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Asks for the eviction of one pod; answers what keeps it, if a budget does.
+    async fn evict(
+        &self,
+        namespace: &str,
+        pod: &Value,
+        version: &str,
+        stamp: &Stamp,
+        reader: &Reader,
+    ) -> Result<Option<String>, ActionError> {
+        let name = text(pod, &["metadata", "name"]);
+        let eviction = json!({
+            "apiVersion": version,
+            "kind": "Eviction",
+            "metadata": { "name": name, "namespace": namespace },
+            "deleteOptions": { "preconditions": { "uid": uid(pod) } },
+        });
+        let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", escaped(namespace), escaped(name));
+        match reader.send(&Ask::post(&path, eviction).under(stamp)).await {
+            Ok(_) => Ok(None),
+            Err(Fault::Refused(refusal)) => match refusal.budget() {
+                Some(budget) => Ok(Some(format!("pod {name}: {budget}"))),
+                // It has gone, or another has its name.
+                None if refusal.is_missing() || refusal.is_outdated() => Ok(None),
+                None => Err(refusal.error()),
+            },
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+fn count(pods: &[Value]) -> u64 {
+    u64::try_from(pods.len()).unwrap_or(u64::MAX)
+}
+
+impl Reader {
+    /// The pods of a namespace that have not ended, those that go as well.
+    async fn running(&self, namespace: &str) -> Result<Vec<Value>, ActionError> {
+        let Some(pods) = self.kind(POD).await? else { return Ok(Vec::new()) };
+        let live = Which::Fields("status.phase!=Succeeded,status.phase!=Failed".to_owned());
+        self.list(&pods, Some(namespace), &live).await
+    }
+
+    /// The version in which an eviction is to be said: it has one of its own.
+    async fn eviction(&self) -> Result<String, ActionError> {
+        let listed = self.ask(&Ask::get("/api/v1")).await?;
+        let all = listed.get("resources").and_then(Value::as_array);
+        let one = all.into_iter().flatten().find(|one| text(one, &["name"]) == "pods/eviction");
+        let version = one.map(|one| format!("{}/{}", text(one, &["group"]), text(one, &["version"])));
+        version.ok_or_else(|| {
+            crate::kubernetes::tenant_resources::unsupported(
+                "the server evicts no pods: pods/eviction is not served",
+            )
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Removals, each of the very identity that was found.
+
+use crate::kubernetes::{
+    client::TRIES,
+    cluster::KubernetesCluster,
+    labels::{terminating, uid, version},
+    objects::call_history::Calls,
+    tenant_resources::{
+        kinds::{NODE, made},
+        parts,
+        read::Reader,
+        volumes::Storage,
+    },
+};
+use engine::ActionError;
+use workflows::platform::{Eyes, Place, Stamp, Thing, codes};
+
+impl KubernetesCluster {
+    /// Asks for the removal of what has this identity.
+    pub(in crate::kubernetes) async fn removed(
+        &self,
+        thing: &Thing,
+        identity: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        if thing.kind == NODE {
+            let why = format!(
+                "{thing} bears a tenant's mark and is in none of its books: sanitise the node, take label and taint off, then retry"
+            );
+            return Err(ActionError::permanent(codes::REFUSED, why));
+        }
+        let reader = self.reader(Eyes::Platform, stamp).await?;
+        let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
+        let (namespace, name) = parts(thing, kind.namespaced)?;
+        if let Some(of) = made(&thing.kind) {
+            let place = Place::new(&self.name, of, name);
+            let place = Place { namespace: namespace.map(str::to_owned), ..place };
+            return self.remove(&place, identity, stamp).await;
+        }
+        for _ in 0..TRIES {
+            let Some(live) = reader.named(&kind, namespace, name).await? else { return Ok(()) };
+            if uid(&live) != identity {
+                let why = format!("{thing} was replaced meanwhile");
+                return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+            }
+            Calls::of(&live, &self.marks.calls())?.check(stamp, &thing.to_string())?;
+            if terminating(&live) {
+                return Ok(());
+            }
+            if let Some(storage) = Storage::of(&kind.word) {
+                return self.discarded(storage, &thing.to_string(), &live, &reader, stamp).await;
+            }
+            let path = kind.path(namespace, name);
+            if self.deleted_at(&path, identity, version(&live), stamp, reader.until).await? {
+                return Ok(());
+            }
+        }
+        let why = format!("{thing} changed under each of {TRIES} attempts");
+        Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+
+    /// Waits a moment for what was asked to go to be gone. Whether it is, a look has to tell.
+    pub(in crate::kubernetes) async fn left(
+        &self,
+        thing: &Thing,
+        identity: &str,
+        reader: &Reader,
+    ) -> Result<(), ActionError> {
+        let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
+        let (namespace, name) = parts(thing, kind.namespaced)?;
+        // A volume is not being deleted by itself before its claim is gone.
+        let going = reader.named(&kind, namespace, name).await?.filter(|live| uid(live) == identity);
+        let Some(going) = going else { return Ok(()) };
+        let until = (self.patience(reader.until), reader.until);
+        // What may be listed may perhaps not be read by itself: then this waits for nothing, and the look is not spoiled by it.
+        drop(self.awaited(&kind.path(namespace, name), going, |_| false, until).await);
+        Ok(())
+    }
+}

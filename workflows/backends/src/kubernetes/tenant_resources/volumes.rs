@@ -1,0 +1,229 @@
+//! Volumes and snapshots of tenants: what holds their data outlives the namespace that asked for it.
+//!
+//! A `PersistentVolume` bears no mark: it is the tenant's whose namespace its claim is in. Its data is deleted by the driver that made
+//! it, once the claim goes, if its policy says `Delete`; so the claim is what is deleted here, and never the volume's own record,
+//! without which nobody would find the data again. The same holds for the contents of snapshots.
+
+use crate::kubernetes::{
+    cluster::KubernetesCluster,
+    labels::{at, label, text},
+    tenant_resources::{
+        kinds::{CLAIM, NAMESPACE, SNAPSHOT, SNAPSHOT_CONTENT, VOLUME},
+        read::Reader,
+    },
+};
+use engine::ActionError;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use workflows::platform::{LOOK_AGAIN, Stamp, codes};
+
+/// The fields of a volume that may hold an object and are not where it is.
+const NOT_SOURCES: [&str; 4] = ["capacity", "claimRef", "nodeAffinity", "accessModes"];
+
+/// One of the two kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kubernetes) enum Storage {
+    Volume,
+    Snapshot,
+}
+
+/// What asked for a volume or a snapshot.
+struct Claim<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+impl Storage {
+    pub(in crate::kubernetes) fn of(word: &str) -> Option<Self> {
+        match word {
+            VOLUME => Some(Self::Volume),
+            SNAPSHOT_CONTENT => Some(Self::Snapshot),
+            _ => None,
+        }
+    }
+
+    fn claim(self, object: &Value) -> Option<Claim<'_>> {
+        let field = match self {
+            Self::Volume => "claimRef",
+            Self::Snapshot => "volumeSnapshotRef",
+        };
+        let [namespace, name, uid] =
+            ["namespace", "name", "uid"].map(|part| text(object, &["spec", field, part]));
+        (!namespace.is_empty() && !name.is_empty()).then_some(Claim { namespace, name, uid })
+    }
+
+    fn claim_word(self) -> &'static str {
+        match self {
+            Self::Volume => CLAIM,
+            Self::Snapshot => SNAPSHOT,
+        }
+    }
+
+    fn policy_field(self) -> &'static str {
+        match self {
+            Self::Volume => "persistentVolumeReclaimPolicy",
+            Self::Snapshot => "deletionPolicy",
+        }
+    }
+
+    /// Where the data is, by the words of the driver.
+    fn handle(self, object: &Value) -> String {
+        let csi = match self {
+            Self::Volume => at(object, &["spec", "csi"]).map(|csi| text(csi, &["volumeHandle"])),
+            Self::Snapshot => Some(match text(object, &["status", "snapshotHandle"]) {
+                "" => text(object, &["spec", "source", "snapshotHandle"]),
+                handle => handle,
+            }),
+        };
+        let source = || {
+            let fields = at(object, &["spec"]).and_then(Value::as_object)?;
+            let source = fields
+                .iter()
+                .find(|(name, value)| value.is_object() && !NOT_SOURCES.contains(&name.as_str()))?;
+            Some(format!("{} {}", source.0, source.1))
+        };
+        csi.map(str::to_owned).or_else(source).unwrap_or_default()
+    }
+
+    fn driver(self, object: &Value) -> &str {
+        match self {
+            Self::Volume => text(object, &["spec", "csi", "driver"]),
+            Self::Snapshot => text(object, &["spec", "driver"]),
+        }
+    }
+
+    /// What it says of itself.
+    pub(in crate::kubernetes) fn spec(self, object: &Value) -> Value {
+        let claim = self.claim(object).map(|claim| format!("{}/{}", claim.namespace, claim.name));
+        let said = [
+            ("reclaimPolicy", text(object, &["spec", self.policy_field()]).to_owned()),
+            ("phase", text(object, &["status", "phase"]).to_owned()),
+            ("driver", self.driver(object).to_owned()),
+            ("volume", self.handle(object)),
+            ("claim", claim.unwrap_or_default()),
+        ];
+        let said = said.into_iter().filter(|(_, value)| !value.is_empty());
+        Value::Object(said.map(|(field, value)| (field.to_owned(), value.into())).collect())
+    }
+}
+
+/// Whose a namespace of this name is: `t-acme--prod` is of `acme`.
+fn by_name(namespace: &str) -> Option<&str> {
+    namespace.strip_prefix("t-")?.split_once("--").map(|(tenant, _)| tenant)
+}
+
+impl KubernetesCluster {
+    /// Whose a volume or a snapshot is: by its own mark, by that of the namespace of its claim, or where that has gone by its name.
+    pub(in crate::kubernetes) async fn owner_of(
+        &self,
+        storage: Storage,
+        object: &Value,
+        reader: &Reader,
+    ) -> Result<String, ActionError> {
+        if let Some(tenant) = label(object, &self.marks.tenant()) {
+            return Ok(tenant.to_owned());
+        }
+        let Some(claim) = storage.claim(object) else { return Ok(String::new()) };
+        let namespace = reader.core(NAMESPACE, None, claim.namespace).await?;
+        let owner = match &namespace {
+            Some(namespace) => label(namespace, &self.marks.tenant()),
+            None => by_name(claim.namespace),
+        };
+        Ok(owner.unwrap_or_default().to_owned())
+    }
+
+    /// Whether a volume or a snapshot is this tenant's, whose namespaces are these.
+    pub(in crate::kubernetes) async fn is_stored_for(
+        &self,
+        tenant: &str,
+        namespaces: &BTreeSet<String>,
+        storage: Storage,
+        object: &Value,
+        reader: &Reader,
+    ) -> Result<bool, ActionError> {
+        let marked = label(object, &self.marks.tenant()).is_some();
+        let claim = storage.claim(object);
+        let within = claim.as_ref().is_some_and(|claim| namespaces.contains(claim.namespace));
+        let named = claim.as_ref().is_some_and(|claim| by_name(claim.namespace) == Some(tenant));
+        if !marked && (within || !named) {
+            return Ok(within);
+        }
+        Ok(self.owner_of(storage, object, reader).await? == tenant)
+    }
+
+    /// Has the data of a volume or a snapshot deleted by its driver: the claim of this identity goes.
+    pub(in crate::kubernetes) async fn discarded(
+        &self,
+        storage: Storage,
+        name: &str,
+        object: &Value,
+        reader: &Reader,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let (field, volume) = (storage.policy_field(), storage.handle(object));
+        let driver = match storage.driver(object) {
+            "" => "its driver",
+            driver => driver,
+        };
+        let refused = |why: String| Err(ActionError::permanent(codes::REFUSED, why));
+        let policy = text(object, &["spec", field]);
+        if policy != "Delete" {
+            return refused(format!(
+                "{name} has {field} {policy:?}, and would leave its data at {driver} ({volume}): set it to Delete and {driver} deletes them, or delete the data and then the object by hand; then retry"
+            ));
+        }
+        let Some(claim) = storage.claim(object).filter(|claim| !claim.uid.is_empty()) else {
+            return refused(format!(
+                "{name} was never bound, so that nothing deletes its data at {driver} ({volume}): delete the data and then the object by hand, then retry"
+            ));
+        };
+        if text(object, &["status", "phase"]) == "Failed" {
+            let message =
+                format!("{name}: {driver} does not delete it: {}", text(object, &["status", "message"]));
+            return Err(ActionError { message, ..ActionError::pending(codes::TERMINATING, LOOK_AGAIN) });
+        }
+        let Some(of) = reader.kind(storage.claim_word()).await? else { return Ok(()) };
+        let path = of.path(Some(claim.namespace), claim.name);
+        // Another of that identity, or none: the claim has gone, and the driver is at it.
+        self.deleted_at(&path, claim.uid, "", stamp, reader.until).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_volume_says_where_its_data_is_and_what_becomes_of_them() {
+        let csi = json!({
+            "spec": {
+                "capacity": { "storage": "1Gi" },
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": { "namespace": "t-acme--prod", "name": "data", "uid": "u" },
+                "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1" },
+            },
+            "status": { "phase": "Bound" },
+        });
+        let said = Storage::Volume.spec(&csi);
+        let wanted = json!({
+            "reclaimPolicy": "Retain", "phase": "Bound", "driver": "ebs.csi.aws.com", "volume": "vol-1",
+            "claim": "t-acme--prod/data",
+        });
+        assert_eq!(said, wanted);
+        let nfs = json!({ "spec": { "capacity": {}, "nfs": { "path": "/a", "server": "s" } } });
+        assert_eq!(Storage::Volume.spec(&nfs), json!({ "volume": r#"nfs {"path":"/a","server":"s"}"# }));
+        let snapshot = json!({
+            "spec": { "deletionPolicy": "Delete", "driver": "d", "volumeSnapshotRef": { "namespace": "n", "name": "s" } },
+            "status": { "snapshotHandle": "snap-1" },
+        });
+        assert_eq!(Storage::Snapshot.spec(&snapshot)["volume"], "snap-1");
+    }
+
+    #[test]
+    fn a_namespace_that_has_gone_is_known_by_its_name() {
+        assert_eq!(by_name("t-acme--prod"), Some("acme"));
+        assert_eq!((by_name("t-acme"), by_name("kube-system")), (None, None));
+    }
+}

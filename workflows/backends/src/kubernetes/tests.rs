@@ -1,0 +1,336 @@
+//! Words become objects and objects become the same words; refusals become the right class. The shapes are a real server's.
+
+use crate::kubernetes::{
+    client::{
+        discovery::{At, resource},
+        error::Refusal,
+    },
+    labels::Marks,
+    nodes::Owned,
+    objects::{
+        admission_policy,
+        call_history::{Before, Calls},
+        deletion,
+        parse::{found, quantity, words},
+        render,
+        specs::Words,
+    },
+    settings::KubernetesTarget,
+};
+use engine::Class;
+use serde_json::{Value, json};
+use std::time::Duration;
+use store::Epoch;
+use workflows::platform::{Kind, Manifest, Place, Stamp};
+
+fn stamp(step: &str, epoch: u64) -> Stamp {
+    Stamp {
+        action: "Test",
+        step: step.into(),
+        key: format!("{step}/key"),
+        epoch: Epoch(epoch),
+        undo: false,
+        deadline: Duration::from_secs(1),
+        dry_run: false,
+    }
+}
+
+fn at(kind: Kind, version: &str) -> At {
+    let place = match kind {
+        Kind::ResourceQuota
+        | Kind::LimitRange
+        | Kind::NetworkPolicy
+        | Kind::RoleBinding
+        | Kind::LocalQueue => Place::within("eu-1", kind, "t-acme--prod", "tenure"),
+        Kind::Namespace
+        | Kind::PriorityClass
+        | Kind::ValidatingAdmissionPolicy
+        | Kind::Cohort
+        | Kind::ResourceFlavor
+        | Kind::ClusterQueue => Place::new("eu-1", kind, "t-acme--prod"),
+    };
+    At { place, resource: resource(kind), version: version.into() }
+}
+
+fn asked() -> Vec<(Kind, Value)> {
+    vec![
+        (Kind::Namespace, json!({ "labels": { "class": "batch" }, "podSecurity": "restricted" })),
+        (Kind::ResourceQuota, json!({ "hard": { "requests.nvidia.com/gpu": 8, "requests.cpu": 2000 } })),
+        (
+            Kind::NetworkPolicy,
+            json!({ "policyTypes": ["Ingress", "Egress"], "allow": ["same-tenant", "dns"] }),
+        ),
+        (Kind::RoleBinding, json!({ "role": "edit", "groups": ["acme-admins", "acme-members"] })),
+        (
+            Kind::ValidatingAdmissionPolicy,
+            json!({ "registries": ["registry.example/a'b"], "tolerations": ["acme"], "failurePolicy": "Fail" }),
+        ),
+        (Kind::Cohort, json!({ "quotas": { "prod/gpu/H100": 8 } })),
+        (Kind::ResourceFlavor, json!({ "nodeLabels": { "tenant": "acme", "gpu": "H100" } })),
+        (
+            Kind::ClusterQueue,
+            json!({
+                "cohort": "t-acme",
+                "resourceGroups": [
+                    { "flavor": "t-acme--h100", "nominalQuota": 8, "borrowingLimit": 2, "lendingLimit": null },
+                    { "flavor": "t-acme--a100", "nominalQuota": 0, "borrowingLimit": null, "lendingLimit": 1 },
+                ],
+                "stopPolicy": "Hold",
+            }),
+        ),
+        (Kind::LocalQueue, json!({ "clusterQueue": "t-acme--prod" })),
+        (Kind::LimitRange, json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 64 } })),
+        (Kind::PriorityClass, json!({ "value": 100, "preemption": "Never" })),
+    ]
+}
+
+fn object(kind: Kind, spec: &Value, version: &str) -> Value {
+    let (at, marks) = (at(kind, version), Marks::new("tenure.dev"));
+    let manifest = Manifest { place: at.place.clone(), tenant: "acme".into(), spec: spec.clone() };
+    let words = Words::read(kind, spec).unwrap();
+    let content = render::content(&words, "acme", &at, &KubernetesTarget::default(), &marks);
+    render::object(&manifest, &at, content, &marks, "e-1/Making/0/0", "[]")
+}
+
+#[test]
+fn what_is_asked_for_is_found_again_in_the_same_words() {
+    for (kind, spec) in asked() {
+        for version in ["v1beta1", "v1beta2"] {
+            let object = object(kind, &spec, version);
+            let found =
+                found(&object, &at(kind, version), &KubernetesTarget::default(), &Marks::new("tenure.dev"));
+
+            assert_eq!(found.spec, spec, "{kind:?} of {version}: {object}");
+            assert_eq!((found.tenant.as_str(), found.step.as_str()), ("acme", "e-1/Making/0/0"));
+        }
+    }
+}
+
+#[test]
+fn what_others_change_never_passes_for_what_was_asked() {
+    let tampered = [
+        (Kind::ResourceQuota, "/spec/hard/requests.cpu", json!("3k")),
+        (Kind::NetworkPolicy, "/spec/ingress/0/from", json!([])),
+        (Kind::NetworkPolicy, "/spec/egress/1/ports/0/port", json!(443)),
+        (Kind::RoleBinding, "/subjects/0/name", json!("everybody")),
+        (Kind::RoleBinding, "/roleRef/name", json!("admin")),
+        (Kind::ValidatingAdmissionPolicy, "/spec/validations/0/expression", json!("true")),
+        (Kind::ResourceFlavor, "/spec/tolerations/0/key", json!("")),
+        (Kind::ClusterQueue, "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota", json!("9")),
+        (Kind::LocalQueue, "/spec/clusterQueue", json!("other")),
+        (Kind::Namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce", json!("privileged")),
+        (Kind::LimitRange, "/spec/limits/0/max/cpu", json!("65")),
+        (Kind::LimitRange, "/spec/limits/0/default/cpu", json!("2")),
+        (Kind::LimitRange, "/spec/limits/0/defaultRequest/memory", json!("1Mi")),
+        (Kind::LimitRange, "/spec/limits/0/type", json!("Pod")),
+        (Kind::PriorityClass, "/value", json!(101)),
+        (Kind::PriorityClass, "/preemptionPolicy", json!("PreemptLowerPriority")),
+    ];
+    for (kind, pointer, value) in tampered {
+        let spec = asked().into_iter().find(|(of, _)| *of == kind).unwrap().1;
+        let mut object = object(kind, &spec, "v1beta1");
+        *object.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
+
+        let is =
+            words(&object, &at(kind, "v1beta1"), &KubernetesTarget::default(), &Marks::new("tenure.dev"));
+        assert_ne!(is, Words::read(kind, &spec).unwrap(), "{kind:?} {pointer}");
+    }
+}
+
+#[test]
+fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
+    let spec = asked().into_iter().find(|(kind, _)| *kind == Kind::ClusterQueue).unwrap().1;
+    let old = object(Kind::ClusterQueue, &spec, "v1beta1");
+    let new = object(Kind::ClusterQueue, &spec, "v1beta2");
+
+    assert_eq!(old["spec"]["resourceGroups"].as_array().unwrap().len(), 1);
+    assert_eq!(old["spec"]["cohort"], "t-acme");
+    assert_eq!(new["spec"]["cohortName"], "t-acme");
+    assert_eq!(old["spec"]["namespaceSelector"]["matchLabels"]["tenure.dev/tenant"], "acme");
+}
+
+/// A container that says nothing is counted for the default request, so more than that is not given to it; and what has no maximum
+/// has no default limit either, since one would refuse whoever asks for more and names no limit.
+#[test]
+fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
+    let range = |max: Value| {
+        let spec = json!({ "request": { "cpu": 4, "memory": 4_u64 << 30 }, "max": max });
+        object(Kind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
+    };
+
+    assert_eq!(
+        range(json!({ "cpu": 64 })),
+        json!([{
+            "type": "Container",
+            "defaultRequest": { "cpu": "4", "memory": "4294967296" },
+            "default": { "cpu": "4" },
+            "max": { "cpu": "64" },
+        }])
+    );
+    assert_eq!(
+        range(json!({ "cpu": 2 }))[0]["defaultRequest"]["cpu"],
+        "2",
+        "a default above the maximum is refused"
+    );
+    assert_eq!(range(json!({}))[0].get("default"), None);
+}
+
+#[test]
+fn a_limit_range_says_the_same_however_the_server_writes_it() {
+    let spec = json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 2000 } });
+    let mut written = object(Kind::LimitRange, &spec, "v1");
+    *written.pointer_mut("/spec/limits/0/max/cpu").unwrap() = json!("2k");
+    *written.pointer_mut("/spec/limits/0/defaultRequest/memory").unwrap() = json!("4Gi");
+    let read = |object: &Value| {
+        words(object, &at(Kind::LimitRange, "v1"), &KubernetesTarget::default(), &Marks::new("tenure.dev"))
+    };
+
+    assert_eq!(read(&written), Words::read(Kind::LimitRange, &spec).unwrap());
+    // What others added is told, and is not written again by who sets a maximum.
+    written["spec"]["limits"][0]["min"] = json!({ "cpu": "1" });
+    let (altered, at) = (read(&written), at(Kind::LimitRange, "v1"));
+    assert_ne!(altered, Words::read(Kind::LimitRange, &spec).unwrap());
+    let content =
+        render::content(&altered, "acme", &at, &KubernetesTarget::default(), &Marks::new("tenure.dev"));
+    assert_eq!(content.body["spec"], object(Kind::LimitRange, &spec, "v1")["spec"]);
+}
+
+/// Whoever looks for what is a tenant's must not find it, or an offboarding would take it from all others.
+#[test]
+fn what_all_tenants_share_bears_the_mark_of_none() {
+    let (at, marks) = (at(Kind::PriorityClass, "v1"), Marks::new("tenure.dev"));
+    let spec = json!({ "value": 100, "preemption": "Never" });
+    let manifest = Manifest { place: at.place.clone(), tenant: String::new(), spec: spec.clone() };
+    let asked = Words::read(Kind::PriorityClass, &spec).unwrap();
+    let content = render::content(&asked, "", &at, &KubernetesTarget::default(), &marks);
+    let object = render::object(&manifest, &at, content, &marks, "e-1/Making/0/0", "[]");
+
+    assert_eq!(object["metadata"]["labels"], json!({}));
+    assert_eq!((&object["value"], &object["preemptionPolicy"]), (&json!(100), &json!("Never")));
+    assert_eq!(found(&object, &at, &KubernetesTarget::default(), &marks).tenant, "");
+}
+
+#[test]
+fn quantities_are_whole_numbers_or_none() {
+    for (text, wanted) in [
+        ("8", Some(8)),
+        ("1k", Some(1000)),
+        ("2Gi", Some(2 << 30)),
+        ("1.5Gi", Some(3 << 29)),
+        ("2000m", Some(2)),
+        ("1500m", None),
+        ("0.1", None),
+        ("", None),
+        ("-1", None),
+        ("1e3", None),
+        ("99999999999999999999999", None),
+    ] {
+        assert_eq!(quantity(text), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn a_late_call_is_told_from_the_newest_and_memory_is_bounded() {
+    let remembered = |text: String| json!({ "metadata": { "annotations": { "tenure.dev/calls": text } } });
+    let of = |object: &Value| Calls::of(object, "tenure.dev/calls").unwrap();
+    let first = of(&remembered(Calls::default().with(&stamp("e-1", 5))));
+
+    assert_eq!(first.check(&stamp("e-1", 4), "x").unwrap_err().code, "call.fenced");
+    assert_eq!(first.check(&stamp("e-1", 5), "x").unwrap(), Before::Done);
+    assert_eq!(first.check(&stamp("e-2", 1), "x").unwrap(), Before::New);
+    assert!(first.is_newer(&stamp("e-1", 6)) && !first.is_newer(&stamp("e-2", 6)));
+
+    let many = (0..100).fold(first, |calls, n| of(&remembered(calls.with(&stamp(&format!("f-{n}"), 1)))));
+    assert_eq!(many.check(&stamp("f-99", 0), "x").unwrap_err().code, "call.fenced");
+    assert_eq!(many.check(&stamp("f-1", 0), "x").unwrap(), Before::New);
+    assert_eq!(
+        Calls::of(&remembered("?".into()), "tenure.dev/calls").unwrap_err().code,
+        "platform.unreadable"
+    );
+}
+
+fn refusal(status: u16, body: &Value, changing: bool) -> Refusal {
+    Refusal::read(status, None, body.to_string().as_bytes(), "PATCH /x".into(), changing)
+}
+
+#[test]
+fn every_refusal_has_the_class_that_says_what_to_do() {
+    let terminating = json!({
+        "kind": "Status", "reason": "Forbidden",
+        "message": "unable to create new content in namespace t because it is being terminated",
+        "details": { "name": "x", "causes": [{ "reason": "NamespaceTerminating", "message": "" }] },
+    });
+    let named = json!({ "kind": "Status", "message": "m", "details": { "name": "x" } });
+    for (status, body, changing, code) in [
+        (401, json!({}), true, "platform.denied"),
+        (403, named.clone(), true, "platform.denied"),
+        (403, json!({ "message": "exceeded quota: tenure" }), true, "platform.refused"),
+        (403, terminating, true, "object.terminating"),
+        (404, named, true, "object.missing"),
+        (404, json!("404 page not found"), true, "platform.unsupported"),
+        (422, json!({}), true, "platform.refused"),
+        (429, json!({}), true, "platform.unavailable"),
+        (500, json!({}), true, "platform.no_answer"),
+        (500, json!({}), false, "platform.unavailable"),
+        (504, json!({}), true, "platform.no_answer"),
+    ] {
+        assert_eq!(refusal(status, &body, changing).error().code, code, "{status} {body}");
+    }
+    let later = Refusal::read(429, Some("7"), b"{}", String::new(), true).error();
+    assert_eq!((later.class, later.retry_after), (Class::Transient, Some(Duration::from_secs(7))));
+}
+
+#[test]
+fn a_conflict_names_the_other_manager_and_the_field() {
+    let conflict = json!({
+        "kind": "Status", "reason": "Conflict", "code": 409, "message": "Apply failed with 1 conflict",
+        "details": { "causes": [{
+            "reason": "FieldManagerConflict", "message": "conflict with \"argocd\"",
+            "field": ".spec.hard.requests.nvidia.com/gpu",
+        }] },
+    });
+    let refusal = refusal(409, &conflict, true);
+
+    assert!(!refusal.is_outdated());
+    assert_eq!(refusal.managers(), ["\"argocd\" (.spec.hard.requests.nvidia.com/gpu)"]);
+}
+
+#[test]
+fn a_stuck_namespace_says_what_holds_it() {
+    let namespace = json!({
+        "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
+        "status": { "conditions": [
+            { "type": "NamespaceDeletionContentFailure", "status": "False", "message": "no" },
+            { "type": "NamespaceFinalizersRemaining", "status": "True", "message": "hold.example/x in 1 resource instances" },
+        ] },
+    });
+    let said = deletion::of("Namespace t-acme--prod", &namespace);
+
+    assert!(said.contains("NamespaceFinalizersRemaining: hold.example/x in 1 resource instances"), "{said}");
+    assert!(!said.contains("ContentFailure"), "{said}");
+}
+
+#[test]
+fn a_policy_quotes_what_operators_write() {
+    let words = serde_json::from_value(asked()[4].1.clone()).unwrap();
+    let spec = admission_policy::spec(&words, "t-acme--prod", None, &Marks::new("tenure.dev"));
+    let images = spec["validations"][0]["expression"].as_str().unwrap();
+
+    assert!(images.contains(r"['registry.example/a\'b']"), "{images}");
+    assert_eq!(spec["failurePolicy"], "Fail");
+}
+
+#[test]
+fn a_node_that_says_nothing_is_free_and_nonsense_is_not_guessed_at() {
+    let marks = Marks::new("tenure.dev");
+    assert_eq!(Owned::of(&json!({}), &marks).unwrap(), Owned::default());
+    let broken = json!({ "metadata": { "annotations": { "tenure.dev/owner-epoch": "many" } } });
+    assert_eq!(Owned::of(&broken, &marks).unwrap_err().code, "platform.unreadable");
+}
+
+#[test]
+fn settings_that_the_server_would_refuse_are_refused_with_their_field() {
+    let target = KubernetesTarget { prefix: "Tenure Dev".into(), ..KubernetesTarget::default() };
+    assert!(target.checked().unwrap_err().to_string().starts_with("prefix: "));
+    assert!(serde_json::from_value::<KubernetesTarget>(json!({ "kubconfig": "x" })).is_err());
+}

@@ -1,0 +1,98 @@
+//! Workloads on this cluster: Kueue's `Workload` of the name, or, where there is none, the pods that bear the name as a label.
+//!
+//! Kueue ends and restarts what it queues when `spec.active` says so; pods of their own leave by the eviction API, which heeds
+//! disruption budgets. What the owner is told, and answers, are annotations. The rules are in `docs/backends/kubernetes.md`.
+
+mod annotations;
+mod conditional_write;
+mod eviction;
+mod gpus;
+mod http_route;
+mod observed;
+
+use crate::kubernetes::{client::request::deadline, cluster::KubernetesCluster};
+use async_trait::async_trait;
+use engine::ActionError;
+use std::collections::BTreeSet;
+use workflows::platform::{
+    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads,
+};
+
+#[async_trait]
+impl Workloads for KubernetesCluster {
+    fn backend(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        let until = deadline(stamp);
+        match self.known(of, until).await? {
+            Some(known) => self.running(&known, until).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        let until = deadline(stamp);
+        self.left_of(of, (self.patience(until), until)).await?;
+        self.observe(of, stamp).await
+    }
+
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        _gpus: &GpuSet,
+        service: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let until = deadline(stamp);
+        self.activated(of, stamp, until).await?;
+        if service { self.weighed(of, 100, stamp, until).await } else { Ok(()) }
+    }
+
+    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+        let until = deadline(stamp);
+        match *telling {
+            Telling::EndsAt(at) => self.warned(of, at, stamp, until).await,
+            Telling::GoesOn => self.reassured(of, stamp, until).await,
+            Telling::Weight(percent) => self.weighed(of, percent, stamp, until).await,
+        }
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+        self.saved(of, stamp, deadline(stamp)).await
+    }
+
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.evicted(of, uid, stamp, deadline(stamp)).await
+    }
+
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.forced(of, uid, stamp, deadline(stamp)).await
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.requeued(of, stamp, deadline(stamp)).await
+    }
+
+    async fn clients(
+        &self,
+        _cluster: &str,
+        node: &str,
+        _gpus: &BTreeSet<u16>,
+        stamp: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        self.askers(node, deadline(stamp)).await
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        node: &str,
+        _gpus: &BTreeSet<u16>,
+        level: ScrubLevel,
+        _stamp: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        gpus::scrubbed(cluster, node, level)
+    }
+}

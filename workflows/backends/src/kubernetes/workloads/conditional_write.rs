@@ -1,0 +1,86 @@
+//! One conditional write: read, compare, merge under identity and version, and remember the call with it.
+
+use crate::kubernetes::{
+    client::{TRIES, error::Fault, request::Ask},
+    cluster::KubernetesCluster,
+    labels::{annotation, uid, version},
+    objects::call_history::{Before, Calls},
+};
+use engine::ActionError;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use workflows::platform::{Stamp, codes};
+
+/// What a write changes of an object.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    /// Annotations to set; nothing removes one.
+    pub(super) annotations: Vec<(String, Option<String>)>,
+    /// Fields of the `spec` to set.
+    pub(super) spec: Option<Value>,
+}
+
+/// Which object, as a call has seen it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) path: String,
+    /// For people.
+    pub(super) name: String,
+    /// Its identity, where only this very object may be changed.
+    pub(super) uid: Option<String>,
+}
+
+impl KubernetesCluster {
+    /// Merges into the object what `decide` makes of it as it stands; nothing where it wants nothing. The call is remembered on the
+    /// object, so that it takes effect once. False when there is no such object.
+    ///
+    /// # Errors
+    /// `call.fenced` for a late call; `object.changed`, transient, for an object of another identity or that changes all the time.
+    pub(super) async fn write(
+        &self,
+        seen: &Seen,
+        stamp: &Stamp,
+        until: Instant,
+        decide: impl Fn(&Value) -> Result<Option<Change>, ActionError>,
+    ) -> Result<bool, ActionError> {
+        for _ in 0..TRIES {
+            let Some(live) = self.object(&seen.path, until).await? else { return Ok(false) };
+            if seen.uid.as_deref().is_some_and(|seen| seen != uid(&live)) {
+                let why = format!("{} was replaced meanwhile", seen.name);
+                return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+            }
+            let calls = Calls::of(&live, &self.marks.calls())?;
+            let done = calls.check(stamp, &seen.name)? == Before::Done;
+            if done && !calls.is_newer(stamp) {
+                return Ok(true);
+            }
+            // A later holder of the lease that repeats the call is remembered, and changes nothing.
+            let Some(change) = (if done { Some(Change::default()) } else { decide(&live)? }) else {
+                return Ok(true);
+            };
+            let patch = patch(&live, change, (self.marks.calls(), calls.with(stamp)));
+            let ask = Ask::merge(&seen.path, patch).by(&self.target.field_manager).under(stamp);
+            match self.send(&ask, until).await {
+                Ok(_) => return Ok(true),
+                Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.is_missing() => {}
+                Err(fault) => return Err(self.unserved_now(fault)),
+            }
+        }
+        let why = format!("{} changed under each of {TRIES} attempts", seen.name);
+        Err(ActionError::transient(codes::OBJECT_CHANGED, why))
+    }
+}
+
+fn patch(live: &Value, change: Change, calls: (String, String)) -> Value {
+    let differs = |(key, value): &(String, Option<String>)| annotation(live, key) != value.as_deref();
+    let (key, remembered) = calls;
+    let all = change.annotations.into_iter().filter(differs).chain([(key, Some(remembered))]);
+    let annotations: Map<String, Value> = all.map(|(key, value)| (key, json!(value))).collect();
+    let mut patch = json!({
+        "metadata": { "uid": uid(live), "resourceVersion": version(live), "annotations": annotations },
+    });
+    if let (Value::Object(fields), Some(spec)) = (&mut patch, change.spec) {
+        fields.insert("spec".into(), spec);
+    }
+    patch
+}

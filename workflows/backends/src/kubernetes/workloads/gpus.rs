@@ -1,0 +1,55 @@
+//! The GPUs under workloads, as far as an API server knows of them: which pods ask for them, and no more.
+//!
+//! Which indexes a pod got, which processes have them open and what is in their memory is known on the node alone.
+
+use crate::kubernetes::{
+    cluster::KubernetesCluster,
+    labels::at,
+    pods::{asked, ended, full_name},
+};
+use engine::ActionError;
+use serde_json::Value;
+use tokio::time::Instant;
+use workflows::platform::{ScrubLevel, Scrubbed, codes};
+
+impl KubernetesCluster {
+    /// The pods on a node that ask for any GPU there, or for devices by claims, and have not ended. Never fewer than have one
+    /// open among pods; what has a GPU open without asking for it is not seen.
+    pub(in crate::kubernetes) async fn askers(
+        &self,
+        node: &str,
+        until: Instant,
+    ) -> Result<Vec<String>, ActionError> {
+        // `nvidia.com/gpu` and `nvidia.com/mig-1g.10gb` are one vendor's.
+        let vendor = self.target.gpu_resource.split_once('/').map_or("", |(vendor, _)| vendor);
+        let of_vendor = |resource: &str| {
+            resource == self.target.gpu_resource
+                || (!vendor.is_empty()
+                    && resource.strip_prefix(vendor).is_some_and(|rest| rest.starts_with('/')))
+        };
+        let claims = |pod: &Value| {
+            at(pod, &["spec", "resourceClaims"]).and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+        };
+        let pods = self.pods_on(node, until).await?;
+        let open = pods.iter().filter(|pod| !ended(pod) && (asked(pod, of_vendor) > 0 || claims(pod)));
+        Ok(open.map(full_name).collect())
+    }
+}
+
+/// An API server clears no memory.
+pub(super) fn scrubbed(cluster: &str, node: &str, level: ScrubLevel) -> Result<Scrubbed, ActionError> {
+    if level == ScrubLevel::None {
+        return Ok(Scrubbed {
+            level,
+            driver: "not asked: nothing was to be cleared".to_owned(),
+            covered_bytes: 0,
+            total_bytes: 0,
+            leftovers: false,
+        });
+    }
+    let level: &str = level.into();
+    let why = format!(
+        "not supported: scrub of level {level} on node {node} of cluster {cluster}: an API server clears no memory of GPUs; that is for an agent on the node"
+    );
+    Err(ActionError::permanent(codes::UNSUPPORTED, why))
+}

@@ -1,0 +1,232 @@
+//! NVML's calls on GPU and compute instances, which the wrapper has no safe form of. The one module that makes them.
+//!
+//! Handles never leave a function: what is kept of an instance is its number, and it is looked up again by it.
+#![expect(unsafe_code, reason = "GPU and compute instances can only be had through the raw bindings")]
+
+use crate::nvml::{
+    error::Fault,
+    layout::{ComputeInstance, GpuInstance, Placement, Profile},
+};
+use nvml_wrapper::{
+    Device,
+    error::{NvmlError, nvml_sym, nvml_try},
+};
+use nvml_wrapper_sys::bindings as sys;
+use std::{ffi::CStr, ptr::null_mut};
+
+/// More than any GPU has instances of one profile.
+const MOST: usize = 64;
+
+/// What a call answered, with its name.
+fn told(call: &str, code: sys::nvmlReturn_t) -> Result<(), Fault> {
+    nvml_try(code).map_err(|error| Fault::of(call, &error))
+}
+
+/// The same for what may be absent.
+fn perhaps(call: &str, code: sys::nvmlReturn_t) -> Result<bool, Fault> {
+    match nvml_try(code) {
+        Ok(()) => Ok(true),
+        Err(NvmlError::NotSupported | NvmlError::InvalidArg) => Ok(false),
+        Err(error) => Err(Fault::of(call, &error)),
+    }
+}
+
+/// A function of the library, or that this driver has none of that name.
+fn symbol<F: Copy>(call: &str, loaded: Result<&F, &libloading::Error>) -> Result<F, Fault> {
+    nvml_sym(loaded).copied().map_err(|error| Fault::of(call, &error))
+}
+
+fn handle(device: &Device<'_>) -> sys::nvmlDevice_t {
+    // SAFETY: the handle is only passed to the library that it came from, which outlives the device.
+    unsafe { device.handle() }
+}
+
+/// The kinds of instances that a GPU can have. Without partitions enabled the driver does not say where they may lie,
+/// so they have no placements.
+pub(super) fn profiles(device: &Device<'_>) -> Result<Vec<Profile>, Fault> {
+    const CALL: &str = "nvmlDeviceGetGpuInstanceProfileInfoV";
+    let info_of = symbol(CALL, device.nvml().lib().nvmlDeviceGetGpuInstanceProfileInfoV.as_ref())?;
+    let mut profiles = Vec::new();
+    for number in 0..sys::NVML_GPU_INSTANCE_PROFILE_COUNT {
+        // SAFETY: the struct is of integers and a byte array, for which all zeros is a value.
+        let mut info: sys::nvmlGpuInstanceProfileInfo_v2_t = unsafe { std::mem::zeroed() };
+        info.version = u32::try_from(size_of_val(&info)).unwrap_or(0) | 2 << 24;
+        // SAFETY: the handle is of this library, and the struct is of the size that its version says.
+        if !perhaps(CALL, unsafe { info_of(handle(device), number, &raw mut info) })? {
+            continue;
+        }
+        // SAFETY: the driver ends the name with a nul within the array, which was all zeros before.
+        let name = unsafe { CStr::from_ptr(info.name.as_ptr()) }.to_string_lossy();
+        profiles.push(Profile {
+            id: info.id,
+            name: name.strip_prefix("MIG ").unwrap_or(&name).to_owned(),
+            slices: info.sliceCount,
+            instances: info.instanceCount,
+            placements: placements(device, info.id)?,
+        });
+    }
+    Ok(profiles)
+}
+
+fn placements(device: &Device<'_>, profile: u32) -> Result<Vec<Placement>, Fault> {
+    const CALL: &str = "nvmlDeviceGetGpuInstancePossiblePlacements_v2";
+    let call = symbol(CALL, device.nvml().lib().nvmlDeviceGetGpuInstancePossiblePlacements_v2.as_ref())?;
+    let mut count = 0;
+    // SAFETY: the handle is of this library; without an array only the count is written.
+    if !perhaps(CALL, unsafe { call(handle(device), profile, null_mut(), &raw mut count) })? {
+        return Ok(Vec::new());
+    }
+    let mut places = vec![sys::nvmlGpuInstancePlacement_t { start: 0, size: 0 }; count as usize];
+    // SAFETY: the array has as many places as `count` says.
+    told(CALL, unsafe { call(handle(device), profile, places.as_mut_ptr(), &raw mut count) })?;
+    places.truncate(count as usize);
+    Ok(places.iter().map(|place| Placement { start: place.start, size: place.size }).collect())
+}
+
+/// The instances that a partitioned GPU has.
+pub(super) fn instances(device: &Device<'_>, profiles: &[Profile]) -> Result<Vec<GpuInstance>, Fault> {
+    const CALL: &str = "nvmlDeviceGetGpuInstances";
+    let lib = device.nvml().lib();
+    let list = symbol(CALL, lib.nvmlDeviceGetGpuInstances.as_ref())?;
+    let info_of = symbol("nvmlGpuInstanceGetInfo", lib.nvmlGpuInstanceGetInfo.as_ref())?;
+    let mut all = Vec::new();
+    for profile in profiles {
+        let (mut handles, mut count) = ([null_mut(); MOST], 0);
+        // SAFETY: the array has room for more instances of a profile than any GPU has.
+        told(CALL, unsafe { list(handle(device), profile.id, handles.as_mut_ptr(), &raw mut count) })?;
+        for instance in handles.into_iter().take(count as usize) {
+            // SAFETY: the struct is of a pointer and integers, for which all zeros is a value.
+            let mut info: sys::nvmlGpuInstanceInfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: the library has just given this handle.
+            told("nvmlGpuInstanceGetInfo", unsafe { info_of(instance, &raw mut info) })?;
+            all.push(GpuInstance {
+                id: info.id,
+                profile: info.profileId,
+                placement: Placement { start: info.placement.start, size: info.placement.size },
+                compute: compute_instances(device, instance)?,
+            });
+        }
+    }
+    all.sort_by_key(|one| one.placement);
+    Ok(all)
+}
+
+/// The kinds of compute instances that a GPU instance can have: their numbers and slices.
+fn compute_profiles(device: &Device<'_>, instance: sys::nvmlGpuInstance_t) -> Result<Vec<(u32, u32)>, Fault> {
+    const CALL: &str = "nvmlGpuInstanceGetComputeInstanceProfileInfo";
+    let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceGetComputeInstanceProfileInfo.as_ref())?;
+    let mut profiles = Vec::new();
+    for number in 0..sys::NVML_COMPUTE_INSTANCE_PROFILE_COUNT {
+        // SAFETY: the struct is of integers, for which all zeros is a value.
+        let mut info: sys::nvmlComputeInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
+        let engines = sys::NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED;
+        // SAFETY: the handle is one that the library has given for an instance that stands.
+        if perhaps(CALL, unsafe { call(instance, number, engines, &raw mut info) })? {
+            profiles.push((info.id, info.sliceCount));
+        }
+    }
+    Ok(profiles)
+}
+
+fn compute_instances(
+    device: &Device<'_>,
+    instance: sys::nvmlGpuInstance_t,
+) -> Result<Vec<ComputeInstance>, Fault> {
+    const CALL: &str = "nvmlGpuInstanceGetComputeInstances";
+    let lib = device.nvml().lib();
+    let list = symbol(CALL, lib.nvmlGpuInstanceGetComputeInstances.as_ref())?;
+    let info_of = symbol("nvmlComputeInstanceGetInfo_v2", lib.nvmlComputeInstanceGetInfo_v2.as_ref())?;
+    let mut all = Vec::new();
+    for (profile, slices) in compute_profiles(device, instance)? {
+        let (mut handles, mut count) = ([null_mut(); MOST], 0);
+        // SAFETY: the array has room for more compute instances than any GPU instance has.
+        told(CALL, unsafe { list(instance, profile, handles.as_mut_ptr(), &raw mut count) })?;
+        for compute in handles.into_iter().take(count as usize) {
+            // SAFETY: the struct is of pointers and integers, for which all zeros is a value.
+            let mut info: sys::nvmlComputeInstanceInfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: the library has just given this handle.
+            told("nvmlComputeInstanceGetInfo_v2", unsafe { info_of(compute, &raw mut info) })?;
+            all.push(ComputeInstance { id: info.id, slices });
+        }
+    }
+    all.sort_by_key(|one| one.id);
+    Ok(all)
+}
+
+/// A fresh handle of a GPU instance, by its number.
+fn instance(device: &Device<'_>, id: u32) -> Result<sys::nvmlGpuInstance_t, Fault> {
+    const CALL: &str = "nvmlDeviceGetGpuInstanceById";
+    let call = symbol(CALL, device.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
+    let mut found = null_mut();
+    // SAFETY: the handle is of this library, and there is a place for the answer.
+    told(CALL, unsafe { call(handle(device), id, &raw mut found) })?;
+    Ok(found)
+}
+
+/// Creates a GPU instance in its place, and answers its number.
+pub(super) fn create_instance(device: &Device<'_>, profile: u32, at: Placement) -> Result<u32, Fault> {
+    const CALL: &str = "nvmlDeviceCreateGpuInstanceWithPlacement";
+    let lib = device.nvml().lib();
+    let call = symbol(CALL, lib.nvmlDeviceCreateGpuInstanceWithPlacement.as_ref())?;
+    let info_of = symbol("nvmlGpuInstanceGetInfo", lib.nvmlGpuInstanceGetInfo.as_ref())?;
+    let place = sys::nvmlGpuInstancePlacement_t { start: at.start, size: at.size };
+    let mut created = null_mut();
+    // SAFETY: the handle is of this library, and placement and answer outlive the call.
+    told(CALL, unsafe { call(handle(device), profile, &raw const place, &raw mut created) })?;
+    // SAFETY: the struct is of a pointer and integers, for which all zeros is a value.
+    let mut info: sys::nvmlGpuInstanceInfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the library has just given this handle.
+    told("nvmlGpuInstanceGetInfo", unsafe { info_of(created, &raw mut info) })?;
+    Ok(info.id)
+}
+
+/// Destroys a GPU instance, which must be empty.
+pub(super) fn destroy_instance(device: &Device<'_>, id: u32) -> Result<(), Fault> {
+    const CALL: &str = "nvmlGpuInstanceDestroy";
+    let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceDestroy.as_ref())?;
+    // SAFETY: the handle was given for this number a moment ago, and is not used afterwards.
+    told(CALL, unsafe { call(instance(device, id)?) })
+}
+
+/// Creates a compute instance of so many slices in a GPU instance.
+pub(super) fn create_compute(device: &Device<'_>, id: u32, slices: u32) -> Result<(), Fault> {
+    const CALL: &str = "nvmlGpuInstanceCreateComputeInstance";
+    let within = instance(device, id)?;
+    let profiles = compute_profiles(device, within)?;
+    let profile = profiles.iter().find(|(_, has)| *has == slices).map(|(profile, _)| *profile);
+    let profile = profile.ok_or_else(|| {
+        Fault::new(CALL, super::Kind::NotSupported, format!("no compute instance has {slices} slices here"))
+    })?;
+    let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceCreateComputeInstance.as_ref())?;
+    let mut created = null_mut();
+    // SAFETY: the handle was given a moment ago, and there is a place for the answer.
+    told(CALL, unsafe { call(within, profile, &raw mut created) })
+}
+
+/// Destroys a compute instance on which nobody works.
+pub(super) fn destroy_compute(device: &Device<'_>, id: u32, compute: u32) -> Result<(), Fault> {
+    const CALL: &str = "nvmlComputeInstanceDestroy";
+    let lib = device.nvml().lib();
+    let find = symbol(CALL, lib.nvmlGpuInstanceGetComputeInstanceById.as_ref())?;
+    let call = symbol(CALL, lib.nvmlComputeInstanceDestroy.as_ref())?;
+    let mut found = null_mut();
+    // SAFETY: the handle of the GPU instance was given a moment ago, and there is a place for the answer.
+    told("nvmlGpuInstanceGetComputeInstanceById", unsafe {
+        find(instance(device, id)?, compute, &raw mut found)
+    })?;
+    // SAFETY: the handle was given a moment ago, and is not used afterwards.
+    told(CALL, unsafe { call(found) })
+}
+
+/// Which instances a MIG device is: GPU instance and compute instance.
+pub(super) fn numbers(mig: &Device<'_>) -> Result<(u32, u32), Fault> {
+    let lib = mig.nvml().lib();
+    let of_gpu = symbol("nvmlDeviceGetGpuInstanceId", lib.nvmlDeviceGetGpuInstanceId.as_ref())?;
+    let of_compute = symbol("nvmlDeviceGetComputeInstanceId", lib.nvmlDeviceGetComputeInstanceId.as_ref())?;
+    let (mut gpu, mut compute) = (0, 0);
+    // SAFETY: the handle is of this library, and there is a place for the answer.
+    told("nvmlDeviceGetGpuInstanceId", unsafe { of_gpu(handle(mig), &raw mut gpu) })?;
+    // SAFETY: as above.
+    told("nvmlDeviceGetComputeInstanceId", unsafe { of_compute(handle(mig), &raw mut compute) })?;
+    Ok((gpu, compute))
+}

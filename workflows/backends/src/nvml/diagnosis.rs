@@ -1,0 +1,74 @@
+//! Whether a node's GPUs pass a test, by a program of the house: NVML has none, and what tests GPUs differs from maker to maker.
+//!
+//! Only 0 is fit and only 1 is unfit. Whatever else becomes of the program says nothing about the GPUs.
+
+use crate::exec::{
+    ExecTarget,
+    child::{self, Ended, Output},
+};
+use engine::ActionError;
+use std::{io::ErrorKind, path::Path, time::Duration};
+use workflows::platform::{Diagnosis, Level, codes};
+
+/// The GPUs may not serve tenants.
+const UNFIT: i32 = 1;
+/// How much of what the program says is kept, in bytes: it goes into the journal.
+const REPORT: usize = 4 << 10;
+/// What it may see of the agent's environment.
+const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
+
+/// Runs `program LEVEL`, which has so long.
+///
+/// # Errors
+/// `platform.unsupported` where there is no such program, `platform.unavailable` where it ended otherwise than with 0 or 1.
+pub(super) async fn run(
+    program: Option<&Path>,
+    level: Level,
+    within: Duration,
+    place: &str,
+) -> Result<Diagnosis, ActionError> {
+    let Some(program) = program else {
+        let why = format!("{place}: NVML has no diagnosis; name a program that has one (`diagnosis`)");
+        return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+    };
+    let level = <&str>::from(level);
+    let about = format!("{place}: {} {level}", program.display());
+    let target = ExecTarget {
+        arguments: vec![level.to_owned()],
+        environment: ENVIRONMENT.map(str::to_owned).to_vec(),
+        output_limit_bytes: REPORT,
+        ..ExecTarget::new(program)
+    };
+    let output = child::run(&target, &[], within).await.map_err(|error| {
+        let why = format!("{about}: cannot be started: {error}");
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => {
+                ActionError::permanent(codes::UNSUPPORTED, why)
+            }
+            _ => ActionError::transient(codes::UNAVAILABLE, why),
+        }
+    })?;
+    let unknown = |why: &str| {
+        let said = format!("{about}: {why}, so nothing is known{}", output.last_words());
+        Err(ActionError::transient(codes::UNAVAILABLE, said))
+    };
+    match output.ended {
+        Ended::Exit(0) => Ok(Diagnosis { fit: true, report: report(&output) }),
+        Ended::Exit(UNFIT) => Ok(Diagnosis { fit: false, report: report(&output) }),
+        Ended::Exit(code) => unknown(&format!("exit code {code}")),
+        Ended::Late => unknown("no end in time; it was killed"),
+        Ended::Signal(signal) => unknown(&format!("ended by signal {signal}")),
+        Ended::Lost => unknown("nobody saw how it ended"),
+    }
+}
+
+/// What it said, as far as it is kept.
+fn report(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.trim();
+    match (said, output.too_much) {
+        ("", _) => format!("it said nothing{}", output.last_words()),
+        (said, false) => said.to_owned(),
+        (said, true) => format!("{said} […]"),
+    }
+}

@@ -1,0 +1,299 @@
+//! From one layout to another: all GPUs planned before any is touched, done in order, verified, and put back as it was on any failure.
+
+use crate::nvml::{
+    bindings, clients,
+    error::{Fault, Kind},
+    layout::{
+        Goal, GpuInstance, Partition, Placement, PlanError, Profile, Step, Wanted, as_it_is, is_reached,
+        plan, steps,
+    },
+};
+use nvml_wrapper::{Device, Nvml, error::NvmlError};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+const IN_USE: u32 = 19;
+
+/// One GPU and how it is partitioned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Standing {
+    pub(super) uuid: String,
+    pub(super) partition: Partition,
+}
+
+/// How a change failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// Everything stands as it stood before.
+    Back(Fault),
+    /// It was left where it was, since whoever asked went away.
+    Stopped,
+    /// It could not be put back. What stands was read again, or says why it cannot be.
+    HalfDone { cause: String, back: String, stands: String },
+}
+
+/// Where a driver is asked anew.
+pub(super) type Open<'a> = &'a dyn Fn() -> Result<Nvml, Fault>;
+
+pub(super) fn device<'a>(nvml: &'a Nvml, uuid: &str) -> Result<Device<'a>, Fault> {
+    nvml.device_by_uuid(uuid).map_err(|error| Fault::of("nvmlDeviceGetHandleByUUID", &error))
+}
+
+/// The GPUs in the driver's order.
+pub(super) fn devices(nvml: &Nvml) -> Result<Vec<(String, Device<'_>)>, Fault> {
+    let count = nvml.device_count().map_err(|error| Fault::of("nvmlDeviceGetCount_v2", &error))?;
+    let each = (0..count).map(|index| {
+        let device = nvml.device_by_index(index);
+        let device = device.map_err(|error| Fault::of("nvmlDeviceGetHandleByIndex_v2", &error))?;
+        let uuid = device.uuid().map_err(|error| Fault::of("nvmlDeviceGetUUID", &error))?;
+        Ok((uuid, device))
+    });
+    each.collect()
+}
+
+/// How a GPU is partitioned, and what it can be. One that cannot be is not, and cannot.
+pub(super) fn partition(device: &Device<'_>) -> Result<(Partition, Vec<Profile>), Fault> {
+    let mode = match device.mig_mode() {
+        Ok(mode) => mode,
+        Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) => return Ok(Default::default()),
+        Err(error) => return Err(Fault::of("nvmlDeviceGetMigMode", &error)),
+    };
+    let profiles = bindings::profiles(device)?;
+    let enabled = mode.current == 1;
+    let instances = if enabled { bindings::instances(device, &profiles)? } else { Vec::new() };
+    Ok((Partition { enabled, instances }, profiles))
+}
+
+pub(super) fn read(nvml: &Nvml) -> Result<Vec<Standing>, Fault> {
+    let each = devices(nvml)?;
+    each.into_iter().map(|(uuid, device)| Ok(Standing { uuid, partition: partition(&device)?.0 })).collect()
+}
+
+/// The MIG devices that a GPU lists: what schedulers count. GPU instance and compute instance of each.
+pub(super) fn listed(device: &Device<'_>) -> Result<BTreeSet<(u32, u32)>, Fault> {
+    let most = match device.mig_device_count() {
+        Ok(most) => most,
+        Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) => 0,
+        Err(error) => return Err(Fault::of("nvmlDeviceGetMaxMigDeviceCount", &error)),
+    };
+    let mut all = BTreeSet::new();
+    for index in 0..most {
+        match device.mig_device_by_index(index) {
+            Ok(mig) => all.insert(bindings::numbers(&mig)?),
+            // Numbers need not be without gaps.
+            Err(NvmlError::NotFound | NvmlError::NotSupported) => continue,
+            Err(error) => return Err(Fault::of("nvmlDeviceGetMigDeviceHandleByIndex", &error)),
+        };
+    }
+    Ok(all)
+}
+
+/// Brings the GPUs from what stands to what is wanted; `before` is what to go back to.
+pub(super) fn change(
+    open: Open<'_>,
+    wanted: &[(String, Wanted)],
+    before: &[Standing],
+    stop: &AtomicBool,
+) -> Result<(), Failed> {
+    let Err(cause) = forward(open, wanted, stop) else { return Ok(()) };
+    if cause.kind == Kind::Stopped {
+        return Err(Failed::Stopped);
+    }
+    match back(open, before) {
+        Ok(()) => Err(Failed::Back(cause)),
+        Err(back) => {
+            let now = open().and_then(|nvml| read(&nvml));
+            let stands = now.map_or_else(|error| format!("cannot be read: {error}"), |now| shown(&now));
+            Err(Failed::HalfDone { cause: cause.to_string(), back: back.to_string(), stands })
+        }
+    }
+}
+
+/// In words, for people.
+fn shown(all: &[Standing]) -> String {
+    let each = all.iter().map(|one| {
+        let instances = one.partition.instances.iter().map(|instance| {
+            let place = instance.placement;
+            format!(
+                "profile {} at {}+{} with {} compute",
+                instance.profile,
+                place.start,
+                place.size,
+                instance.compute.len()
+            )
+        });
+        let instances: Vec<String> = instances.collect();
+        match one.partition.enabled {
+            false => format!("{}: not partitioned", one.uuid),
+            true => format!(
+                "{}: {}",
+                one.uuid,
+                if instances.is_empty() { "empty".to_owned() } else { instances.join(", ") }
+            ),
+        }
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn forward(open: Open<'_>, wanted: &[(String, Wanted)], stop: &AtomicBool) -> Result<(), Fault> {
+    let nvml = open()?;
+    foresee(&nvml, wanted)?;
+    for (uuid, _) in wanted.iter().filter(|(_, asked)| *asked != Wanted::Off) {
+        set_mode(&device(&nvml, uuid)?, true)?;
+    }
+    let mut plans = Vec::new();
+    for (uuid, asked) in wanted {
+        let device = device(&nvml, uuid)?;
+        let (now, profiles) = partition(&device)?;
+        let busy = if now.enabled { clients::busy_instances(&device)? } else { BTreeSet::new() };
+        let goals =
+            plan(&profiles, &now.instances, &busy, &asked.names(&profiles)).map_err(|e| unplanned(&e))?;
+        plans.push((uuid, asked, now.instances, goals));
+    }
+    let stop = || stop.load(Ordering::SeqCst);
+    for (uuid, _, now, goals) in &plans {
+        act(&device(&nvml, uuid)?, now, &steps(now, goals), &stop)?;
+    }
+    for (uuid, _, _, _) in plans.iter().filter(|(_, asked, _, _)| **asked == Wanted::Off) {
+        set_mode(&device(&nvml, uuid)?, false)?;
+    }
+    drop(nvml);
+    let nvml = open()?;
+    for (uuid, asked, _, goals) in &plans {
+        verify(&device(&nvml, uuid)?, **asked != Wanted::Off, goals)?;
+    }
+    Ok(())
+}
+
+/// Whether it can be done, as far as that can be known without touching anything: where instances may lie is told only by a GPU on
+/// which partitions are enabled.
+pub(super) fn foresee(nvml: &Nvml, wanted: &[(String, Wanted)]) -> Result<(), Fault> {
+    for (uuid, asked) in wanted {
+        let device = device(nvml, uuid)?;
+        let (now, profiles) = partition(&device)?;
+        if (*asked == Wanted::Off) == now.enabled {
+            unused(&device, uuid)?;
+        }
+        let busy = if now.enabled { clients::busy_instances(&device)? } else { BTreeSet::new() };
+        match plan(&profiles, &now.instances, &busy, &asked.names(&profiles)) {
+            Err(PlanError::NoFit { .. }) if !now.enabled => {}
+            planned => drop(planned.map_err(|error| unplanned(&error))?),
+        }
+    }
+    Ok(())
+}
+
+fn unplanned(error: &PlanError) -> Fault {
+    let kind = match error {
+        PlanError::Unknown { .. } => Kind::NotSupported,
+        PlanError::NoFit { .. } => Kind::NoRoom,
+        PlanError::Busy { .. } => Kind::InUse,
+    };
+    Fault::new("layout", kind, error)
+}
+
+/// That nobody has the GPU open.
+fn unused(device: &Device<'_>, uuid: &str) -> Result<(), Fault> {
+    let clients = clients::clients_of(device, uuid)?;
+    match clients.first() {
+        None => Ok(()),
+        Some(client) => Err(Fault::new("layout", Kind::InUse, client)),
+    }
+}
+
+/// Turns partitions on or off. What is only pending afterwards is not done.
+fn set_mode(device: &Device<'_>, on: bool) -> Result<(), Fault> {
+    let call = "nvmlDeviceSetMigMode";
+    let mode = match device.mig_mode() {
+        Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) if !on => return Ok(()),
+        mode => mode.map_err(|error| Fault::of("nvmlDeviceGetMigMode", &error))?,
+    };
+    if (mode.current == 1, mode.pending == 1) == (on, on) {
+        return Ok(());
+    }
+    let activation = device.set_mig_mode(on).map_err(|error| Fault::of(call, &error))?;
+    let now = device.mig_mode().map_err(|error| Fault::of("nvmlDeviceGetMigMode", &error))?;
+    if (now.current == 1, now.pending == 1) == (on, on) {
+        return Ok(());
+    }
+    let (kind, why) = match activation {
+        IN_USE => (Kind::InUse, "the mode is only pending, since somebody has the GPU open"),
+        _ => (Kind::ResetRequired, "the mode is only pending: reset the GPU, then retry"),
+    };
+    Err(Fault::new(call, kind, why))
+}
+
+/// Does the steps in order, from what stands now. Before each, `stop` is asked.
+fn act(
+    device: &Device<'_>,
+    now: &[GpuInstance],
+    steps: &[Step],
+    stop: &dyn Fn() -> bool,
+) -> Result<(), Fault> {
+    let mut lies: BTreeMap<Placement, u32> = now.iter().map(|one| (one.placement, one.id)).collect();
+    for step in steps {
+        if stop() {
+            return Err(Fault::new("layout", Kind::Stopped, "the caller went away"));
+        }
+        match step {
+            Step::DestroyCompute { instance, compute } => {
+                bindings::destroy_compute(device, *instance, *compute)?
+            }
+            Step::DestroyInstance { instance } => bindings::destroy_instance(device, *instance)?,
+            Step::CreateInstance { profile, placement } => {
+                lies.insert(*placement, bindings::create_instance(device, *profile, *placement)?);
+            }
+            Step::CreateCompute { placement, slices } => {
+                let within = lies.get(placement).ok_or_else(|| {
+                    let why = format!("no instance lies at {}", placement.start);
+                    Fault::new("layout", Kind::Failed, why)
+                })?;
+                bindings::create_compute(device, *within, *slices)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// That what was asked for, what the driver says that there is, and what the GPU lists as devices are one.
+fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Fault> {
+    let (now, _) = partition(device)?;
+    if now.enabled != enabled || !is_reached(&now.instances, goals) {
+        let why = "the instances that stand are not those that were made";
+        return Err(Fault::new("nvmlDeviceGetGpuInstances", Kind::Disagrees, why));
+    }
+    let stands = now.instances.iter();
+    let stands = stands.flat_map(|one| one.compute.iter().map(move |compute| (one.id, compute.id)));
+    let (stands, listed) = (stands.collect::<BTreeSet<_>>(), listed(device)?);
+    if stands == listed {
+        return Ok(());
+    }
+    let why = format!("{} instances stand, and the GPU lists {} devices", stands.len(), listed.len());
+    Err(Fault::new("nvmlDeviceGetMigDeviceHandleByIndex", Kind::Disagrees, why))
+}
+
+/// Puts everything as it was, and sees that it is.
+fn back(open: Open<'_>, before: &[Standing]) -> Result<(), Fault> {
+    let nvml = open()?;
+    for one in before {
+        let device = device(&nvml, &one.uuid)?;
+        let now = partition(&device)?.0;
+        let goals = as_it_is(&one.partition.instances);
+        if one.partition.enabled {
+            set_mode(&device, true)?;
+        }
+        act(&device, &now.instances, &steps(&now.instances, &goals), &|| false)?;
+        if !one.partition.enabled {
+            set_mode(&device, false)?;
+        }
+    }
+    drop(nvml);
+    let nvml = open()?;
+    for one in before {
+        verify(&device(&nvml, &one.uuid)?, one.partition.enabled, &as_it_is(&one.partition.instances))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! This machine, as the actions on GPUs see it.
+
+use crate::nvml::{GpuFacts, NotAvailable};
+use crate::nvml::{
+    clients::{self, Client},
+    diagnosis,
+    error::{Fault, Kind},
+    health,
+    layout::{Partition, Profile, Wanted},
+    layout_change::{self, Failed, Standing, change, devices, listed, partition},
+    layout_label::{label, wanted},
+    node_state::{self, Held, Underway},
+    scrub::{self, Scrub},
+    settings::{NvmlTarget, TargetError},
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use nvml_wrapper::Nvml;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
+use workflows::platform::{
+    Diagnosis, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes,
+};
+
+/// How often nobody must have been seen before GPUs count as free.
+const LOOKS: u32 = 3;
+/// Which start of the machine this is, by Linux.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The GPUs of the machine on which this runs.
+#[derive(Clone, Debug)]
+pub struct LocalNode {
+    target: Arc<NvmlTarget>,
+    /// Held by whoever changes something here.
+    changing: Arc<Mutex<()>>,
+}
+
+/// Tells work on another thread that nobody waits for it any more.
+struct Left(Arc<AtomicBool>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Runs what blocks on a thread of its own; none when it does not end in time. If the caller goes away, or the time is over, it stops
+/// before its next call of the driver.
+pub(super) async fn blocking<T: Send + 'static>(
+    within: Duration,
+    work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+) -> Result<Option<T>, ActionError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let _left = Left(stop.clone());
+    match timeout(within, spawn_blocking(move || work(&stop))).await {
+        Ok(Ok(answer)) => Ok(Some(answer)),
+        Ok(Err(error)) => Err(ActionError::unknown(codes::NO_ANSWER, error)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn open(library: &Path) -> Result<Nvml, Fault> {
+    let nvml = Nvml::builder().lib_path(library.as_os_str()).init();
+    nvml.map_err(|error| Fault::of("nvmlInit_v2", &error))
+}
+
+impl LocalNode {
+    /// The node of these settings. The driver is asked only when something is asked of it.
+    ///
+    /// # Errors
+    /// [`TargetError`] when a setting cannot be worked with.
+    pub fn connect(target: NvmlTarget) -> Result<Self, TargetError> {
+        target.check()?;
+        Ok(Self { target: Arc::new(target), changing: Arc::default() })
+    }
+
+    pub(super) fn place(&self) -> String {
+        format!("node {} of cluster {}", self.target.node, self.target.cluster)
+    }
+
+    /// Where the node keeps what it must not forget.
+    pub(super) fn state_file(&self) -> PathBuf {
+        self.target.state.clone()
+    }
+
+    /// That this node is meant.
+    fn is_meant(&self, cluster: &str, node: &str) -> Result<(), ActionError> {
+        if (cluster, node) == (&self.target.cluster, &self.target.node) {
+            return Ok(());
+        }
+        let why = format!("node {node} of cluster {cluster} was asked for, and this is {}", self.place());
+        Err(ActionError::permanent(codes::REFUSED, why))
+    }
+
+    /// Asks the driver something that changes nothing.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        within: Duration,
+        question: impl FnOnce(&NvmlTarget, &Nvml, &AtomicBool) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, ActionError> {
+        let target = self.target.clone();
+        let answer = blocking(within, move |stop| question(&target, &open(&target.library)?, stop)).await?;
+        let answer = answer.ok_or_else(|| {
+            let why = format!("{}: the NVIDIA driver does not answer", self.place());
+            ActionError::transient(codes::UNAVAILABLE, why)
+        })?;
+        answer.map_err(|fault| fault.at(&self.place()))
+    }
+
+    /// What the driver says of the GPUs.
+    ///
+    /// # Errors
+    /// [`NotAvailable`] without library or driver.
+    pub fn facts(&self) -> Result<GpuFacts, NotAvailable> {
+        let nvml = open(&self.target.library).map_err(|fault| NotAvailable { why: fault.why })?;
+        GpuFacts::of(&nvml)
+    }
+
+    /// Who has these GPUs open, by index; of all when none is named. An empty answer means that nobody was seen three times, a span
+    /// apart, in any of the driver's lists.
+    ///
+    /// # Errors
+    /// As of [`Gpus`]; what cannot be read is never taken for free.
+    pub async fn clients(&self, gpus: &BTreeSet<u16>, stamp: &Stamp) -> Result<Vec<Client>, ActionError> {
+        for look in 1..=LOOKS {
+            let gpus = gpus.clone();
+            let seen = self.ask(stamp.deadline, move |_, nvml, _| clients::clients(nvml, &gpus)).await?;
+            if !seen.is_empty() {
+                return Ok(seen);
+            }
+            if look < LOOKS {
+                tokio::time::sleep(self.target.looks_apart()).await;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Fills nearly all memory of a GPU, reads it back and leaves it zero. `within` is how long that may take: about a minute for
+    /// every 100 GB. It is never reset, since the driver's libraries have no call for that.
+    ///
+    /// # Errors
+    /// `platform.unsupported` without CUDA's driver library, and for a GPU that is partitioned (destroy its instances first, so that
+    /// all of its memory is reached); `gpu.busy` while anybody has it open; `gpu.scrub_failed` if it broke off.
+    pub async fn scrub(&self, uuid: &str, within: Duration) -> Result<Scrub, ActionError> {
+        let wanted = uuid.to_owned();
+        let held = self.changing.clone().lock_owned().await;
+        let scrubbed = self.ask(within, move |target, nvml, stop| {
+            let _held = held;
+            let device = layout_change::device(nvml, &wanted)?;
+            if partition(&device)?.0.enabled {
+                let why = "it is partitioned: only a whole GPU shows all of its memory";
+                return Err(Fault::new("scrub", Kind::NotSupported, why));
+            }
+            if let Some(client) = clients::clients_of(&device, &wanted)?.first() {
+                return Err(Fault::new("scrub", Kind::InUse, client));
+            }
+            let memory =
+                device.memory_info().map_err(|error| Fault::of("nvmlDeviceGetMemoryInfo_v2", &error))?;
+            Ok(match scrub::scrub(&target.cuda_library, &wanted, memory.total, stop) {
+                Err(fault) if matches!(fault.kind, Kind::Failed | Kind::NoRoom) => Err(fault),
+                other => Ok(other?),
+            })
+        });
+        let broken = |fault: Fault| {
+            ActionError::transient(codes::SCRUB_FAILED, format!("{uuid} of {}: {fault}", self.place()))
+        };
+        scrubbed.await?.map_err(broken)
+    }
+
+    /// What a layout comes to, GPU by GPU, and whether there is such a layout. Nothing is touched.
+    fn asked(target: &NvmlTarget, now: &[Standing], profile: &str) -> Result<Vec<(String, Wanted)>, Fault> {
+        let each = wanted(profile, &target.layouts, now.len());
+        let each = each.map_err(|why| Fault::new("layout", Kind::NotSupported, why))?;
+        Ok(now.iter().map(|one| one.uuid.clone()).zip(each).collect())
+    }
+
+    /// Applies a layout, holding the node's file.
+    fn set(
+        target: &NvmlTarget,
+        profile: &str,
+        stamp: &Stamp,
+        place: &str,
+        stop: &AtomicBool,
+    ) -> Result<(), ActionError> {
+        let mut held = Held::take(&target.state)?;
+        if held.admit(profile, stamp)? {
+            return Ok(());
+        }
+        let opener = || open(&target.library);
+        let now = opener().and_then(|nvml| layout_change::read(&nvml)).map_err(|fault| fault.at(place))?;
+        let asked = Self::asked(target, &now, profile).map_err(|fault| fault.at(place))?;
+        let nvml = opener().map_err(|fault| fault.at(place))?;
+        layout_change::foresee(&nvml, &asked).map_err(|fault| fault.at(place))?;
+        drop(nvml);
+        if stamp.dry_run {
+            return Ok(());
+        }
+        if stop.load(Ordering::SeqCst) {
+            let why =
+                format!("{place}, profile {profile}: nobody waits for it any more, and nothing was begun");
+            return Err(ActionError::transient(codes::UNAVAILABLE, why));
+        }
+        // A change that was broken off is finished or undone to where it began, not to where it was left.
+        let before = held.left_underway().map_or(now, |underway| underway.before);
+        held.begin(Underway { profile: profile.to_owned(), before: before.clone() }, stamp)?;
+        match change(&opener, &asked, &before, stop) {
+            Ok(()) => held.done(profile, stamp),
+            Err(Failed::Back(cause)) => {
+                held.undone()?;
+                Err(cause.at(&format!("{place}, profile {profile}, put back as it was")))
+            }
+            Err(Failed::Stopped) => {
+                let why = format!(
+                    "{place}, profile {profile}: broken off, and taken up again when it is asked for"
+                );
+                Err(ActionError::unknown(codes::NO_ANSWER, why))
+            }
+            Err(Failed::HalfDone { cause, back, stands }) => {
+                let why = format!(
+                    "{place}, profile {profile}: {cause}; it could not be put back: {back}; what stands: {stands}"
+                );
+                Err(ActionError::permanent(codes::LAYOUT_FAILED, why))
+            }
+        }
+    }
+
+    /// What a GPU lists as devices, in the form of a partition, so that it can be named as one.
+    fn as_listed(now: &Partition, listed: &BTreeSet<(u32, u32)>) -> Partition {
+        let mut seen = now.clone();
+        for one in &mut seen.instances {
+            one.compute.retain(|compute| listed.contains(&(one.id, compute.id)));
+        }
+        seen
+    }
+}
+
+/// Hardware and list of devices, as labels.
+fn labels(target: &NvmlTarget, nvml: &Nvml) -> Result<(String, String), Fault> {
+    let (mut stands, mut lists): (Vec<(Partition, Vec<Profile>)>, Vec<_>) = (Vec::new(), Vec::new());
+    for (_, device) in devices(nvml)? {
+        let (now, profiles) = partition(&device)?;
+        let listed = if now.enabled { listed(&device)? } else { BTreeSet::new() };
+        lists.push((LocalNode::as_listed(&now, &listed), profiles.clone()));
+        stands.push((now, profiles));
+    }
+    Ok((label(&stands, &target.layouts), label(&lists, &target.layouts)))
+}
+
+#[async_trait]
+impl Gpus for LocalNode {
+    fn backend(&self) -> &'static str {
+        "nvml"
+    }
+
+    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+        self.is_meant(cluster, node)?;
+        let working = node_state::is_held(&self.target.state);
+        let ledger = node_state::read(&self.target.state)?;
+        let (hardware, allocatable) =
+            self.ask(stamp.deadline, |target, nvml, _| labels(target, nvml)).await?;
+        if let Some(underway) = ledger.underway.filter(|_| working) {
+            let (profile, state) = (underway.profile, LayoutState::Pending);
+            return Ok(GpuLayout { profile, state, allocatable, hardware, manager_active: true });
+        }
+        // Nobody puts right what was changed by hand or left half done, so what stands is what there is, and another layout
+        // is asked for anew.
+        let profile = ledger.asked.filter(|asked| *asked == hardware).unwrap_or_else(|| hardware.clone());
+        let state = LayoutState::Success;
+        Ok(GpuLayout { profile, state, allocatable, hardware, manager_active: working })
+    }
+
+    async fn set_layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        profile: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.is_meant(cluster, node)?;
+        let held = self.changing.clone().lock_owned().await;
+        let (target, place, profile, of) =
+            (self.target.clone(), self.place(), profile.to_owned(), stamp.clone());
+        let done = blocking(stamp.deadline, move |stop| {
+            let _held = held;
+            Self::set(&target, &profile, &of, &place, stop)
+        });
+        done.await?.unwrap_or_else(|| {
+            let why = format!("{}: the NVIDIA driver does not answer", self.place());
+            Err(ActionError::unknown(codes::NO_ANSWER, why))
+        })
+    }
+
+    /// Not by NVML: by the program of the settings.
+    async fn diagnose(
+        &self,
+        cluster: &str,
+        node: &str,
+        level: Level,
+        stamp: &Stamp,
+    ) -> Result<Diagnosis, ActionError> {
+        self.is_meant(cluster, node)?;
+        diagnosis::run(self.target.diagnosis.as_deref(), level, stamp.deadline, &self.place()).await
+    }
+
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+        self.is_meant(cluster, node)?;
+        let boot = fs::read_to_string(BOOT).map_err(|error| {
+            ActionError::transient(codes::UNAVAILABLE, format!("{}: {BOOT}: {error}", self.place()))
+        })?;
+        let verdict =
+            self.ask(stamp.deadline, |target, nvml, _| health::judge(&health::read(nvml)?, target.gpus));
+        let health::Verdict { fit, recovery, report } = verdict.await?;
+        Ok(GpuHealth { fit, recovery, boot: boot.trim().to_owned(), report })
+    }
+
+    /// Not by NVML: not supported, with what to use.
+    async fn reset(&self, cluster: &str, node: &str, _: &Stamp) -> Result<(), ActionError> {
+        self.is_meant(cluster, node)?;
+        let why = format!("{}: NVML has no reset; run `nvidia-smi --gpu-reset` on the node", self.place());
+        Err(ActionError::permanent(codes::UNSUPPORTED, why))
+    }
+
+    /// Not by NVML: not supported, with what to use.
+    async fn reboot(&self, cluster: &str, node: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        self.is_meant(cluster, node)?;
+        let why = format!("{}: NVML does not reboot a node; ask the node's manager to", self.place());
+        Err(ActionError::permanent(codes::UNSUPPORTED, why))
+    }
+}
+
+impl From<Scrub> for FilledGpu {
+    fn from(scrub: Scrub) -> Self {
+        Self {
+            uuid: scrub.uuid,
+            bytes_total: scrub.bytes_total,
+            bytes_covered: scrub.bytes_covered,
+            leftovers: scrub.leftovers,
+            mismatches: scrub.mismatches,
+            reset: false,
+        }
+    }
+}

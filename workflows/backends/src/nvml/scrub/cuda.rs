@@ -1,0 +1,268 @@
+//! As much of the CUDA driver interface as a scrub needs, loaded at run time: bindings of our own to fifteen functions.
+//!
+//! Signatures are those of cuda.h, by the names that the library has carried since CUDA 4 (`_v2` where there is one).
+#![expect(unsafe_code, reason = "the CUDA driver can only be had through its C interface")]
+
+use crate::nvml::error::{Fault, Kind};
+use libloading::Library;
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    mem::ManuallyDrop,
+    path::Path,
+    ptr::{NonNull, null, null_mut},
+    slice,
+};
+
+const SUCCESS: c_uint = 0;
+const OUT_OF_MEMORY: c_uint = 2;
+
+type Told<T> = Result<T, Fault>;
+
+/// The driver's library, initialised.
+pub(super) struct Cuda {
+    /// Never unloaded: the driver keeps threads of its own in it.
+    library: ManuallyDrop<Library>,
+}
+
+/// A GPU with a context of this process on it, until this is dropped. Bound to the thread that made it.
+pub(super) struct Context<'a> {
+    cuda: &'a Cuda,
+    device: c_int,
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+/// Memory of a GPU, until this is dropped.
+pub(super) struct Memory<'a> {
+    cuda: &'a Cuda,
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+}
+
+/// Memory of this machine to which a GPU copies, until this is dropped.
+pub(super) enum Window<'a> {
+    /// Locked in its place, so that the GPU writes to it by itself: on an H200, 44 GiB a second in place of 8.
+    Pinned(&'a Cuda, NonNull<u8>, usize),
+    /// Where none could be locked.
+    Plain(Vec<u8>),
+}
+
+impl Cuda {
+    /// Loads the library and initialises it.
+    pub(super) fn load(path: &Path) -> Told<Self> {
+        // SAFETY: the library is the driver's own; what it does when it is loaded is what every CUDA program relies on.
+        let library = unsafe { Library::new(path) };
+        let library = library.map_err(|error| {
+            Fault::new(
+                "libcuda.so.1",
+                Kind::NotSupported,
+                format!("cannot be loaded, so nothing can be cleared: {error}"),
+            )
+        })?;
+        let cuda = Self { library: ManuallyDrop::new(library) };
+        let init: unsafe extern "C" fn(c_uint) -> c_uint = cuda.symbol("cuInit")?;
+        // SAFETY: cuInit takes flags that must be 0.
+        let code = unsafe { init(0) };
+        if code == SUCCESS {
+            return Ok(cuda);
+        }
+        Err(Fault { kind: Kind::NotSupported, ..cuda.fault("cuInit", code) })
+    }
+
+    fn symbol<F: Copy>(&self, name: &str) -> Told<F> {
+        // SAFETY: every caller names the function's type as cuda.h declares it.
+        let found = unsafe { self.library.get::<F>(name.as_bytes()) };
+        found.map(|symbol| *symbol).map_err(|error| Fault::new(name, Kind::NotSupported, error))
+    }
+
+    /// A failed call in words.
+    fn fault(&self, call: &str, code: c_uint) -> Fault {
+        let mut name = null::<c_char>();
+        let named =
+            self.symbol::<unsafe extern "C" fn(c_uint, *mut *const c_char) -> c_uint>("cuGetErrorName");
+        // SAFETY: there is a place for the answer.
+        let known = named.is_ok_and(|named| unsafe { named(code, &raw mut name) } == SUCCESS);
+        let words = if known && !name.is_null() {
+            // SAFETY: the driver answers a string of its own that ends in a nul and is never freed.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        } else {
+            "an error without a name".to_owned()
+        };
+        let kind = if code == OUT_OF_MEMORY { Kind::NoRoom } else { Kind::Failed };
+        Fault::new(call, kind, format!("{words} ({code})"))
+    }
+
+    fn told(&self, call: &str, code: c_uint) -> Told<()> {
+        if code == SUCCESS { Ok(()) } else { Err(self.fault(call, code)) }
+    }
+
+    /// The GPU of this UUID, as NVML writes it, with this thread working on it.
+    pub(super) fn context(&self, uuid: &str) -> Told<Context<'_>> {
+        let count_of: unsafe extern "C" fn(*mut c_int) -> c_uint = self.symbol("cuDeviceGetCount")?;
+        let get: unsafe extern "C" fn(*mut c_int, c_int) -> c_uint = self.symbol("cuDeviceGet")?;
+        let uuid_of: unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_uint =
+            self.symbol("cuDeviceGetUuid_v2")?;
+        let digits: String =
+            uuid.trim_start_matches("GPU-").chars().filter(|letter| *letter != '-').collect();
+        let mut count = 0;
+        // SAFETY: there is a place for the answer.
+        self.told("cuDeviceGetCount", unsafe { count_of(&raw mut count) })?;
+        for number in 0..count {
+            let (mut device, mut bytes) = (0, [0_u8; 16]);
+            // SAFETY: there is a place for the answer, and the number is below the count.
+            self.told("cuDeviceGet", unsafe { get(&raw mut device, number) })?;
+            // SAFETY: a CUuuid is of 16 bytes.
+            self.told("cuDeviceGetUuid_v2", unsafe { uuid_of(&raw mut bytes, device) })?;
+            if format!("{:032x}", u128::from_be_bytes(bytes)) == digits.to_lowercase() {
+                return self.retain(device);
+            }
+        }
+        let why = format!("{uuid} is not among the {count} GPUs that CUDA shows this process");
+        Err(Fault::new("cuDeviceGetUuid_v2", Kind::NotSupported, why))
+    }
+
+    fn retain(&self, device: c_int) -> Told<Context<'_>> {
+        let retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint =
+            self.symbol("cuDevicePrimaryCtxRetain")?;
+        let set: unsafe extern "C" fn(*mut c_void) -> c_uint = self.symbol("cuCtxSetCurrent")?;
+        let mut context = null_mut();
+        // SAFETY: there is a place for the answer, and the device is one that the driver named.
+        self.told("cuDevicePrimaryCtxRetain", unsafe { retain(&raw mut context, device) })?;
+        let held = Context { cuda: self, device, _not_send: std::marker::PhantomData };
+        // SAFETY: the context was retained, and is released only when `held` is dropped.
+        self.told("cuCtxSetCurrent", unsafe { set(context) })?;
+        Ok(held)
+    }
+
+    /// Which CUDA the driver speaks: 12080 is 12.8.
+    pub(super) fn version(&self) -> Told<i32> {
+        let call: unsafe extern "C" fn(*mut c_int) -> c_uint = self.symbol("cuDriverGetVersion")?;
+        let mut version = 0;
+        // SAFETY: there is a place for the answer.
+        self.told("cuDriverGetVersion", unsafe { call(&raw mut version) })?;
+        Ok(version)
+    }
+}
+
+impl<'a> Context<'a> {
+    /// Free bytes and all bytes, as CUDA counts them.
+    pub(super) fn memory(&self) -> Told<(usize, usize)> {
+        let call: unsafe extern "C" fn(*mut usize, *mut usize) -> c_uint =
+            self.cuda.symbol("cuMemGetInfo_v2")?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: there are places for both answers, and this thread has a context.
+        self.cuda.told("cuMemGetInfo_v2", unsafe { call(&raw mut free, &raw mut total) })?;
+        Ok((free, total))
+    }
+
+    /// Takes so much memory; none when there is not so much in one piece.
+    pub(super) fn take(&self, bytes: usize) -> Told<Option<Memory<'a>>> {
+        let call: unsafe extern "C" fn(*mut u64, usize) -> c_uint = self.cuda.symbol("cuMemAlloc_v2")?;
+        let mut address = 0;
+        // SAFETY: there is a place for the answer, and this thread has a context.
+        match unsafe { call(&raw mut address, bytes) } {
+            SUCCESS => Ok(Some(Memory { cuda: self.cuda, address, bytes })),
+            OUT_OF_MEMORY => Ok(None),
+            code => Err(self.cuda.fault("cuMemAlloc_v2", code)),
+        }
+    }
+
+    /// Memory of this machine for so many bytes, all zero.
+    pub(super) fn window(&self, bytes: usize) -> Told<Window<'a>> {
+        let call: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_uint =
+            self.cuda.symbol("cuMemAllocHost_v2")?;
+        let mut at = null_mut();
+        // SAFETY: there is a place for the answer, and this thread has a context.
+        let code = unsafe { call(&raw mut at, bytes) };
+        match NonNull::new(at.cast::<u8>()).filter(|_| code == SUCCESS) {
+            Some(at) => {
+                // SAFETY: the driver has just given so many bytes, which nobody else has.
+                unsafe { at.write_bytes(0, bytes) };
+                Ok(Window::Pinned(self.cuda, at, bytes))
+            }
+            None => Ok(Window::Plain(vec![0; bytes])),
+        }
+    }
+
+    /// Waits until everything asked for is done.
+    pub(super) fn settle(&self) -> Told<()> {
+        let call: unsafe extern "C" fn() -> c_uint = self.cuda.symbol("cuCtxSynchronize")?;
+        // SAFETY: this thread has a context.
+        self.cuda.told("cuCtxSynchronize", unsafe { call() })
+    }
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        let release =
+            self.cuda.symbol::<unsafe extern "C" fn(c_int) -> c_uint>("cuDevicePrimaryCtxRelease_v2");
+        // SAFETY: retained once by this value, and released once.
+        let code = release.map(|release| unsafe { release(self.device) });
+        if code.as_ref().ok() != Some(&SUCCESS) {
+            tracing::warn!(
+                ?code,
+                "a context on a GPU could not be released: it stays open until this process ends"
+            );
+        }
+    }
+}
+
+impl Memory<'_> {
+    /// Writes `word` over `bytes` from `offset`; both are multiples of 4 and within.
+    pub(super) fn fill(&self, offset: usize, bytes: usize, word: u32) -> Told<()> {
+        self.within(offset, bytes)?;
+        let call: unsafe extern "C" fn(u64, c_uint, usize) -> c_uint = self.cuda.symbol("cuMemsetD32_v2")?;
+        // SAFETY: the range lies in this allocation, by the check above.
+        let code = unsafe { call(self.address + offset as u64, word, bytes / 4) };
+        self.cuda.told("cuMemsetD32_v2", code)
+    }
+
+    /// Reads from `offset` as many bytes as `to` has.
+    pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> Told<()> {
+        self.within(offset, to.len())?;
+        let call: unsafe extern "C" fn(*mut u8, u64, usize) -> c_uint =
+            self.cuda.symbol("cuMemcpyDtoH_v2")?;
+        // SAFETY: the range lies in this allocation, and `to` is as long as is said.
+        let code = unsafe { call(to.as_mut_ptr(), self.address + offset as u64, to.len()) };
+        self.cuda.told("cuMemcpyDtoH_v2", code)
+    }
+
+    fn within(&self, offset: usize, bytes: usize) -> Told<()> {
+        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        Err(Fault::new("memory", Kind::Failed, "a range outside of what was allocated"))
+    }
+}
+
+impl Window<'_> {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: allocated by this value with so many bytes, which were all written, and borrowed from it alone.
+            Self::Pinned(_, at, bytes) => unsafe { slice::from_raw_parts_mut(at.as_ptr(), *bytes) },
+            Self::Plain(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let Self::Pinned(cuda, at, _) = self else { return };
+        let free = cuda.symbol::<unsafe extern "C" fn(*mut c_void) -> c_uint>("cuMemFreeHost");
+        // SAFETY: allocated once by this value, and freed once.
+        let code = free.map(|free| unsafe { free(at.as_ptr().cast()) });
+        if code.as_ref().ok() != Some(&SUCCESS) {
+            tracing::warn!(?code, "memory that a GPU copies to could not be freed: it goes with the context");
+        }
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        let free = self.cuda.symbol::<unsafe extern "C" fn(u64) -> c_uint>("cuMemFree_v2");
+        // SAFETY: allocated once by this value, and freed once.
+        let code = free.map(|free| unsafe { free(self.address) });
+        if code.as_ref().ok() != Some(&SUCCESS) {
+            tracing::warn!(?code, "memory of a GPU could not be freed: it goes with the context");
+        }
+    }
+}

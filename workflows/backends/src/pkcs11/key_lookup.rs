@@ -1,0 +1,235 @@
+//! Finding keys in a token, with their marks and with what was wrapped for the proof of their destruction.
+
+use super::token::Work;
+use crate::connection_settings;
+use cryptoki::{
+    mechanism::Mechanism,
+    object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle},
+};
+use engine::ActionError;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use workflows::platform::{Found, KeySafety, Stamp, codes};
+
+/// What the data objects beside keys are of.
+const APPLICATION: &[u8] = b"tenure.dev canary";
+
+/// Whose a key is, as it says itself in `CKA_ID`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    pub(super) tenant: String,
+    pub(super) step: String,
+    pub(super) epoch: u64,
+    pub(super) uid: String,
+}
+
+/// A key as it was found.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) handle: ObjectHandle,
+    pub(super) name: String,
+    pub(super) mark: Mark,
+    pub(super) safety: KeySafety,
+}
+
+impl Mark {
+    pub(super) fn new(tenant: &str, stamp: &Stamp) -> Self {
+        let (tenant, step) = (tenant.to_owned(), stamp.step.clone());
+        Self { tenant, step, epoch: stamp.epoch.0, uid: connection_settings::identity() }
+    }
+
+    /// Refuses a call for the step that made the key under an older lease than the one it was made under.
+    pub(super) fn fence(&self, name: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
+            return Ok(());
+        }
+        let why = format!("key {name} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+        Err(ActionError::permanent(codes::FENCED, why))
+    }
+
+    /// A key that was not made by us bears something else there, which then is what identifies it.
+    fn read(id: &[u8]) -> Self {
+        let foreign =
+            || Self { uid: format!("unmarked-{}", connection_settings::hex(id)), ..Self::default() };
+        serde_json::from_slice(id).unwrap_or_else(|_| foreign())
+    }
+
+    pub(super) fn written(&self) -> Vec<u8> {
+        json!(self).to_string().into_bytes()
+    }
+}
+
+impl Key {
+    pub(super) fn found(&self) -> Found {
+        let Mark { tenant, step, uid, .. } = self.mark.clone();
+        let KeySafety { exportable, allow_plaintext_backup } = self.safety;
+        let spec = json!({
+            "type": "aes-256", "exportable": exportable, "allow_plaintext_backup": allow_plaintext_backup,
+        });
+        Found { uid, tenant, step, spec, terminating: false }
+    }
+}
+
+impl Work {
+    /// Every secret key of the token; with a name, those of that label.
+    pub(super) fn keys(&self, name: Option<&str>) -> Result<Vec<Key>, ActionError> {
+        let mut wanted = vec![Attribute::Class(ObjectClass::SECRET_KEY), Attribute::Token(true)];
+        wanted.extend(name.map(|name| Attribute::Label(name.as_bytes().to_vec())));
+        let handles = self.ask("find keys", self.session.find_objects(&wanted))?;
+        handles.into_iter().map(|handle| self.key(handle)).collect()
+    }
+
+    /// The key of this name. More than one is somebody's mistake, and none of them is taken for the one.
+    pub(super) fn named(&self, name: &str) -> Result<Option<Key>, ActionError> {
+        let mut keys = self.keys(Some(name))?;
+        if keys.len() > 1 {
+            let why = format!(
+                "{} keys of the token are labelled {name}: remove those that are not the tenant's",
+                keys.len()
+            );
+            return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
+        }
+        Ok(keys.pop())
+    }
+
+    fn key(&self, handle: ObjectHandle) -> Result<Key, ActionError> {
+        let asked = [
+            AttributeType::Label,
+            AttributeType::Id,
+            AttributeType::Extractable,
+            AttributeType::NeverExtractable,
+            AttributeType::Sensitive,
+            AttributeType::AlwaysSensitive,
+            AttributeType::Local,
+        ];
+        let attributes = self.ask("read a key", self.session.get_attributes(handle, &asked))?;
+        let (mut name, mut mark) = (String::new(), Mark::default());
+        // What the token does not tell counts as the worst.
+        let (mut stays, mut never_left, mut local) = (false, false, false);
+        let (mut sensitive, mut always_sensitive) = (false, false);
+        for attribute in attributes {
+            if let Attribute::Label(label) = &attribute {
+                name = String::from_utf8_lossy(label).into_owned();
+            } else if let Attribute::Id(id) = &attribute {
+                mark = Mark::read(id);
+            } else if let Attribute::Extractable(extractable) = attribute {
+                stays = !extractable;
+            } else if let Attribute::NeverExtractable(never) = attribute {
+                never_left = never;
+            } else if let Attribute::Sensitive(is) = attribute {
+                sensitive = is;
+            } else if let Attribute::AlwaysSensitive(always) = attribute {
+                always_sensitive = always;
+            } else if let Attribute::Local(made_here) = attribute {
+                local = made_here;
+            }
+        }
+        let safety = KeySafety {
+            exportable: !(stays && never_left && local),
+            allow_plaintext_backup: !(sensitive && always_sensitive),
+        };
+        Ok(Key { handle, name, mark, safety })
+    }
+
+    /// A data key of this session, which can be wrapped.
+    pub(super) fn data_key(&self, wraps: bool) -> Result<ObjectHandle, ActionError> {
+        let template = [
+            Attribute::Class(ObjectClass::SECRET_KEY),
+            Attribute::KeyType(KeyType::AES),
+            Attribute::ValueLen(32.into()),
+            Attribute::Token(false),
+            Attribute::Private(true),
+            Attribute::Sensitive(true),
+            Attribute::Extractable(true),
+            Attribute::Wrap(wraps),
+            Attribute::Unwrap(wraps),
+        ];
+        let made = self.session.generate_key(&Mechanism::AesKeyGen, &template);
+        self.ask("make a data key of this session", made)
+    }
+
+    /// A data key wrapped by this key.
+    pub(super) fn wrapped(&self, key: ObjectHandle) -> Result<Vec<u8>, ActionError> {
+        let data = self.data_key(false)?;
+        self.ask("wrap a data key", self.session.wrap_key(&Mechanism::AesKeyWrap, key, data))
+    }
+
+    /// Whether this key unwraps that; an error of any kind is a no, in the token's words.
+    pub(super) fn unwraps(&self, key: ObjectHandle, wrapped: &[u8]) -> Result<(), String> {
+        let template = [
+            Attribute::Class(ObjectClass::SECRET_KEY),
+            Attribute::KeyType(KeyType::AES),
+            Attribute::Token(false),
+            Attribute::Private(true),
+            Attribute::Sensitive(true),
+            Attribute::Extractable(false),
+        ];
+        let data = self.session.unwrap_key(&Mechanism::AesKeyWrap, key, wrapped, &template);
+        let data = data.map_err(|e| e.to_string())?;
+        // It goes with the session, should the token not let it go before.
+        let _kept = self.session.destroy_object(data);
+        Ok(())
+    }
+
+    fn canaries(&self, name: &str) -> Result<Vec<ObjectHandle>, ActionError> {
+        let wanted = [
+            Attribute::Class(ObjectClass::DATA),
+            Attribute::Token(true),
+            Attribute::Application(APPLICATION.to_vec()),
+            Attribute::Label(name.as_bytes().to_vec()),
+        ];
+        self.ask("find what was wrapped", self.session.find_objects(&wanted))
+    }
+
+    /// What was wrapped by the key of this name, kept for the proof.
+    pub(super) fn canary(&self, name: &str) -> Result<Option<Vec<u8>>, ActionError> {
+        let Some(handle) = self.canaries(name)?.pop() else { return Ok(None) };
+        let read = self.session.get_attributes(handle, &[AttributeType::Value]);
+        let read = self.ask("read what was wrapped", read)?;
+        Ok(read
+            .into_iter()
+            .find_map(|attribute| if let Attribute::Value(value) = attribute { Some(value) } else { None }))
+    }
+
+    /// Sees to it that something is kept that this key wrapped, and nothing that an earlier one of its name did.
+    pub(super) fn keep_canary(&self, key: &Key) -> Result<Vec<u8>, ActionError> {
+        if let Some(wrapped) = self.canary(&key.name)?
+            && self.unwraps(key.handle, &wrapped).is_ok()
+        {
+            return Ok(wrapped);
+        }
+        self.forget_canary(&key.name)?;
+        let wrapped = self.wrapped(key.handle)?;
+        let template = [
+            Attribute::Class(ObjectClass::DATA),
+            Attribute::Token(true),
+            Attribute::Private(true),
+            Attribute::Application(APPLICATION.to_vec()),
+            Attribute::Label(key.name.clone().into_bytes()),
+            Attribute::Value(wrapped.clone()),
+        ];
+        self.change("keep what was wrapped", |session| session.create_object(&template))?;
+        Ok(wrapped)
+    }
+
+    /// Removes what was kept for the proof.
+    pub(super) fn forget_canary(&self, name: &str) -> Result<(), ActionError> {
+        for handle in self.canaries(name)? {
+            self.change("remove what was wrapped", |session| session.destroy_object(handle))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mark;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_what_is_none_identifies_all_the_same() {
+        let mark = Mark { tenant: "acme".into(), step: "e/s/1/0".into(), epoch: 7, uid: "ab".into() };
+        assert_eq!(Mark::read(&mark.written()), mark);
+        assert_eq!(Mark::read(&[10, 255]).uid, "unmarked-0aff");
+        assert_eq!(Mark::read(&[]).tenant, "");
+    }
+}

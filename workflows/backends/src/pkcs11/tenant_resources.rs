@@ -1,0 +1,118 @@
+//! Keys among what a tenant leaves behind: surveyed, looked at, destroyed, and tried afterwards.
+
+use crate::pkcs11::{Pkcs11, key_lookup::Key, keys::remove, token::Work};
+use async_trait::async_trait;
+use engine::ActionError;
+use workflows::platform::{
+    Admits, DriveTool, Emptied, Estate, Eyes, Finding, Found, Seen, Stamp, Thing, codes, tenant_name,
+};
+
+const SYSTEM: &str = "keys";
+const KEY: &str = "Key";
+
+fn named(thing: &Thing) -> Result<String, ActionError> {
+    if thing.system == SYSTEM && thing.kind == KEY {
+        return Ok(thing.name.clone());
+    }
+    Err(ActionError::permanent(codes::REFUSED, format!("{thing} is no key, and this is a key store")))
+}
+
+fn seen(key: &Key) -> Seen {
+    let Found { uid, tenant, spec, terminating, .. } = key.found();
+    Seen { thing: Thing::new(SYSTEM, "", KEY, &key.name), uid, tenant, spec, terminating }
+}
+
+fn unsupported(what: &str) -> ActionError {
+    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that a key store does"))
+}
+
+/// Whether nothing in the token unwraps what the key of this name wrapped.
+fn tried(on: &Work, name: &str) -> Result<Finding, ActionError> {
+    let there = on.named(name)?.is_some();
+    let Some(wrapped) = on.canary(name)? else {
+        let gone = if there { "is still there" } else { "is gone" };
+        let transcript = format!("key {name} {gone}; nothing that it wrapped was kept to be tried");
+        return Ok(Finding { held: !there, transcript });
+    };
+    let keys = on.keys(None)?;
+    let unwrapping: Vec<&Key> = keys.iter().filter(|key| on.unwraps(key.handle, &wrapped).is_ok()).collect();
+    let tried = keys.len();
+    let transcript = match unwrapping.first() {
+        Some(key) => format!("key {} unwraps what key {name} wrapped", key.name),
+        None => format!("what key {name} wrapped is unwrapped by none of the {tried} keys of the token"),
+    };
+    Ok(Finding { held: !there && unwrapping.is_empty(), transcript })
+}
+
+/// A token has one user: whoever may look may destroy. Both pairs of eyes see through the same session, and the second method
+/// is the attempt to unwrap.
+#[async_trait]
+impl Estate for Pkcs11 {
+    fn backend(&self) -> &'static str {
+        "pkcs11"
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        _eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        if system != SYSTEM {
+            return Ok(Vec::new());
+        }
+        let (tenant, own) = (tenant.to_owned(), tenant_name(tenant)?);
+        self.token
+            .work(stamp, move |on| {
+                let of =
+                    |key: &&Key| key.mark.tenant == tenant || (key.mark.tenant.is_empty() && key.name == own);
+                Ok(on.keys(None)?.iter().filter(of).map(seen).collect())
+            })
+            .await
+    }
+
+    async fn look(&self, thing: &Thing, _eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        let name = named(thing)?;
+        self.token.work(stamp, move |on| Ok(on.named(&name)?.as_ref().map(seen))).await
+    }
+
+    async fn admit(
+        &self,
+        _thing: &Thing,
+        _tenant: &str,
+        _admits: Admits,
+        _stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        Err(unsupported("freezing a key"))
+    }
+
+    async fn rewrap(
+        &self,
+        _thing: &Thing,
+        _tenant: &str,
+        _key: &str,
+        _stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        Err(unsupported("putting a key under another"))
+    }
+
+    async fn empty(&self, thing: &Thing, _uid: &str, _stamp: &Stamp) -> Result<Emptied, ActionError> {
+        named(thing).map(|_| Emptied::default())
+    }
+
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let (name, uid, own) = (named(thing)?, uid.to_owned(), stamp.clone());
+        self.token.work(stamp, move |on| remove(on, &name, &uid, true, &own)).await
+    }
+
+    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+        let name = named(key)?;
+        self.token.work(stamp, move |on| tried(on, &name)).await
+    }
+
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        named(thing)?;
+        self.token.maker(stamp).await.map(Some)
+    }
+}

@@ -1,0 +1,132 @@
+//! Clusters with GPUs, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{Diagnosis, GpuHealth, GpuLayout, Gpus, Level, Stamp};
+
+impl ByPlace<dyn Gpus> {
+    /// `rest`, but these clusters by their own backends.
+    #[must_use]
+    pub fn over(clusters: BTreeMap<String, Arc<dyn Gpus>>, rest: Arc<dyn Gpus>) -> Arc<dyn Gpus> {
+        if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }
+    }
+}
+
+#[async_trait]
+impl Gpus for ByPlace<dyn Gpus> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+        self.at(cluster).layout(cluster, node, stamp).await
+    }
+
+    async fn set_layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        profile: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.at(cluster).set_layout(cluster, node, profile, stamp).await
+    }
+
+    async fn diagnose(
+        &self,
+        cluster: &str,
+        node: &str,
+        level: Level,
+        stamp: &Stamp,
+    ) -> Result<Diagnosis, ActionError> {
+        self.at(cluster).diagnose(cluster, node, level, stamp).await
+    }
+
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+        self.at(cluster).health(cluster, node, stamp).await
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(cluster).reset(cluster, node, stamp).await
+    }
+
+    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(cluster).reboot(cluster, node, boot, stamp).await
+    }
+}
+
+/// GPUs that one backend partitions and another one looks after.
+#[derive(Debug)]
+pub struct LayoutsApart {
+    layouts: Arc<dyn Gpus>,
+    rest: Arc<dyn Gpus>,
+    /// Whether the rest sees for itself how GPUs are partitioned.
+    seen: bool,
+    said: &'static str,
+}
+
+impl LayoutsApart {
+    /// Layouts by the first; everything else about GPUs by `rest`.
+    #[must_use]
+    pub fn over(layouts: Arc<dyn Gpus>, rest: Arc<dyn Gpus>) -> Self {
+        // Said for as long as the process runs, once a cluster.
+        let said = String::leak(format!("layouts by {}, else {}", layouts.backend(), rest.backend()));
+        Self { layouts, rest, seen: false, said }
+    }
+
+    /// The same, and what the hardware is like is the word of `rest`, which asks the driver.
+    #[must_use]
+    pub fn seen_by(layouts: Arc<dyn Gpus>, rest: Arc<dyn Gpus>) -> Self {
+        Self { seen: true, ..Self::over(layouts, rest) }
+    }
+}
+
+#[async_trait]
+impl Gpus for LayoutsApart {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+        let layout = self.layouts.layout(cluster, node, stamp).await?;
+        if !self.seen {
+            return Ok(layout);
+        }
+        let hardware = self.rest.layout(cluster, node, stamp).await?.hardware;
+        Ok(GpuLayout { hardware, ..layout })
+    }
+
+    async fn set_layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        profile: &str,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.layouts.set_layout(cluster, node, profile, stamp).await
+    }
+
+    async fn diagnose(
+        &self,
+        cluster: &str,
+        node: &str,
+        level: Level,
+        stamp: &Stamp,
+    ) -> Result<Diagnosis, ActionError> {
+        self.rest.diagnose(cluster, node, level, stamp).await
+    }
+
+    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+        self.rest.health(cluster, node, stamp).await
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.reset(cluster, node, stamp).await
+    }
+
+    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.rest.reboot(cluster, node, boot, stamp).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Clusters with an API server, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{
+    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
+};
+
+impl ByPlace<dyn Kubernetes> {
+    /// `rest`, but these clusters by their own backends.
+    #[must_use]
+    pub fn over(
+        clusters: BTreeMap<String, Arc<dyn Kubernetes>>,
+        rest: Arc<dyn Kubernetes>,
+    ) -> Arc<dyn Kubernetes> {
+        if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }
+    }
+}
+
+#[async_trait]
+impl Kubernetes for ByPlace<dyn Kubernetes> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        self.at(&manifest.place.cluster).apply(manifest, stamp).await
+    }
+
+    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+        self.at(&manifest.place.cluster).patch(manifest, stamp).await
+    }
+
+    async fn swap(
+        &self,
+        place: &Place,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        self.at(&place.cluster).swap(place, tenant, swap, stamp).await
+    }
+
+    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.at(&place.cluster).read(place, stamp).await
+    }
+
+    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.at(&place.cluster).gone(place, uid, stamp).await
+    }
+
+    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+        self.at(&place.cluster).held_by(place, stamp).await
+    }
+
+    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&place.cluster).delete(place, uid, stamp).await
+    }
+
+    async fn take_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        to: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.at(cluster).take_node(cluster, node, to, stamp).await
+    }
+
+    async fn cordon_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.at(cluster).cordon_node(cluster, node, of, stamp).await
+    }
+
+    async fn uncordon_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.at(cluster).uncordon_node(cluster, node, of, by, stamp).await
+    }
+
+    async fn return_node(
+        &self,
+        cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        self.at(cluster).return_node(cluster, node, of, stamp).await
+    }
+
+    async fn probe_isolation(
+        &self,
+        cluster: &str,
+        tenant: &str,
+        workspace: &str,
+        kind: IsolationKind,
+        stamp: &Stamp,
+    ) -> Result<Finding, ActionError> {
+        self.at(cluster).probe_isolation(cluster, tenant, workspace, kind, stamp).await
+    }
+}

@@ -1,0 +1,222 @@
+//! LUKS keys, each looked for and destroyed by the backend of the machine on whose drives its volume lies.
+//!
+//! Invariant: a machine that cannot be asked fails the whole survey. What it has must never pass for absent.
+
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::task::JoinSet;
+use workflows::platform::{
+    Admits, DriveTool, Emptied, Estate, Eyes, Finding, LUKS_KEY, Seen, Stamp, Thing, codes,
+};
+
+/// The system in which volumes are.
+const SYSTEM: &str = "storage";
+/// How many machines are asked at once; each runs a few programs, often over `ssh`.
+const AT_ONCE: usize = 16;
+
+/// LUKS keys of some machines; everything else by what served it before.
+#[derive(Debug)]
+pub struct OnMachines {
+    /// By cluster and node.
+    machines: BTreeMap<(String, String), Arc<dyn Estate>>,
+    rest: Arc<dyn Estate>,
+    said: &'static str,
+}
+
+impl OnMachines {
+    /// `rest`, but the LUKS keys of these machines by their own backends.
+    #[must_use]
+    pub fn over(
+        machines: BTreeMap<(String, String), Arc<dyn Estate>>,
+        rest: Arc<dyn Estate>,
+    ) -> Arc<dyn Estate> {
+        if machines.is_empty() {
+            return rest;
+        }
+        let each = machines
+            .iter()
+            .map(|((cluster, node), one)| format!("{SYSTEM} {cluster}/{node}: {}", one.backend()));
+        let said = each.chain([rest.backend().to_owned()]).collect::<Vec<_>>().join(", ");
+        // Said for as long as the process runs, once a process.
+        Arc::new(Self { machines, rest, said: String::leak(said) })
+    }
+
+    /// What serves this thing.
+    fn of(&self, thing: &Thing) -> &dyn Estate {
+        let machine = || {
+            let (node, _) = thing.name.split_once('/')?;
+            self.machines.get(&(thing.place.clone(), node.to_owned()))
+        };
+        let one = if thing.system == SYSTEM && thing.kind == LUKS_KEY { machine() } else { None };
+        one.map_or(&*self.rest, |one| &**one)
+    }
+
+    /// What each machine has of the tenant's, in the order of machines.
+    async fn everywhere(&self, tenant: &str, eyes: Eyes, stamp: &Stamp) -> Result<Vec<Seen>, ActionError> {
+        let mut waiting = self.machines.iter();
+        let (mut asked, mut found) = (JoinSet::new(), BTreeMap::new());
+        loop {
+            while asked.len() < AT_ONCE
+                && let Some((at, one)) = waiting.next()
+            {
+                let (at, one, tenant, stamp) = (at.clone(), one.clone(), tenant.to_owned(), stamp.clone());
+                asked.spawn(async move { (at, one.survey(SYSTEM, &tenant, eyes, &stamp).await) });
+            }
+            let Some(answer) = asked.join_next().await else { break };
+            let (at, seen) = answer.map_err(|died| ActionError::transient(codes::UNAVAILABLE, died))?;
+            found.insert(at, seen?);
+        }
+        Ok(found.into_values().flatten().collect())
+    }
+}
+
+#[async_trait]
+impl Estate for OnMachines {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        let mut all = self.rest.survey(system, tenant, eyes, stamp).await?;
+        if system == SYSTEM {
+            all.extend(self.everywhere(tenant, eyes, stamp).await?);
+        }
+        Ok(all)
+    }
+
+    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        self.of(thing).look(thing, eyes, stamp).await
+    }
+
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        self.of(thing).gone(thing, uid, stamp).await
+    }
+
+    async fn admit(
+        &self,
+        thing: &Thing,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.of(thing).admit(thing, tenant, admits, stamp).await
+    }
+
+    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.of(thing).rewrap(thing, tenant, key, stamp).await
+    }
+
+    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+        self.of(thing).empty(thing, uid, stamp).await
+    }
+
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.of(thing).remove(thing, uid, stamp).await
+    }
+
+    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+        self.of(key).undecryptable(key, stamp).await
+    }
+
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        self.of(thing).tool(thing, stamp).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{LocalWorld, simulated_platform};
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn stamp() -> Stamp {
+        let (step, key) = ("look".to_owned(), "look".to_owned());
+        let deadline = Duration::from_secs(1);
+        Stamp { action: "Test", step, key, epoch: store::Epoch(1), undo: false, deadline, dry_run: false }
+    }
+
+    /// A machine with one volume, or one that does not answer.
+    #[derive(Debug)]
+    struct Machine(Result<&'static str, &'static str>);
+
+    #[async_trait]
+    impl Estate for Machine {
+        fn backend(&self) -> &'static str {
+            "drives"
+        }
+
+        async fn survey(&self, _: &str, _: &str, _: Eyes, _: &Stamp) -> Result<Vec<Seen>, ActionError> {
+            let name = self.0.map_err(|why| ActionError::transient(codes::UNAVAILABLE, why))?;
+            let thing = Thing::new("storage", "eu-1", LUKS_KEY, name);
+            let spec = json!({});
+            Ok(vec![Seen { thing, uid: "u".into(), tenant: "acme".into(), spec, terminating: false }])
+        }
+
+        async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+            Ok(self.survey("", "", eyes, stamp).await?.into_iter().find(|seen| seen.thing == *thing))
+        }
+
+        async fn admit(&self, _: &Thing, _: &str, _: Admits, _: &Stamp) -> Result<(), ActionError> {
+            Ok(())
+        }
+
+        async fn rewrap(&self, _: &Thing, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+            Ok(())
+        }
+
+        async fn empty(&self, _: &Thing, _: &str, _: &Stamp) -> Result<Emptied, ActionError> {
+            Ok(Emptied::default())
+        }
+
+        async fn remove(&self, _: &Thing, _: &str, _: &Stamp) -> Result<(), ActionError> {
+            Ok(())
+        }
+
+        async fn undecryptable(&self, _: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+            Ok(Finding { held: true, transcript: String::new() })
+        }
+    }
+
+    fn fleet(machines: &[(&str, Result<&'static str, &'static str>)]) -> Arc<dyn Estate> {
+        let one = |(node, has): &(&str, _)| {
+            (("eu-1".to_owned(), (*node).to_owned()), Arc::new(Machine(*has)) as Arc<dyn Estate>)
+        };
+        let rest = simulated_platform(Arc::new(LocalWorld::new())).estate;
+        OnMachines::over(machines.iter().map(one).collect(), rest)
+    }
+
+    #[tokio::test]
+    async fn every_machine_is_surveyed_and_each_key_is_looked_at_where_it_lies() {
+        let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Ok("n2/b"))]);
+
+        let found = estate.survey("storage", "acme", Eyes::Platform, &stamp()).await.unwrap();
+
+        let names: Vec<_> = found.iter().map(|seen| seen.thing.name.as_str()).collect();
+        assert_eq!(names, ["n1/a", "n2/b"]);
+        assert_eq!(estate.survey("objects", "acme", Eyes::Platform, &stamp()).await.unwrap(), []);
+        for seen in &found {
+            let looked = estate.look(&seen.thing, Eyes::Verifier, &stamp()).await.unwrap();
+            assert_eq!(looked.as_ref(), Some(seen));
+        }
+        let other = Thing::new("storage", "eu-1", "Volume", "n1/a");
+        assert_eq!(estate.look(&other, Eyes::Platform, &stamp()).await.unwrap(), None, "no LUKS key");
+        assert_eq!(estate.backend(), "storage eu-1/n1: drives, storage eu-1/n2: drives, simulated");
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_cannot_be_asked_is_never_one_without_volumes() {
+        let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Err("out of reach"))]);
+
+        let survey = estate.survey("storage", "acme", Eyes::Verifier, &stamp()).await.unwrap_err();
+
+        assert_eq!((survey.code.as_str(), survey.message.as_str()), (codes::UNAVAILABLE, "out of reach"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Machines, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{
+    Devices, DriveTechnique, Environment, FilledGpu, Machines, Reset, Samples, SanitiseLog, Segment, Stamp,
+};
+
+impl ByPlace<dyn Machines> {
+    /// `rest`, but these machines, each by cluster and node, by their own backends.
+    #[must_use]
+    pub fn over(
+        machines: BTreeMap<(String, String), Arc<dyn Machines>>,
+        rest: Arc<dyn Machines>,
+    ) -> Arc<dyn Machines> {
+        if machines.is_empty() {
+            return rest;
+        }
+        let machines = machines.into_iter().map(|((cluster, node), one)| (name(&cluster, &node), one));
+        Arc::new(Self::new(machines.collect(), rest, |one| one.backend()))
+    }
+
+    fn of(&self, cluster: &str, node: &str) -> &dyn Machines {
+        self.at(&name(cluster, node))
+    }
+}
+
+/// Neither part of a name holds a slash.
+fn name(cluster: &str, node: &str) -> String {
+    format!("{cluster}/{node}")
+}
+
+#[async_trait]
+impl Machines for ByPlace<dyn Machines> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn devices(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: u64,
+        stamp: &Stamp,
+    ) -> Result<Devices, ActionError> {
+        self.of(cluster, node).devices(cluster, node, gpus, stamp).await
+    }
+
+    async fn connect(
+        &self,
+        cluster: &str,
+        node: &str,
+        to: Segment,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.of(cluster, node).connect(cluster, node, to, stamp).await
+    }
+
+    async fn boot(
+        &self,
+        cluster: &str,
+        node: &str,
+        into: Environment,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.of(cluster, node).boot(cluster, node, into, stamp).await
+    }
+
+    async fn scrub_gpu(
+        &self,
+        cluster: &str,
+        node: &str,
+        uuid: &str,
+        reset: bool,
+        stamp: &Stamp,
+    ) -> Result<FilledGpu, ActionError> {
+        self.of(cluster, node).scrub_gpu(cluster, node, uuid, reset, stamp).await
+    }
+
+    async fn sanitise(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        technique: DriveTechnique,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.of(cluster, node).sanitise(cluster, node, serial, technique, stamp).await
+    }
+
+    async fn log(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        stamp: &Stamp,
+    ) -> Result<SanitiseLog, ActionError> {
+        self.of(cluster, node).log(cluster, node, serial, stamp).await
+    }
+
+    async fn sample(
+        &self,
+        cluster: &str,
+        node: &str,
+        serial: &str,
+        seed: &str,
+        stamp: &Stamp,
+    ) -> Result<Samples, ActionError> {
+        self.of(cluster, node).sample(cluster, node, serial, seed, stamp).await
+    }
+
+    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+        self.of(cluster, node).reset(cluster, node, stamp).await
+    }
+}

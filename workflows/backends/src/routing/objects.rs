@@ -1,0 +1,45 @@
+//! Regions with an object store, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{Bucket, Found, Objects, Stamp};
+
+impl ByPlace<dyn Objects> {
+    /// `rest`, but these regions by their own backends.
+    #[must_use]
+    pub fn over(regions: BTreeMap<String, Arc<dyn Objects>>, rest: Arc<dyn Objects>) -> Arc<dyn Objects> {
+        if regions.is_empty() { rest } else { Arc::new(Self::new(regions, rest, |one| one.backend())) }
+    }
+}
+
+#[async_trait]
+impl Objects for ByPlace<dyn Objects> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+        self.at(&bucket.region).create(bucket, tenant, stamp).await
+    }
+
+    async fn read(
+        &self,
+        region: &str,
+        name: &str,
+        stamp: &Stamp,
+    ) -> Result<Option<(Found, Bucket)>, ActionError> {
+        self.at(region).read(region, name, stamp).await
+    }
+
+    async fn delete(
+        &self,
+        region: &str,
+        name: &str,
+        found: &Found,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.at(region).delete(region, name, found, stamp).await
+    }
+}

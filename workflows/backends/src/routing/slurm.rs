@@ -1,0 +1,58 @@
+//! Clusters with a batch scheduler, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{collections::BTreeMap, sync::Arc};
+use workflows::platform::{Associations, Found, Slurm, Stamp, Swap};
+
+impl ByPlace<dyn Slurm> {
+    /// `rest`, but these clusters by their own backends.
+    #[must_use]
+    pub fn over(clusters: BTreeMap<String, Arc<dyn Slurm>>, rest: Arc<dyn Slurm>) -> Arc<dyn Slurm> {
+        if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }
+    }
+}
+
+#[async_trait]
+impl Slurm for ByPlace<dyn Slurm> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn create_account(
+        &self,
+        cluster: &str,
+        name: &str,
+        tenant: &str,
+        associations: &Associations,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        self.at(cluster).create_account(cluster, name, tenant, associations, stamp).await
+    }
+
+    async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        self.at(cluster).account(cluster, name, stamp).await
+    }
+
+    async fn swap(
+        &self,
+        cluster: &str,
+        name: &str,
+        tenant: &str,
+        swap: &Swap,
+        stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        self.at(cluster).swap(cluster, name, tenant, swap, stamp).await
+    }
+
+    async fn delete_account(
+        &self,
+        cluster: &str,
+        name: &str,
+        found: &Found,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.at(cluster).delete_account(cluster, name, found, stamp).await
+    }
+}

@@ -1,0 +1,173 @@
+//! What tenants leave behind, looked for in each system by the backend that serves it there.
+//!
+//! Invariant: a system of which a part is real and cannot be surveyed is not surveyed at all. What was not looked for must never pass
+//! for absent: a certificate of destruction rests on it.
+
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use workflows::platform::{Admits, DriveTool, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
+
+/// The system whose things stand outside of clusters and regions.
+const NOWHERE: &str = "";
+
+/// By system and place; everything else by what served it before.
+#[derive(Debug)]
+pub struct Estates {
+    served: BTreeMap<(&'static str, String), Arc<dyn Estate>>,
+    /// Places that are real, and in which nothing can be looked for.
+    blind: BTreeSet<(&'static str, String)>,
+    rest: Arc<dyn Estate>,
+    said: &'static str,
+}
+
+impl Estates {
+    /// `rest`, but these systems in these places by their own backends; `blind` are real and have none.
+    #[must_use]
+    pub fn over(
+        served: BTreeMap<(&'static str, String), Arc<dyn Estate>>,
+        blind: BTreeSet<(&'static str, String)>,
+        rest: Arc<dyn Estate>,
+    ) -> Arc<dyn Estate> {
+        if served.is_empty() && blind.is_empty() {
+            return rest;
+        }
+        let named = |system: &str, place: &str| {
+            if place.is_empty() { system.to_owned() } else { format!("{system} {place}") }
+        };
+        let each = served
+            .iter()
+            .map(|((system, place), one)| format!("{}: {}", named(system, place), one.backend()));
+        let none = blind.iter().map(|(system, place)| format!("{}: none", named(system, place)));
+        let said =
+            each.chain(none).chain([format!("others: {}", rest.backend())]).collect::<Vec<_>>().join(", ");
+        // Said for as long as the process runs, once a process.
+        Arc::new(Self { served, blind, rest, said: String::leak(said) })
+    }
+
+    /// What serves the place of this thing.
+    fn of(&self, thing: &Thing) -> Result<&dyn Estate, ActionError> {
+        let here = |(system, place): &(&'static str, String)| {
+            *system == thing.system && (place == NOWHERE || *place == thing.place)
+        };
+        if let Some((system, place)) = self.blind.iter().find(|at| here(at)) {
+            return Err(unsurveyed(system, place));
+        }
+        let found = self.served.iter().find(|(at, _)| here(at));
+        Ok(found.map_or(&*self.rest, |(_, backend)| &**backend))
+    }
+
+    /// Whether the rest has nothing to say of this place, because something else serves it.
+    fn taken(&self, thing: &Thing) -> bool {
+        self.served
+            .keys()
+            .any(|(system, place)| *system == thing.system && (place == NOWHERE || *place == thing.place))
+    }
+}
+
+fn unsurveyed(system: &str, place: &str) -> ActionError {
+    let why = format!(
+        "no backend can look for what tenants have in {system} at {place:?}: survey and clear it by hand, and keep the tenant until that is done"
+    );
+    ActionError::permanent(codes::UNSUPPORTED, why)
+}
+
+#[async_trait]
+impl Estate for Estates {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn survey(
+        &self,
+        system: &str,
+        tenant: &str,
+        eyes: Eyes,
+        stamp: &Stamp,
+    ) -> Result<Vec<Seen>, ActionError> {
+        if let Some((system, place)) = self.blind.iter().find(|(blind, _)| *blind == system) {
+            return Err(unsurveyed(system, place));
+        }
+        let mut all = Vec::new();
+        for ((_, place), backend) in self.served.iter().filter(|((served, _), _)| *served == system) {
+            let found = backend.survey(system, tenant, eyes, stamp).await?;
+            if place == NOWHERE {
+                return Ok(found);
+            }
+            all.extend(found);
+        }
+        let rest = self.rest.survey(system, tenant, eyes, stamp).await?;
+        all.extend(rest.into_iter().filter(|seen| !self.taken(&seen.thing)));
+        Ok(all)
+    }
+
+    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        self.of(thing)?.look(thing, eyes, stamp).await
+    }
+
+    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        self.of(thing)?.gone(thing, uid, stamp).await
+    }
+
+    async fn admit(
+        &self,
+        thing: &Thing,
+        tenant: &str,
+        admits: Admits,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.of(thing)?.admit(thing, tenant, admits, stamp).await
+    }
+
+    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.of(thing)?.rewrap(thing, tenant, key, stamp).await
+    }
+
+    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+        self.of(thing)?.empty(thing, uid, stamp).await
+    }
+
+    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.of(thing)?.remove(thing, uid, stamp).await
+    }
+
+    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+        self.of(key)?.undecryptable(key, stamp).await
+    }
+
+    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+        self.of(thing)?.tool(thing, stamp).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{LocalWorld, simulated_platform};
+    use std::time::Duration;
+
+    fn stamp() -> Stamp {
+        let (step, key) = ("look".to_owned(), "look".to_owned());
+        let deadline = Duration::from_secs(1);
+        Stamp { action: "Test", step, key, epoch: store::Epoch(1), undo: false, deadline, dry_run: false }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_looked_for_is_refused_and_never_absent() {
+        let simulated = simulated_platform(Arc::new(LocalWorld::new())).estate;
+        let blind = BTreeSet::from([("kubernetes", "eu-1".to_owned())]);
+        let estate = Estates::over(BTreeMap::new(), blind, simulated);
+        let thing = |cluster| Thing::new("kubernetes", cluster, "Namespace", "t-acme");
+
+        let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp()).await.unwrap_err();
+        let look = estate.look(&thing("eu-1"), Eyes::Verifier, &stamp()).await.unwrap_err();
+
+        assert_eq!((survey.code.as_str(), look.code.as_str()), (codes::UNSUPPORTED, codes::UNSUPPORTED));
+        assert!(survey.message.contains("eu-1"), "{survey}");
+        assert_eq!(estate.look(&thing("eu-2"), Eyes::Platform, &stamp()).await.unwrap(), None);
+        assert_eq!(estate.survey("slurm", "acme", Eyes::Platform, &stamp()).await.unwrap(), []);
+    }
+}

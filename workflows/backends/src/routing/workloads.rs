@@ -1,0 +1,160 @@
+//! Clusters with workloads, each served by its own backend.
+
+use super::ByPlace;
+use async_trait::async_trait;
+use engine::ActionError;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use workflows::platform::{
+    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
+};
+
+impl ByPlace<dyn Workloads> {
+    /// `rest`, but these clusters by their own backends.
+    #[must_use]
+    pub fn over(
+        clusters: BTreeMap<String, Arc<dyn Workloads>>,
+        rest: Arc<dyn Workloads>,
+    ) -> Arc<dyn Workloads> {
+        if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }
+    }
+}
+
+#[async_trait]
+impl Workloads for ByPlace<dyn Workloads> {
+    fn backend(&self) -> &'static str {
+        self.said
+    }
+
+    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.at(&of.cluster).observe(of, stamp).await
+    }
+
+    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        self.at(&of.cluster).gone(of, stamp).await
+    }
+
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        service: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.at(&of.cluster).start(of, gpus, service, stamp).await
+    }
+
+    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&of.cluster).tell(of, telling, stamp).await
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+        self.at(&of.cluster).checkpoint(of, stamp).await
+    }
+
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&of.cluster).evict(of, uid, stamp).await
+    }
+
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&of.cluster).force(of, uid, stamp).await
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&of.cluster).requeue(of, stamp).await
+    }
+
+    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+        self.at(&of.cluster).ended(of, stamp).await
+    }
+
+    async fn clients(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        stamp: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        self.at(cluster).clients(cluster, node, gpus, stamp).await
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        node: &str,
+        gpus: &BTreeSet<u16>,
+        level: ScrubLevel,
+        stamp: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        self.at(cluster).scrub(cluster, node, gpus, level, stamp).await
+    }
+}
+
+/// A real cluster whose workloads nothing of ours can reach: every call is refused, so that none is taken for done.
+#[derive(Debug)]
+pub struct OutOfReach;
+
+fn out_of_reach(cluster: &str) -> ActionError {
+    let why = format!(
+        "no backend reaches the workloads of cluster {cluster:?}: end or start them by hand, and mark the step done"
+    );
+    ActionError::permanent(codes::UNSUPPORTED, why)
+}
+
+#[async_trait]
+impl Workloads for OutOfReach {
+    fn backend(&self) -> &'static str {
+        "none"
+    }
+
+    async fn observe(&self, of: &WorkloadRef, _: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn start(&self, of: &WorkloadRef, _: &GpuSet, _: bool, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn tell(&self, of: &WorkloadRef, _: &Telling, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn checkpoint(&self, of: &WorkloadRef, _: &Stamp) -> Result<bool, ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn evict(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn force(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn requeue(&self, of: &WorkloadRef, _: &Stamp) -> Result<(), ActionError> {
+        Err(out_of_reach(&of.cluster))
+    }
+
+    async fn clients(
+        &self,
+        cluster: &str,
+        _: &str,
+        _: &BTreeSet<u16>,
+        _: &Stamp,
+    ) -> Result<Vec<String>, ActionError> {
+        Err(out_of_reach(cluster))
+    }
+
+    async fn scrub(
+        &self,
+        cluster: &str,
+        _: &str,
+        _: &BTreeSet<u16>,
+        _: ScrubLevel,
+        _: &Stamp,
+    ) -> Result<Scrubbed, ActionError> {
+        Err(out_of_reach(cluster))
+    }
+}

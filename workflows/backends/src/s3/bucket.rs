@@ -1,0 +1,258 @@
+//! Making, reading and removing an empty bucket.
+
+use crate::s3::{
+    Encryption, S3,
+    client::{Ask, Client},
+    tags::{Marks, Tagged},
+    until,
+    xml::escaped,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::json;
+use tokio::time::Instant;
+use workflows::platform::{Bucket, Found, Objects, Stamp, codes};
+
+/// What a bucket encrypts with is asked so.
+const ENCRYPTION: (&str, &str) = ("encryption", "");
+
+/// A bucket as the store has it.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    /// Its marks; none while it is not made to its end.
+    pub(super) marks: Option<Marks>,
+    /// Whether somebody else has tagged it.
+    pub(super) others: bool,
+    pub(super) bucket: Bucket,
+}
+
+impl Standing {
+    pub(super) fn found(&self) -> Found {
+        let Bucket { name, region, key, versioned } = &self.bucket;
+        let marks = self.marks.clone().unwrap_or_default();
+        Found {
+            uid: marks.uid,
+            tenant: marks.tenant,
+            step: marks.step,
+            spec: json!({ "name": name, "region": region, "key": key, "versioned": versioned }),
+            terminating: false,
+        }
+    }
+}
+
+impl S3 {
+    /// The bucket as the store has it; none when there is none.
+    pub(super) async fn standing(
+        &self,
+        client: &Client,
+        name: &str,
+        until: Instant,
+    ) -> Result<Option<Standing>, ActionError> {
+        let (marks, others) = match self.tagged(client, name, until).await? {
+            Tagged::Absent => return Ok(None),
+            Tagged::Marked(marks) => (Some(marks), false),
+            Tagged::Unmarked { others } => (None, others),
+        };
+        let answer = client.send(&Ask::get(name, &[("versioning", "")]), until).await?;
+        let versioned = answer.document("VersioningConfiguration")?.text("Status") == "Enabled";
+        let recorded = marks.as_ref().map_or("", |marks| &marks.key);
+        let key = match self.target.encryption {
+            Encryption::Recorded => recorded.to_owned(),
+            // A bucket without marks is not finished, and its encryption may be what could not be set.
+            Encryption::Kms if marks.is_none() => String::new(),
+            Encryption::Kms => {
+                let id = self.encryption(client, name, until).await?;
+                if id == self.kms_key(recorded) { recorded.to_owned() } else { id }
+            }
+        };
+        let bucket = Bucket { name: name.to_owned(), region: self.target.region.clone(), key, versioned };
+        Ok(Some(Standing { marks, others, bucket }))
+    }
+
+    /// Whose unmarked bucket that is: of the tenant whose name it has, when nobody has tagged it or put anything in it.
+    pub(super) async fn cut_short(
+        &self,
+        client: &Client,
+        standing: &Standing,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        let name = &standing.bucket.name;
+        let Some(tenant) = self.tenant_of(name) else { return Ok(None) };
+        if standing.marks.is_some() || standing.others || self.holdings(client, name, until).await?.any() {
+            return Ok(None);
+        }
+        Ok(Some(tenant))
+    }
+
+    /// The tenant that a name in this region is formed of.
+    pub(super) fn tenant_of(&self, name: &str) -> Option<String> {
+        let tenant = name.strip_prefix("t-")?.strip_suffix(&self.target.region)?.strip_suffix("--")?;
+        (!tenant.is_empty() && !tenant.contains("--")).then(|| tenant.to_owned())
+    }
+
+    fn kms_key(&self, key: &str) -> String {
+        self.target.kms_key.replace("{key}", key)
+    }
+
+    /// The key with which the store encrypts what is put into the bucket; empty when it is none of a key store's.
+    async fn encryption(&self, client: &Client, name: &str, until: Instant) -> Result<String, ActionError> {
+        let answer = match client.send(&Ask::get(name, &[ENCRYPTION]), until).await {
+            Ok(answer) => answer,
+            Err(refused) if refused.is(&["ServerSideEncryptionConfigurationNotFoundError"]) => {
+                return Ok(String::new());
+            }
+            Err(refused) => return Err(refused.into()),
+        };
+        let document =
+            answer.document("ServerSideEncryptionConfiguration").map_err(|e| unsupported(&e.message))?;
+        let default =
+            document.child("Rule").and_then(|rule| rule.child("ApplyServerSideEncryptionByDefault"));
+        Ok(default
+            .filter(|default| default.text("SSEAlgorithm").starts_with("aws:kms"))
+            .map_or_else(String::new, |default| default.text("KMSMasterKeyID").to_owned()))
+    }
+
+    async fn make(
+        &self,
+        bucket: &Bucket,
+        tenant: &str,
+        stamp: &Stamp,
+        until: Instant,
+    ) -> Result<Marks, ActionError> {
+        let Bucket { name, key, versioned, .. } = bucket;
+        let location = self.target.location.as_deref().map_or_else(String::new, |location| {
+            let location = escaped(location);
+            format!(
+                "<CreateBucketConfiguration><LocationConstraint>{location}</LocationConstraint></CreateBucketConfiguration>"
+            )
+        });
+        match self.platform.send(&Ask::put(name, &[], location), until).await {
+            Err(refused) if !refused.is(&["BucketAlreadyOwnedByYou"]) => return Err(refused.into()),
+            Ok(_) | Err(_) => {}
+        }
+        if *versioned {
+            let body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>".into();
+            self.platform.send(&Ask::put(name, &[("versioning", "")], body), until).await?;
+        }
+        if self.target.encryption == Encryption::Kms {
+            // Asked first: a store that does not know the question takes the setting for the making of a bucket.
+            self.encryption(&self.platform, name, until).await?;
+            let id = escaped(&self.kms_key(key));
+            let rule = format!("<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>{id}</KMSMasterKeyID>");
+            let body = format!(
+                "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>{rule}\
+                 </ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
+            );
+            self.platform.send(&Ask::put(name, &[ENCRYPTION], body), until).await?;
+        }
+        // Last, as they say that all else is done.
+        let marks = Marks::new(tenant, bucket, &self.made_at(name, until).await?, stamp);
+        self.mark(name, &marks, until).await?;
+        Ok(marks)
+    }
+
+    /// Deletes the bucket; one that is gone is success.
+    pub(super) async fn drop_bucket(&self, name: &str, until: Instant) -> Result<(), ActionError> {
+        match self.platform.send(&Ask::delete(name, "", &[]), until).await {
+            Err(refused) if !refused.is(&["NoSuchBucket"]) => Err(refused.into()),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn unsupported(why: &str) -> ActionError {
+    let remedy =
+        "this store does not encrypt buckets by default; set encryption: recorded where that is meant";
+    ActionError::permanent(codes::UNSUPPORTED, format!("{remedy} ({why})"))
+}
+
+fn foreign(name: &str, why: &str) -> ActionError {
+    ActionError::permanent(codes::OBJECT_FOREIGN, format!("bucket {name} {why}"))
+}
+
+/// The error for a bucket that was made again since it was looked at.
+pub(super) fn changed(name: &str, now: &str, was: &str) -> ActionError {
+    ActionError::transient(codes::OBJECT_CHANGED, format!("bucket {name} is {now:?} and was {was:?}"))
+}
+
+#[async_trait]
+impl Objects for S3 {
+    fn backend(&self) -> &'static str {
+        "s3"
+    }
+
+    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+        self.here(&bucket.region)?;
+        let (until, name) = (until(stamp), &bucket.name);
+        if let Some(standing) = self.standing(&self.platform, name, until).await? {
+            match &standing.marks {
+                Some(marks) => {
+                    marks.fence(name, stamp)?;
+                    if marks.tenant != tenant {
+                        return Err(foreign(name, &format!("is of {:?}", marks.tenant)));
+                    }
+                    if standing.bucket != *bucket {
+                        return Err(foreign(name, "is there, and is not as it was to be made"));
+                    }
+                    return Ok(standing.found());
+                }
+                None => {
+                    let whose = self.cut_short(&self.platform, &standing, until).await?;
+                    if whose.as_deref() != Some(tenant) {
+                        return Err(foreign(name, "is there without marks, and is tagged or not empty"));
+                    }
+                }
+            }
+        }
+        let marks = if stamp.dry_run {
+            Marks::new(tenant, bucket, "never", stamp)
+        } else {
+            self.make(bucket, tenant, stamp, until).await?
+        };
+        Ok(Standing { marks: Some(marks), others: false, bucket: bucket.clone() }.found())
+    }
+
+    async fn read(
+        &self,
+        region: &str,
+        name: &str,
+        stamp: &Stamp,
+    ) -> Result<Option<(Found, Bucket)>, ActionError> {
+        self.here(region)?;
+        let until = until(stamp);
+        let Some(standing) = self.standing(&self.platform, name, until).await? else { return Ok(None) };
+        let mut found = standing.found();
+        if standing.marks.is_none()
+            && let Some(tenant) = self.cut_short(&self.platform, &standing, until).await?
+        {
+            if !stamp.undo {
+                return Ok(None);
+            }
+            (found.tenant, found.step) = (tenant, stamp.step.clone());
+        }
+        Ok(Some((found, standing.bucket)))
+    }
+
+    async fn delete(
+        &self,
+        region: &str,
+        name: &str,
+        found: &Found,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        self.here(region)?;
+        let until = until(stamp);
+        let Some(standing) = self.standing(&self.platform, name, until).await? else { return Ok(()) };
+        let marks = standing.marks.clone().unwrap_or_default();
+        marks.fence(name, stamp)?;
+        if marks.uid != found.uid {
+            return Err(changed(name, &marks.uid, &found.uid));
+        }
+        // Stores delete a bucket with nothing in it but unfinished uploads, and what was uploaded with it.
+        if self.holdings(&self.platform, name, until).await?.any() {
+            let why = format!("bucket {name} holds versions, delete markers or unfinished uploads");
+            return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, why));
+        }
+        if stamp.dry_run { Ok(()) } else { self.drop_bucket(name, until).await }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a bucket holds: versions, delete markers, unfinished uploads, and what of it is locked.
+
+use crate::http_response;
+use crate::s3::{
+    S3,
+    client::{Ask, Client},
+    settings::S3Target,
+};
+use chrono::{DateTime, SecondsFormat, Utc};
+use engine::ActionError;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// The day of what has no day: a legal hold stands until somebody lifts it.
+const NO_DAY: &str = "9999-12-31T00:00:00Z";
+
+/// A version or delete marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) key: String,
+    pub(super) id: String,
+    pub(super) marker: bool,
+}
+
+/// An upload that was begun and not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Upload {
+    pub(super) key: String,
+    pub(super) id: String,
+}
+
+/// A page of a listing, and where the next begins.
+#[derive(Debug)]
+pub(super) struct Page<T> {
+    pub(super) items: Vec<T>,
+    pub(super) next: Option<(String, String)>,
+}
+
+/// What a bucket holds, as far as it was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holdings {
+    /// Versions that can be removed.
+    pub(super) versions: u64,
+    /// Delete markers.
+    pub(super) markers: u64,
+    /// Unfinished uploads.
+    pub(super) uploads: u64,
+    /// Versions that nobody can remove before `locked_until`.
+    pub(super) locked: u64,
+    /// The day on which the last lock ends.
+    pub(super) locked_until: Option<String>,
+    /// Whether there is more than was counted.
+    pub(super) more: bool,
+}
+
+impl Holdings {
+    /// How much of it can be removed, at least.
+    pub(super) fn removable(&self) -> u64 {
+        self.versions + self.markers + self.uploads
+    }
+
+    /// Whether there is anything in it.
+    pub(super) fn any(&self) -> bool {
+        self.removable() + self.locked > 0
+    }
+
+    pub(super) fn add_to(&self, spec: &mut Value) {
+        let own = json!({
+            "versions": self.versions, "markers": self.markers, "uploads": self.uploads,
+            "locked": self.locked, "locked_until": self.locked_until, "more": self.more,
+        });
+        if let (Some(spec), Value::Object(own)) = (spec.as_object_mut(), own) {
+            spec.extend(own);
+        }
+    }
+
+    pub(super) fn lock(&mut self, until: String) {
+        self.locked += 1;
+        // RFC 3339 in one zone with one precision: the later is the greater.
+        self.locked_until = self.locked_until.take().max(Some(until));
+    }
+}
+
+impl S3 {
+    /// What the bucket holds: counted to its end where objects can be locked, else the first page of each listing.
+    pub(super) async fn holdings(
+        &self,
+        client: &Client,
+        bucket: &str,
+        until: Instant,
+    ) -> Result<Holdings, ActionError> {
+        let locks = self.locks(client, bucket, until).await?;
+        let mut held = Holdings::default();
+        let uploads = uploads(client, bucket, until).await?;
+        held.uploads = count(uploads.items.len());
+        held.more = uploads.next.is_some();
+        let mut from = None;
+        loop {
+            let page = versions(client, bucket, from.as_ref(), until).await?;
+            for version in &page.items {
+                match self.locked(client, bucket, version, locks, until).await? {
+                    Some(day) => held.lock(day),
+                    None if version.marker => held.markers += 1,
+                    None => held.versions += 1,
+                }
+            }
+            if !locks && page.next.is_some() {
+                held.more = true;
+            }
+            from = page.next.filter(|_| locks);
+            if from.is_none() {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// Whether objects of the bucket can be locked at all.
+    pub(super) async fn locks(
+        &self,
+        client: &Client,
+        bucket: &str,
+        until: Instant,
+    ) -> Result<bool, ActionError> {
+        match client.send(&Ask::get(bucket, &[("object-lock", "")]), until).await {
+            Ok(answer) => {
+                let document = answer.document("ObjectLockConfiguration")?;
+                Ok(document.text("ObjectLockEnabled") == "Enabled")
+            }
+            Err(refused) if refused.is(&["ObjectLockConfigurationNotFoundError", "NotImplemented"]) => {
+                Ok(false)
+            }
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Until when nobody can remove the version, if anything keeps it. Delete markers are never locked.
+    pub(super) async fn locked(
+        &self,
+        client: &Client,
+        bucket: &str,
+        version: &Version,
+        locks: bool,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        if !locks || version.marker {
+            return Ok(None);
+        }
+        let ask = Ask {
+            method: Method::HEAD,
+            bucket,
+            key: &version.key,
+            query: vec![("versionId", &version.id)],
+            ..Ask::default()
+        };
+        let answer = match client.send(&ask, until).await {
+            Ok(answer) => answer,
+            // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
+            Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Err(refused) => return Err(refused.into()),
+        };
+        let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
+        let hold = header("x-amz-object-lock-legal-hold");
+        let (mode, day) = (header("x-amz-object-lock-mode"), header("x-amz-object-lock-retain-until-date"));
+        kept(&self.target, (hold, mode, day), Utc::now()).map_err(|why| http_response::unreadable(why, false))
+    }
+}
+
+/// Until when an object is kept by its legal hold, its mode and its day.
+fn kept(
+    target: &S3Target,
+    (hold, mode, day): (Option<&str>, Option<&str>, Option<&str>),
+    now: DateTime<Utc>,
+) -> Result<Option<String>, String> {
+    if hold.is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
+        return Ok(Some(NO_DAY.into()));
+    }
+    let (Some(mode), Some(day)) = (mode, day) else { return Ok(None) };
+    if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
+        return Ok(None);
+    }
+    let day = DateTime::parse_from_rfc3339(day).map_err(|e| format!("{day:?} is no day: {e}"))?.to_utc();
+    Ok((day > now).then(|| day.to_rfc3339_opts(SecondsFormat::Secs, true)))
+}
+
+/// One page of up to 1,000 versions and delete markers, from the marks of the page before.
+pub(super) async fn versions(
+    client: &Client,
+    bucket: &str,
+    from: Option<&(String, String)>,
+    until: Instant,
+) -> Result<Page<Version>, ActionError> {
+    let mut query = vec![("versions", "")];
+    if let Some((key, version)) = from {
+        query.extend([("key-marker", key.as_str()), ("version-id-marker", version.as_str())]);
+    }
+    let document = client.send(&Ask::get(bucket, &query), until).await?.document("ListVersionsResult")?;
+    let of = |name, marker| {
+        document.all(name).map(move |node| Version {
+            key: node.text("Key").to_owned(),
+            id: node.text("VersionId").to_owned(),
+            marker,
+        })
+    };
+    let items = of("Version", false).chain(of("DeleteMarker", true)).collect();
+    let next = (document.text("IsTruncated") == "true").then(|| {
+        (document.text("NextKeyMarker").to_owned(), document.text("NextVersionIdMarker").to_owned())
+    });
+    Ok(Page { items, next })
+}
+
+/// The first page of up to 1,000 unfinished uploads.
+pub(super) async fn uploads(
+    client: &Client,
+    bucket: &str,
+    until: Instant,
+) -> Result<Page<Upload>, ActionError> {
+    let answer = client.send(&Ask::get(bucket, &[("uploads", "")]), until).await?;
+    let document = answer.document("ListMultipartUploadsResult")?;
+    let items = document
+        .all("Upload")
+        .map(|node| Upload { key: node.text("Key").to_owned(), id: node.text("UploadId").to_owned() })
+        .collect();
+    let next = (document.text("IsTruncated") == "true")
+        .then(|| (document.text("NextKeyMarker").to_owned(), document.text("NextUploadIdMarker").to_owned()));
+    Ok(Page { items, next })
+}
+
+pub(super) fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Holdings, NO_DAY, kept};
+    use crate::s3::S3Target;
+    use chrono::{DateTime, Utc};
+
+    fn target(bypass: bool) -> S3Target {
+        serde_json::from_value(serde_json::json!({
+            "region": "eu-west", "endpoint": "http://127.0.0.1:1", "bypass_governance": bypass,
+            "account": { "access_key_id": "A", "secret_key_file": "/nowhere" },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
+        let now: DateTime<Utc> = "2026-11-22T08:00:00Z".parse().unwrap();
+        let (gone, far) = (Some("2026-11-22T07:59:59.000000000Z"), Some("2026-11-23T00:00:00.000000000Z"));
+        let day = Ok(Some("2026-11-23T00:00:00Z".to_owned()));
+
+        assert_eq!(kept(&target(true), (None, Some("COMPLIANCE"), far), now), day);
+        assert_eq!(kept(&target(false), (None, Some("GOVERNANCE"), far), now), day);
+        assert_eq!(kept(&target(true), (None, Some("GOVERNANCE"), far), now), Ok(None));
+        assert_eq!(kept(&target(false), (None, Some("COMPLIANCE"), gone), now), Ok(None));
+        assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(NO_DAY.into())));
+        assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
+        assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
+    }
+
+    #[test]
+    fn the_last_lock_to_end_is_the_one_that_is_told() {
+        let mut held = Holdings::default();
+        for day in ["2027-01-01T00:00:00Z", "2031-05-01T00:00:00Z", "2026-12-01T00:00:00Z"] {
+            held.lock(day.into());
+        }
+        assert_eq!((held.locked, held.locked_until.as_deref()), (3, Some("2031-05-01T00:00:00Z")));
+    }
+}

@@ -1,0 +1,114 @@
+//! What a bucket says of itself by its tags: whose it is, which step made it, under which lease and key.
+
+use crate::connection_settings;
+use crate::s3::{
+    S3,
+    client::{Ask, Client},
+    xml::escaped,
+};
+use engine::ActionError;
+use tokio::time::Instant;
+use workflows::platform::{Bucket, Stamp, codes};
+
+/// The marks of a bucket that was made to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    pub(super) tenant: String,
+    pub(super) step: String,
+    pub(super) epoch: u64,
+    pub(super) uid: String,
+    pub(super) key: String,
+}
+
+impl Marks {
+    /// The marks of a bucket that came to be at `made`, as the store lists it.
+    pub(super) fn new(tenant: &str, bucket: &Bucket, made: &str, stamp: &Stamp) -> Self {
+        let uid = connection_settings::identity_of(&[&bucket.name, &stamp.step, made]);
+        let (tenant, step, key) = (tenant.to_owned(), stamp.step.clone(), bucket.key.clone());
+        Self { tenant, step, epoch: stamp.epoch.0, uid, key }
+    }
+
+    /// Refuses a call for the step that made the bucket under an older lease than the one it was made under.
+    pub(super) fn fence(&self, bucket: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
+            return Ok(());
+        }
+        let why =
+            format!("bucket {bucket} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+        Err(ActionError::permanent(codes::FENCED, why))
+    }
+}
+
+/// What is known of a bucket's tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tagged {
+    /// There is no such bucket.
+    Absent,
+    /// It bears our marks.
+    Marked(Marks),
+    /// It bears none of ours: tags of others, or none at all.
+    Unmarked {
+        /// Whether it has tags of others, so that somebody has made it theirs.
+        others: bool,
+    },
+}
+
+impl S3 {
+    /// What the bucket's tags say.
+    pub(super) async fn tagged(
+        &self,
+        client: &Client,
+        bucket: &str,
+        until: Instant,
+    ) -> Result<Tagged, ActionError> {
+        let answer = match client.send(&Ask::get(bucket, &[("tagging", "")]), until).await {
+            Ok(answer) => answer,
+            Err(refused) if refused.is(&["NoSuchBucket"]) => return Ok(Tagged::Absent),
+            Err(refused) if refused.is(&["NoSuchTagSet"]) => return Ok(Tagged::Unmarked { others: false }),
+            Err(refused) => return Err(refused.into()),
+        };
+        let document = answer.document("Tagging")?;
+        let tags: Vec<(&str, &str)> = document
+            .child("TagSet")
+            .into_iter()
+            .flat_map(|set| set.all("Tag"))
+            .map(|tag| (tag.text("Key"), tag.text("Value")))
+            .collect();
+        let tag = |name: &str| {
+            let name = format!("{}/{name}", self.target.mark_prefix);
+            tags.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let Some(tenant) = tag("tenant") else {
+            return Ok(Tagged::Unmarked { others: !tags.is_empty() });
+        };
+        Ok(Tagged::Marked(Marks {
+            tenant,
+            step: tag("step").unwrap_or_default(),
+            epoch: tag("epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0),
+            uid: tag("uid").unwrap_or_default(),
+            key: tag("key").unwrap_or_default(),
+        }))
+    }
+
+    /// Marks the bucket, which had no tags.
+    pub(super) async fn mark(&self, bucket: &str, marks: &Marks, until: Instant) -> Result<(), ActionError> {
+        let epoch = marks.epoch.to_string();
+        let tags = [
+            ("tenant", &marks.tenant),
+            ("step", &marks.step),
+            ("epoch", &epoch),
+            ("uid", &marks.uid),
+            ("key", &marks.key),
+        ];
+        let tags: String = tags
+            .iter()
+            .map(|(name, value)| {
+                let (name, value) = (format!("{}/{name}", self.target.mark_prefix), escaped(value));
+                format!("<Tag><Key>{}</Key><Value>{value}</Value></Tag>", escaped(&name))
+            })
+            .collect();
+        let body = format!("<Tagging><TagSet>{tags}</TagSet></Tagging>");
+        self.platform.send(&Ask::put(bucket, &[("tagging", "")], body), until).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Hooks of a world: what was run stands there as a thing of the tenant, until it is undone.
+
+use crate::simulated::{
+    Simulated, System, Verb,
+    capabilities::{Ask, SIMULATED, found},
+};
+use async_trait::async_trait;
+use engine::{ActionError, Probe};
+use ring::digest;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use workflows::platform::{Hook, Hooks, Stamp};
+
+const HOOK: &str = "Hook";
+
+/// The name of what a hook does for a tenant with these arguments.
+fn name_of(hook: &Hook) -> String {
+    let digest = digest::digest(&digest::SHA256, hook.arguments.to_string().as_bytes());
+    let mut name = format!("{}--{}--", hook.tenant, hook.name);
+    for byte in digest.as_ref().iter().take(6) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+#[async_trait]
+impl Hooks for Simulated {
+    fn backend(&self) -> &'static str {
+        SIMULATED
+    }
+
+    async fn run(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+        let name = name_of(hook);
+        let ask = Ask::new(System::Hooks, "", Verb::Apply, HOOK, &name).of(&hook.tenant);
+        let spec = json!({ "hook": hook.name, "arguments": hook.arguments });
+        let made = found(self.send(ask.with(spec), stamp).await?)?;
+        Ok(json!({ "simulated": made.uid }))
+    }
+
+    async fn probe(&self, hook: &Hook, stamp: &Stamp) -> Result<Probe<Value>, ActionError> {
+        let name = name_of(hook);
+        let there = self.send(Ask::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
+        Ok(match (there, stamp.undo) {
+            (Some(found), false) => Probe::Done(json!({ "simulated": found.uid })),
+            (None, true) => Probe::Done(Value::Null),
+            (Some(_), true) | (None, false) => Probe::NotDone,
+        })
+    }
+
+    async fn undo(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+        let name = name_of(hook);
+        let there = self.send(Ask::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
+        let Some(found) = there else { return Ok(Value::Null) };
+        if !found.may_be_removed(&hook.tenant, stamp) {
+            return Ok(json!({ "left": found.uid }));
+        }
+        let ask = Ask::new(System::Hooks, "", Verb::Delete, HOOK, &name).only(&found.uid);
+        self.send(ask, stamp).await.map(|_| Value::Null)
+    }
+}

@@ -1,0 +1,104 @@
+//! Whose a node is. A node exists once it is first taken; before, it is free at epoch 0.
+
+use crate::simulated::{
+    Request, Response,
+    state::{Done, State},
+};
+use engine::ActionError;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use workflows::platform::{Ownership, codes};
+
+/// A node, as its own labels, taint and annotations have it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::simulated) struct Node {
+    pub(in crate::simulated) owner: Ownership,
+    /// The greatest epoch of an ownership that has ended, begun or not.
+    spent: u64,
+    /// The steps that keep new work from it.
+    held_by: BTreeSet<String>,
+    action: String,
+}
+
+impl Node {
+    pub(in crate::simulated) fn is_free(&self) -> bool {
+        self.owner.tenant.is_none() && !self.owner.cordoned
+    }
+
+    pub(in crate::simulated) fn shown(&self) -> Value {
+        json!({
+            "tenant": self.owner.tenant, "owner_epoch": self.owner.owner_epoch, "cordoned": self.owner.cordoned,
+            "action": self.action,
+        })
+    }
+}
+
+pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let wanted = ownership(request)?;
+    let node = state.nodes.entry(request.address()).or_default();
+    if node.owner.tenant == wanted.tenant && node.owner.owner_epoch == wanted.owner_epoch {
+        return Ok(Done::Nothing(answer(node)));
+    }
+    let seen = node.spent.max(node.owner.owner_epoch);
+    if wanted.owner_epoch <= seen {
+        let why = format!("{} is at owner epoch {seen}, and {} came", request.name, wanted.owner_epoch);
+        return Err(ActionError::permanent(codes::EPOCH_OLD, why));
+    }
+    if let Some(owner) = &node.owner.tenant {
+        let why = format!("{} is of {owner:?} at epoch {}", request.name, node.owner.owner_epoch);
+        return Err(ActionError::permanent(codes::NODE_OWNED, why));
+    }
+    node.owner = Ownership { cordoned: node.owner.cordoned, ..wanted };
+    node.action.clone_from(&request.action);
+    Ok(Done::Effect(answer(node)))
+}
+
+/// Sets the cordon of the request's step.
+pub(in crate::simulated) fn cordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let of = ownership(request)?;
+    let node = state.nodes.entry(request.address()).or_default();
+    let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
+    if !ours || !node.held_by.insert(request.step.clone()) {
+        return Ok(Done::Nothing(answer(node)));
+    }
+    node.owner.cordoned = true;
+    Ok(Done::Effect(answer(node)))
+}
+
+/// Lifts the cordon of the step that the request names.
+pub(in crate::simulated) fn uncordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let of = ownership(request)?;
+    let by = request.spec.get("by").and_then(Value::as_str).unwrap_or_default();
+    let node = state.nodes.entry(request.address()).or_default();
+    let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
+    if !ours || !node.held_by.remove(by) {
+        return Ok(Done::Nothing(answer(node)));
+    }
+    node.owner.cordoned = !node.held_by.is_empty();
+    Ok(Done::Effect(answer(node)))
+}
+
+pub(in crate::simulated) fn give_back(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+    let of = ownership(request)?;
+    let node = state.nodes.entry(request.address()).or_default();
+    let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
+    node.spent = node.spent.max(of.owner_epoch);
+    if !ours {
+        return Ok(Done::Nothing(answer(node)));
+    }
+    node.owner = Ownership { tenant: None, owner_epoch: of.owner_epoch, cordoned: false };
+    node.held_by.clear();
+    Ok(Done::Effect(answer(node)))
+}
+
+fn ownership(request: &Request) -> Result<Ownership, ActionError> {
+    serde_json::from_value(request.spec.clone())
+        .map_err(|e| ActionError::permanent(codes::UNREADABLE, format!("ownership of {}: {e}", request.name)))
+}
+
+fn answer(node: &Node) -> Response {
+    let value = json!({
+        "tenant": node.owner.tenant, "owner_epoch": node.owner.owner_epoch, "cordoned": node.owner.cordoned,
+    });
+    Response { found: None, value }
+}

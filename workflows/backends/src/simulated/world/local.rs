@@ -1,0 +1,244 @@
+//! A world in this process, in memory or kept in a file.
+
+use crate::simulated::{
+    Owner, Refused, Request, Response, Script, What, World,
+    state::{State, ownership_audit, recovery, workloads},
+    world::{faults::Player, request_log::Journal},
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use serde_json::Value;
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use workflows::platform::{StartWorkload, Thing, codes};
+
+/// A world in this process.
+#[derive(Debug, Default)]
+pub struct LocalWorld {
+    state: Mutex<State>,
+    player: Mutex<Player>,
+    judge: Mutex<ownership_audit::Judge>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl LocalWorld {
+    /// An empty world that ends with the process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The world kept in a file, as it was when its last effect was answered.
+    ///
+    /// # Errors
+    /// What the file system says, or `InvalidData` when the file is damaged before its last line.
+    pub fn persistent(path: &Path) -> io::Result<Self> {
+        let (journal, requests) = Journal::open(path)?;
+        let mut state = State::default();
+        for request in &requests {
+            let _answered_before = state.perform(request);
+        }
+        Ok(Self { state: Mutex::new(state), journal: Some(Arc::new(journal)), ..Self::default() })
+    }
+
+    /// Another world, that stands as this one does and goes its own way from here on. Not kept in a file.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { state: Mutex::new(self.state().clone()), ..Self::default() }
+    }
+
+    /// Puts a tenant's thing into the world, or changes what it says of itself: what tenants do, and platforms do not.
+    /// Not kept in a file.
+    pub fn furnish(&self, thing: &Thing, tenant: &str, spec: Value) {
+        self.state().furnish(thing, tenant, spec);
+    }
+
+    /// Puts another tenant's thing in the place of one. Not kept in a file.
+    pub fn replace(&self, thing: &Thing, tenant: &str) {
+        let mut state = self.state();
+        state.objects.remove(&thing.to_string());
+        state.furnish(thing, tenant, serde_json::json!({}));
+    }
+
+    /// What every change of a cohort, queue, resource quota or account left behind, by address, in order.
+    #[must_use]
+    pub fn limits_log(&self) -> Vec<(String, Value)> {
+        self.state().limits.clone()
+    }
+
+    /// Plays this script of faults from here on, in place of any other.
+    pub fn script(&self, script: Script) {
+        *self.player.lock().unwrap_or_else(PoisonError::into_inner) = Player::new(script);
+    }
+
+    /// Lets a workload run, as its cluster would by itself: a beginning for tests, outside of every step.
+    pub fn run_workload(&self, start: &StartWorkload) {
+        let name = start.workload.full_name();
+        let request = workloads::beginning(start, &name);
+        let _found = self.state().perform(&request);
+    }
+
+    /// Lets a tenant own a node, as if it had been taken long ago: a beginning for tests, outside of every step.
+    pub fn own_node(&self, cluster: &str, node: &str, tenant: &str, owner_epoch: u64) {
+        let request = recovery::owned(cluster, node, tenant, owner_epoch);
+        let _found = self.state().perform(&request);
+    }
+
+    /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters. What all tenants share
+    /// is no part of it.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<String, Value> {
+        self.state().snapshot()
+    }
+
+    /// What all tenants share, such as priority classes: made once, and taken back by nothing.
+    #[must_use]
+    pub fn shared(&self) -> BTreeMap<String, Value> {
+        self.state().shared()
+    }
+
+    /// How often a key took effect.
+    #[must_use]
+    pub fn effects(&self, key: &str) -> u32 {
+        self.all_effects().get(key).copied().unwrap_or(0)
+    }
+
+    /// How often each key took effect.
+    #[must_use]
+    pub fn all_effects(&self) -> BTreeMap<String, u32> {
+        let mut effects = BTreeMap::new();
+        for effect in &self.state().trace {
+            *effects.entry(effect.key.clone()).or_default() += 1;
+        }
+        effects
+    }
+
+    /// Who owns which node, by `cluster/node`.
+    #[must_use]
+    pub fn owners(&self) -> BTreeMap<String, Owner> {
+        ownership_audit::owners(&self.state())
+    }
+
+    /// Every change of every node's owner, in order.
+    #[must_use]
+    pub fn ownership_log(&self) -> Vec<(String, Owner)> {
+        let state = self.state();
+        let changes =
+            state.trace.iter().filter_map(|effect| Some((effect.address.clone(), effect.owner.clone()?)));
+        changes.collect()
+    }
+
+    /// What was refused for its epoch, its key or its owner, in order.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Refused> {
+        self.state().refused.clone()
+    }
+
+    /// What must never happen and did, one sentence each.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let state = self.state();
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).violations(&state)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Performs a request and keeps what it changed before it answers.
+    async fn perform(&self, request: &Request) -> Result<Response, ActionError> {
+        if request.dry_run {
+            // Done to a copy that nobody keeps: no effect, no fence, no line in the file.
+            let mut copy = self.state().clone();
+            return copy.perform(request).0;
+        }
+        let (answer, kept) = {
+            let mut state = self.state();
+            let journal = self.journal.as_ref();
+            // Written before it is done, so that what cannot be written does not happen: a full disk is a refusal.
+            let ahead = journal.filter(|_| request.verb.changes());
+            let ahead = ahead.map(|journal| journal.append(request).map(|upto| (journal.clone(), Ok(upto))));
+            let ahead = ahead.transpose().map_err(unwritten)?;
+            let (answer, changed) = state.perform(request);
+            // A look can move things along too, such as a deletion that takes its time.
+            let behind = journal.filter(|_| changed && ahead.is_none());
+            (answer, ahead.or_else(|| behind.map(|journal| (journal.clone(), journal.append(request)))))
+        };
+        if let Some((journal, appended)) = kept {
+            let upto = appended.map_err(unkept)?;
+            let synced = tokio::task::spawn_blocking(move || journal.sync(upto)).await;
+            synced.map_err(unkept)?.map_err(unkept)?;
+        }
+        answer
+    }
+}
+
+fn unwritten(error: impl std::fmt::Display) -> ActionError {
+    ActionError::transient(
+        codes::UNAVAILABLE,
+        format!("the simulated world cannot write down what it would do: {error}"),
+    )
+}
+
+fn unkept(error: impl std::fmt::Display) -> ActionError {
+    ActionError::unknown(codes::NO_ANSWER, format!("the simulated world cannot keep what it does: {error}"))
+}
+
+#[async_trait]
+impl World for LocalWorld {
+    fn local(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    async fn call(&self, mut request: Request) -> Result<Response, ActionError> {
+        let what = self.player.lock().unwrap_or_else(PoisonError::into_inner).next(&request);
+        let Some(what) = what else { return self.perform(&request).await };
+        let said = format!("scripted for {} of {}", request.action, request.name);
+        match what {
+            What::FailBefore => Err(ActionError::transient(codes::UNAVAILABLE, said)),
+            What::RefuseBefore => Err(ActionError::permanent(codes::REFUSED, said)),
+            What::FailAfter => {
+                self.perform(&request).await?;
+                Err(ActionError::transient(codes::UNAVAILABLE, said))
+            }
+            What::RefuseAfter => {
+                self.perform(&request).await?;
+                Err(ActionError::permanent(codes::REFUSED, said))
+            }
+            What::AnswerLost => {
+                self.perform(&request).await?;
+                Err(ActionError::unknown(codes::NO_ANSWER, said))
+            }
+            What::Hang => std::future::pending().await,
+            What::Slow { ms } => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                self.perform(&request).await
+            }
+            What::NodeUnfit
+            | What::AsksReset
+            | What::AsksReboot
+            | What::ProbeFails
+            | What::KeyExportable
+            | What::LayoutWedged
+            | What::LayoutFails
+            | What::WorkloadClings
+            | What::NodeAlive
+            | What::HandleLeaked
+            | What::ScrubFallsShort
+            | What::DriveFails
+            | What::DriveStalls
+            | What::DriveLies
+            | What::Flawed
+            | What::FinalizerStays => {
+                what.bend(&mut request);
+                self.perform(&request).await
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Keeps a world in a file: one line of JSON per request that changed it, synced before it is answered.
+//!
+//! Calls that come together share a sync. A line that was being written when the process or the machine died was
+//! answered to nobody, and is dropped when the file is opened again.
+
+use crate::simulated::Request;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+#[derive(Debug)]
+pub(in crate::simulated) struct Journal {
+    file: File,
+    written: AtomicU64,
+    synced: Mutex<u64>,
+    broken: AtomicBool,
+}
+
+impl Journal {
+    /// Opens or makes the file, and reads what it holds.
+    ///
+    /// # Errors
+    /// What the file system says; `InvalidData` with the line's number when one before the last is not a request.
+    pub(in crate::simulated) fn open(path: &Path) -> io::Result<(Self, Vec<Request>)> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let (requests, whole) = parse(&bytes)?;
+        if whole < bytes.len() {
+            tracing::warn!(
+                torn = bytes.len() - whole,
+                "the simulated world's last line is torn: it is dropped"
+            );
+            file.set_len(whole as u64)?;
+        }
+        file.seek(SeekFrom::Start(whole as u64))?;
+        file.sync_all()?;
+        let journal =
+            Self { file, written: AtomicU64::new(0), synced: Mutex::new(0), broken: AtomicBool::new(false) };
+        Ok((journal, requests))
+    }
+
+    /// Appends a line and says up to where [`Journal::sync`] must get. The caller keeps the order. A line that could not be
+    /// written whole is taken back, so that the next one finds the file as it was.
+    pub(in crate::simulated) fn append(&self, request: &Request) -> io::Result<u64> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(io::Error::other("an earlier write failed: start the world again"));
+        }
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        let before = self.file.metadata()?.len();
+        let written = (&self.file).write_all(&line);
+        if written.is_err() {
+            let restored = self.file.set_len(before).and_then(|()| (&self.file).seek(SeekFrom::End(0)));
+            self.broken.store(restored.is_err(), Ordering::SeqCst);
+        }
+        written.map(|()| self.written.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// Returns once the first `upto` lines are on disk.
+    pub(in crate::simulated) fn sync(&self, upto: u64) -> io::Result<()> {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if *synced >= upto {
+            return Ok(());
+        }
+        let written = self.written.load(Ordering::SeqCst);
+        if let Err(error) = self.file.sync_data() {
+            self.broken.store(true, Ordering::SeqCst);
+            return Err(error);
+        }
+        *synced = written;
+        Ok(())
+    }
+}
+
+/// The requests, and how many bytes of the file are whole lines.
+fn parse(bytes: &[u8]) -> io::Result<(Vec<Request>, usize)> {
+    let mut requests = Vec::new();
+    let mut whole = 0;
+    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        let last = whole + line.len() == bytes.len();
+        match serde_json::from_slice(line) {
+            Ok(request) if line.ends_with(b"\n") => requests.push(request),
+            Ok(_) | Err(_) if last => break,
+            Ok(_) | Err(_) => {
+                let why = format!("line {} of the simulated world's log is damaged", number + 1);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+        }
+        whole += line.len();
+    }
+    Ok((requests, whole))
+}

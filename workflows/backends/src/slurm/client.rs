@@ -1,0 +1,347 @@
+//! `slurmrestd`: which of its languages to speak, and what its answers mean.
+//!
+//! It answers HTTP 500 to a wrong token, to an unknown job and to an unknown account alike, and HTTP 200 to a body that it
+//! did not understand: an answer is classed by the numbers in its list of errors.
+
+use crate::http_response;
+use crate::slurm::{
+    TargetError,
+    responses::{self, Account, Association, Job, Node, Parser, Reservation},
+};
+use engine::ActionError;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::sync::Mutex;
+use workflows::platform::codes;
+
+/// How long a connection may take. Default 5 s.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// What there is none of: a job, a node, a reservation, an account.
+const ABSENT: [i64; 4] = [2017, 2018, 2053, 9003];
+/// Who asks may not, or did not prove who it is.
+const DENIED: [i64; 3] = [1007, 2002, 2010];
+/// A daemon behind `slurmrestd` was not reached, so nothing was sent to it. 111 is the system's own: connection refused.
+const NOT_REACHED: [i64; 3] = [111, 1800, 7000];
+/// It was reached, and what became of the call is not known. Those of the system itself: interrupted, try again, broken pipe, connection
+/// aborted or reset, not connected, timed out; so `slurmrestd` answers when the daemon behind it was started again, or is busy.
+const NOT_ANSWERED: [i64; 12] = [4, 11, 32, 103, 104, 107, 110, 1801, 1802, 1803, 5004, 5005];
+/// Slurm names no cause: a wrong token, or a controller that is away.
+const NO_CAUSE: i64 = -1;
+
+/// Which of the two daemons is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// `slurmctld`: jobs, nodes, reservations.
+    Control,
+    /// `slurmdbd`: accounts, associations, users, QOS.
+    Accounting,
+}
+
+impl Side {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Control => "slurm",
+            Self::Accounting => "slurmdb",
+        }
+    }
+}
+
+/// One `slurmrestd`, spoken to as one user.
+pub(super) struct Rest {
+    client: reqwest::Client,
+    url: String,
+    user: String,
+    token_file: PathBuf,
+    /// The data parser agreed upon; asked again after an answer that it is not served.
+    parser: Mutex<Option<Parser>>,
+}
+
+impl fmt::Debug for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rest").field("url", &self.url).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What is asked: everything but the path's head.
+struct Ask<'a> {
+    method: Method,
+    side: Side,
+    path: &'a str,
+    body: Option<&'a Value>,
+}
+
+impl Ask<'_> {
+    fn changing(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+impl Rest {
+    pub(super) fn new(url: &str, user: &str, token_file: &Path) -> Result<Self, TargetError> {
+        // Another part of the process may have installed one before; any will do.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let client = client.map_err(|e| TargetError {
+            field: "url",
+            why: e.to_string(),
+            remedy: "see that the machine has certificates of authorities",
+        })?;
+        Ok(Self {
+            client,
+            url: url.trim_end_matches('/').to_owned(),
+            user: user.to_owned(),
+            token_file: token_file.to_owned(),
+            parser: Mutex::new(None),
+        })
+    }
+
+    /// The newest data parser that is served and that we know.
+    pub(super) async fn parser(&self) -> Result<Parser, ActionError> {
+        let mut agreed = self.parser.lock().await;
+        if let Some(parser) = *agreed {
+            return Ok(parser);
+        }
+        let sent = self.request(Method::GET, "/openapi/v3")?.send().await;
+        let about = "asking slurmrestd for what it serves";
+        let answer = sent.map_err(|e| http_response::failure(&e, about, false))?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let text = answer.text().await.map_err(|e| http_response::failure(&e, about, false))?;
+        if let Some(refusal) = http_response::refusal(status, &headers, &short(&text), false) {
+            return Err(refusal);
+        }
+        let served: Value = serde_json::from_str(&text)
+            .map_err(|e| http_response::unreadable(format!("{}/openapi/v3: {e}", self.url), false))?;
+        let parser = Parser::newest(&served).map_err(|served| {
+            let why = format!(
+                "slurmrestd at {} serves {served}; one of v0.0.38 to v0.0.42 is needed, for slurmctld and slurmdbd",
+                self.url
+            );
+            ActionError::permanent(codes::UNSUPPORTED, why)
+        })?;
+        *agreed = Some(parser);
+        Ok(parser)
+    }
+
+    /// What stands under a path; `None` where Slurm says that there is no such thing.
+    ///
+    /// Looked for once more where the way there was gone: `slurmrestd` keeps its connection to `slurmdbd`, and finds out only by
+    /// asking that it has ended.
+    async fn get(&self, side: Side, path: &str) -> Result<Option<Value>, ActionError> {
+        let ask = Ask { method: Method::GET, side, path, body: None };
+        match self.call(&ask).await {
+            Err(error) if error.code == codes::UNAVAILABLE && error.retry_after.is_none() => {
+                self.call(&ask).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Changes something. `None` where Slurm says that there is no such thing.
+    pub(super) async fn post(
+        &self,
+        side: Side,
+        path: &str,
+        body: &Value,
+    ) -> Result<Option<Value>, ActionError> {
+        self.call(&Ask { method: Method::POST, side, path, body: Some(body) }).await
+    }
+
+    /// Cancels a job; one that is gone is gone.
+    pub(super) async fn cancel(&self, job: u64) -> Result<(), ActionError> {
+        let path = format!("job/{job}");
+        let ask = Ask { method: Method::DELETE, side: Side::Control, path: &path, body: None };
+        self.call(&ask).await.map(drop)
+    }
+
+    /// The account of this name, over all clusters of the accounting.
+    pub(super) async fn account(&self, name: &str) -> Result<Option<Account>, ActionError> {
+        let answer = self.get(Side::Accounting, &format!("account/{name}")).await?;
+        Ok(answer
+            .and_then(|answer| responses::accounts(&answer).into_iter().find(|found| found.name == name)))
+    }
+
+    /// Every association, over all clusters of the accounting.
+    pub(super) async fn associations(&self) -> Result<Vec<Association>, ActionError> {
+        let answer = self.get(Side::Accounting, "associations/").await?;
+        Ok(answer.map(|answer| responses::associations(&answer)).unwrap_or_default())
+    }
+
+    /// Names of every QOS, with ids.
+    pub(super) async fn qos(&self) -> Result<Vec<(String, String)>, ActionError> {
+        let answer = self.get(Side::Accounting, "qos/").await?;
+        Ok(answer.map(|answer| responses::qos(&answer)).unwrap_or_default())
+    }
+
+    /// Every job that the controller still knows.
+    pub(super) async fn jobs(&self) -> Result<Vec<Job>, ActionError> {
+        let answer = self.get(Side::Control, "jobs/").await?;
+        Ok(answer.map(|answer| responses::jobs(&answer)).unwrap_or_default())
+    }
+
+    /// The node of this name.
+    pub(super) async fn node(&self, name: &str) -> Result<Option<Node>, ActionError> {
+        let answer = self.get(Side::Control, &format!("node/{name}")).await?;
+        Ok(answer.and_then(|answer| responses::nodes(&answer).into_iter().find(|node| node.name == name)))
+    }
+
+    /// Every reservation.
+    pub(super) async fn reservations(&self) -> Result<Vec<Reservation>, ActionError> {
+        let answer = self.get(Side::Control, "reservations/").await?;
+        Ok(answer.map(|answer| responses::reservations(&answer)).unwrap_or_default())
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<reqwest::RequestBuilder, ActionError> {
+        let token = std::fs::read_to_string(&self.token_file).map_err(|e| {
+            let why =
+                format!("token_file {}: {e}; put {}'s token there", self.token_file.display(), self.user);
+            ActionError::permanent(codes::DENIED, why)
+        })?;
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        Ok(request.header("X-SLURM-USER-NAME", &self.user).header("X-SLURM-USER-TOKEN", token.trim()))
+    }
+
+    async fn call(&self, ask: &Ask<'_>) -> Result<Option<Value>, ActionError> {
+        let parser = self.parser().await?;
+        let path = format!("/{}/{parser}/{}", ask.side.path(), ask.path);
+        let about = format!("{} {path}", ask.method);
+        let mut request = self.request(ask.method.clone(), &path)?;
+        if let Some(body) = ask.body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.map_err(|e| http_response::failure(&e, &about, ask.changing()))?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let text = answer.text().await.map_err(|e| http_response::failure(&e, &about, ask.changing()))?;
+        if status == StatusCode::NOT_FOUND && text.contains("/openapi/v3") {
+            *self.parser.lock().await = None;
+        }
+        let Ok(body) = serde_json::from_str::<Value>(&text) else {
+            let refusal = http_response::refusal(
+                status,
+                &headers,
+                &format!("{about}: {}", short(&text)),
+                ask.changing(),
+            );
+            return Err(refusal.unwrap_or_else(|| {
+                http_response::unreadable(format!("{about}: {}", short(&text)), ask.changing())
+            }));
+        };
+        match Complaint::of(&body) {
+            Some(complaint) => self.meant(ask, &about, &complaint).await,
+            None => match http_response::refusal(status, &headers, &about, ask.changing()) {
+                Some(refusal) => Err(refusal),
+                None if body.get("errors").is_none() => Err(http_response::unreadable(
+                    format!("{about}: an answer without a list of errors"),
+                    ask.changing(),
+                )),
+                None => Ok(Some(body)),
+            },
+        }
+    }
+
+    /// What a complaint means for the caller.
+    async fn meant(
+        &self,
+        ask: &Ask<'_>,
+        about: &str,
+        complaint: &Complaint,
+    ) -> Result<Option<Value>, ActionError> {
+        let why = format!("{about}: {}", complaint.said);
+        let lost = |why| {
+            if ask.changing() {
+                ActionError::unknown(codes::NO_ANSWER, why)
+            } else {
+                ActionError::transient(codes::UNAVAILABLE, why)
+            }
+        };
+        // Later versions say of a node that there is none as "no error", and of a token as a database that is away.
+        let no_node = complaint.number == Some(0) && ask.path.starts_with("node/");
+        let no_token = complaint.said.to_ascii_lowercase().contains("authentication error");
+        Err(match complaint.number {
+            Some(number) if ABSENT.contains(&number) || no_node => return Ok(None),
+            Some(_) | None if no_token => ActionError::permanent(codes::DENIED, why),
+            Some(number) if DENIED.contains(&number) => ActionError::permanent(codes::DENIED, why),
+            Some(number) if NOT_REACHED.contains(&number) => ActionError::transient(codes::UNAVAILABLE, why),
+            Some(number) if NOT_ANSWERED.contains(&number) => lost(why),
+            Some(NO_CAUSE) if self.token_is_refused().await => {
+                let why = format!("{why}: slurmdbd does not accept the token of {} either", self.user);
+                ActionError::permanent(codes::DENIED, why)
+            }
+            Some(NO_CAUSE) if ask.side == Side::Control => lost(why),
+            Some(_) | None => ActionError::permanent(codes::REFUSED, why),
+        })
+    }
+
+    /// Whether the accounting says that the token is none: `slurmctld` fails for that without saying so.
+    async fn token_is_refused(&self) -> bool {
+        let Some(parser) = *self.parser.lock().await else { return false };
+        let path = format!("/{}/{parser}/clusters/", Side::Accounting.path());
+        let Ok(request) = self.request(Method::GET, &path) else { return true };
+        let Ok(answer) = request.send().await else { return false };
+        let Ok(body) = answer.json::<Value>().await else { return false };
+        let complaint = Complaint::of(&body);
+        complaint.and_then(|complaint| complaint.number).is_some_and(|number| DENIED.contains(&number))
+    }
+}
+
+/// What `slurmrestd` has against a call.
+#[derive(Debug, PartialEq, Eq)]
+struct Complaint {
+    number: Option<i64>,
+    said: String,
+}
+
+impl Complaint {
+    /// Its number stands in `error_number`, `errno` or `error_code`, in any of the list's entries.
+    fn of(body: &Value) -> Option<Self> {
+        let errors = body.get("errors").and_then(Value::as_array).filter(|errors| !errors.is_empty())?;
+        let number = |error: &Value| {
+            ["error_number", "errno", "error_code"].iter().find_map(|key| error.get(key)?.as_i64())
+        };
+        let text = |error: &Value, key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
+        let said: Vec<String> = errors
+            .iter()
+            .map(|error| {
+                let parts = [text(error, "error"), text(error, "description")];
+                parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+            })
+            .collect();
+        Some(Self { number: errors.iter().find_map(number), said: short(&said.join("; ")) })
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().filter(|sign| !sign.is_control()).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_complaint_is_known_by_its_number_whatever_the_field_is_called() {
+        let number = |body: Value| Complaint::of(&body).and_then(|complaint| complaint.number);
+        assert_eq!(number(json!({ "errors": [] })), None);
+        assert_eq!(
+            number(json!({ "errors": [{ "error_number": 2017, "error": "Invalid job id" }] })),
+            Some(2017)
+        );
+        assert_eq!(
+            number(json!({ "errors": [{ "errno": 2018, "error": "Invalid node name" }] })),
+            Some(2018)
+        );
+        let parsing = json!({ "errors": [
+            { "description": "Unknown key \"job\"", "source": "hsearch_r" },
+            { "error_code": 9001, "error": "Failure during parsing" },
+        ] });
+        assert_eq!(number(parsing.clone()), Some(9001));
+        let said = Complaint::of(&parsing).unwrap().said;
+        assert_eq!(said, "Unknown key \"job\"; Failure during parsing");
+    }
+}

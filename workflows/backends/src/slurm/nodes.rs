@@ -1,0 +1,330 @@
+//! Whose a node is: a line in its comment, and a reservation for its tenant's account. Cordons are drains with our reason.
+//!
+//! Slurm writes a comment unconditionally, so the epoch of an owner is compared by us between a read and a write: two writers
+//! at the same moment are told apart only by the read-back. A drain that somebody else set, or whose reason somebody else has
+//! changed, is left as it is.
+
+use crate::slurm::{
+    BACKEND, SlurmCluster, Told, not_kept,
+    owner_label::{escaped, plain, word_of},
+    responses::Node,
+    told, unsupported, within,
+};
+use async_trait::async_trait;
+use engine::ActionError;
+use std::collections::BTreeSet;
+use workflows::platform::{
+    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, codes, tenant_name,
+};
+
+/// How the reason of a drain of ours begins.
+const OUR_DRAIN: &str = "tenure ";
+/// What there is none of in Slurm.
+const NO_OBJECTS: &str = "a slurm cluster has nodes and accounts, and no objects of Kubernetes";
+
+/// What a node's comment says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Line {
+    owner: Option<String>,
+    epoch: u64,
+    /// The greatest epoch of an ownership that has ended, begun or not.
+    spent: u64,
+    /// The steps that keep new work from it.
+    held_by: BTreeSet<String>,
+    /// What others wrote.
+    others: String,
+}
+
+impl Line {
+    fn read(comment: &str) -> Self {
+        let number = |key| word_of(comment, key).and_then(|n| n.parse().ok()).unwrap_or_default();
+        let held = word_of(comment, "held").unwrap_or_default().split(',').filter(|step| !step.is_empty());
+        let others = match comment.split_once(" | ") {
+            Some((ours, others)) if ours.starts_with("tenure ") => others,
+            _ if comment.starts_with("tenure ") => "",
+            _ => comment,
+        };
+        Self {
+            owner: word_of(comment, "owner").filter(|owner| !owner.is_empty()).map(plain),
+            epoch: number("epoch"),
+            spent: number("spent"),
+            held_by: held.map(plain).collect(),
+            others: others.to_owned(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let held: Vec<String> = self.held_by.iter().map(|step| escaped(step)).collect();
+        let owner = self.owner.as_deref().map(escaped).unwrap_or_default();
+        let ours =
+            format!("tenure owner={owner} epoch={} spent={} held={}", self.epoch, self.spent, held.join(","));
+        if self.others.is_empty() { ours } else { format!("{ours} | {}", self.others) }
+    }
+
+    fn ownership(&self) -> Ownership {
+        let cordoned = !self.held_by.is_empty();
+        Ownership { tenant: self.owner.clone(), owner_epoch: self.epoch, cordoned }
+    }
+
+    fn is_of(&self, of: &Ownership) -> bool {
+        self.owner == of.tenant && self.epoch == of.owner_epoch
+    }
+}
+
+#[async_trait]
+impl Kubernetes for SlurmCluster {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    async fn apply(&self, _manifest: &Manifest, _stamp: &Stamp) -> Result<Found, ActionError> {
+        Err(unsupported(NO_OBJECTS))
+    }
+
+    async fn patch(&self, _manifest: &Manifest, _stamp: &Stamp) -> Result<Found, ActionError> {
+        Err(unsupported(NO_OBJECTS))
+    }
+
+    async fn swap(
+        &self,
+        _place: &Place,
+        _tenant: &str,
+        _swap: &Swap,
+        _stamp: &Stamp,
+    ) -> Result<Found, ActionError> {
+        Err(unsupported(NO_OBJECTS))
+    }
+
+    async fn read(&self, _place: &Place, _stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+        Ok(None)
+    }
+
+    async fn delete(&self, _place: &Place, _uid: &str, _stamp: &Stamp) -> Result<(), ActionError> {
+        Ok(())
+    }
+
+    async fn take_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        to: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        within(stamp, true, self.kept(|| self.taken(node, to, stamp))).await
+    }
+
+    async fn cordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        within(stamp, true, self.kept(|| self.cordoned(node, of, stamp))).await
+    }
+
+    async fn uncordon_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        within(stamp, true, self.kept(|| self.uncordoned(node, of, by, stamp))).await
+    }
+
+    async fn return_node(
+        &self,
+        _cluster: &str,
+        node: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Ownership, ActionError> {
+        within(stamp, true, self.kept(|| self.given_back(node, of, stamp))).await
+    }
+
+    async fn probe_isolation(
+        &self,
+        _cluster: &str,
+        _tenant: &str,
+        _workspace: &str,
+        _kind: IsolationKind,
+        _stamp: &Stamp,
+    ) -> Result<Finding, ActionError> {
+        Err(unsupported("slurm isolates no network, and there is nothing to probe"))
+    }
+}
+
+impl SlurmCluster {
+    async fn node(&self, name: &str) -> Result<(Node, Line), ActionError> {
+        let Some(node) = self.rest.node(name).await? else {
+            return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("slurm knows no node {name}")));
+        };
+        let line = Line::read(&node.comment);
+        Ok((node, line))
+    }
+
+    /// Writes the line of a node and reads it back.
+    async fn write(&self, name: &str, line: &Line) -> Result<(), ActionError> {
+        let (node, comment) = (format!("NodeName={name}"), format!("Comment={}", line.text()));
+        self.tools.scontrol(&["update", &node, &comment]).await?;
+        if self.node(name).await?.1 == *line {
+            Ok(())
+        } else {
+            Err(not_kept(&format!("the comment of node {name}")))
+        }
+    }
+
+    async fn taken(&self, name: &str, to: &Ownership, stamp: &Stamp) -> Result<Told<Ownership>, ActionError> {
+        let Some(tenant) = &to.tenant else {
+            return Err(ActionError::permanent(
+                codes::REFUSED,
+                format!("{name}: a node is taken for a tenant"),
+            ));
+        };
+        let _turn = self.turns.of(&format!("node/{name}")).await;
+        let (_, mut line) = self.node(name).await?;
+        let mut wrote = false;
+        if !line.is_of(to) {
+            let seen = line.spent.max(line.epoch);
+            if to.owner_epoch <= seen {
+                let why = format!("{name} is at owner epoch {seen}, and {} came", to.owner_epoch);
+                return Err(ActionError::permanent(codes::EPOCH_OLD, why));
+            }
+            if let Some(owner) = &line.owner {
+                let why = format!("{name} is of {owner:?} at epoch {}", line.epoch);
+                return Err(ActionError::permanent(codes::NODE_OWNED, why));
+            }
+            line.owner = Some(tenant.clone());
+            line.epoch = to.owner_epoch;
+            if !stamp.dry_run {
+                self.write(name, &line).await?;
+                wrote = true;
+            }
+        }
+        if !stamp.dry_run {
+            wrote |= self.reserve(&tenant_name(tenant)?, name).await?;
+        }
+        Ok(told(wrote, line.ownership()))
+    }
+
+    async fn cordoned(
+        &self,
+        name: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Told<Ownership>, ActionError> {
+        let _turn = self.turns.of(&format!("node/{name}")).await;
+        let (node, mut line) = self.node(name).await?;
+        if !line.is_of(of) {
+            return Ok(told(false, line.ownership()));
+        }
+        let new = line.held_by.insert(stamp.step.clone());
+        if stamp.dry_run {
+            return Ok(told(false, line.ownership()));
+        }
+        if new {
+            self.write(name, &line).await?;
+        }
+        // What is drained already stays so, for the reason that it has.
+        let drains = !node.is_drained();
+        if drains {
+            let (at, reason) =
+                (format!("NodeName={name}"), format!("Reason={OUR_DRAIN}{}", escaped(&stamp.step)));
+            self.tools.scontrol(&["update", &at, "State=DRAIN", &reason]).await?;
+            if !self.node(name).await?.0.is_drained() {
+                return Err(not_kept(&format!("the drain of node {name}")));
+            }
+        }
+        Ok(told(new || drains, line.ownership()))
+    }
+
+    async fn uncordoned(
+        &self,
+        name: &str,
+        of: &Ownership,
+        by: &str,
+        stamp: &Stamp,
+    ) -> Result<Told<Ownership>, ActionError> {
+        let _turn = self.turns.of(&format!("node/{name}")).await;
+        let (node, mut line) = self.node(name).await?;
+        if !line.is_of(of) {
+            return Ok(told(false, line.ownership()));
+        }
+        let held = line.held_by.remove(by);
+        if stamp.dry_run {
+            return Ok(told(false, line.ownership()));
+        }
+        // The drain is lifted before the line says so: a repeat after a half finds what is left to do.
+        let lifted = line.held_by.is_empty() && self.resume(&node).await?;
+        if held {
+            self.write(name, &line).await?;
+        }
+        Ok(told(held || lifted, line.ownership()))
+    }
+
+    /// Lifts a drain whose reason is ours; says whether there was one.
+    async fn resume(&self, node: &Node) -> Result<bool, ActionError> {
+        if !node.is_drained() || !node.reason.starts_with(OUR_DRAIN) {
+            return Ok(false);
+        }
+        self.tools.scontrol(&["update", &format!("NodeName={}", node.name), "State=RESUME"]).await?;
+        let (now, _) = self.node(&node.name).await?;
+        if now.is_drained() {
+            Err(not_kept(&format!("the end of the drain of node {}", node.name)))
+        } else {
+            Ok(true)
+        }
+    }
+
+    async fn given_back(
+        &self,
+        name: &str,
+        of: &Ownership,
+        stamp: &Stamp,
+    ) -> Result<Told<Ownership>, ActionError> {
+        let _turn = self.turns.of(&format!("node/{name}")).await;
+        let (node, mut line) = self.node(name).await?;
+        let before = line.clone();
+        let ours = line.is_of(of);
+        line.spent = line.spent.max(of.owner_epoch);
+        if ours {
+            line.owner = None;
+            line.held_by.clear();
+        }
+        if stamp.dry_run {
+            return Ok(told(false, line.ownership()));
+        }
+        // The reservation is what keeps others away: it goes before the line, which says whether there is still something to do.
+        let mut wrote = false;
+        if let (true, Some(tenant)) = (ours, &of.tenant) {
+            wrote |= self.unreserve(&tenant_name(tenant)?, name).await?;
+            wrote |= self.resume(&node).await?;
+        }
+        if line != before {
+            self.write(name, &line).await?;
+            wrote = true;
+        }
+        Ok(told(wrote, line.ownership()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_line_comes_back_and_leaves_what_others_wrote() {
+        let line = Line {
+            owner: Some("acme".into()),
+            epoch: 3,
+            spent: 2,
+            held_by: BTreeSet::from(["0A/Draining/1/x".into(), "0B/Other/0".into()]),
+            others: "rack 7 | see ticket".into(),
+        };
+        assert_eq!(Line::read(&line.text()), line);
+        assert_eq!(Line::read("rack 7"), Line { others: "rack 7".into(), ..Line::default() });
+        assert_eq!(Line::read(&Line::default().text()), Line::default());
+    }
+}

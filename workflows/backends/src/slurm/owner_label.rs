@@ -1,0 +1,108 @@
+//! Whose a thing in Slurm is, in the one line of text that Slurm keeps of it.
+//!
+//! An account's description is stored in lower case and its double quotes are changed to others, so a mark is of lower-case
+//! letters, digits and a few signs that come back as they were: `tenure tenant=acme step=^abc/... epoch=3 uid=9f..`.
+
+use serde_json::Value;
+use std::fmt;
+use workflows::platform::{Found, Stamp};
+
+const OURS: &str = "tenure";
+
+/// What we write on a thing that we make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) tenant: String,
+    pub(super) step: String,
+    pub(super) epoch: u64,
+    /// Tells it from an earlier or later thing of the same name.
+    pub(super) uid: String,
+}
+
+impl Mark {
+    /// The mark of what is made now.
+    pub(super) fn new(tenant: &str, stamp: &Stamp) -> Self {
+        let uid = format!("{:016x}", fastrand::u64(..));
+        Self { tenant: tenant.to_owned(), step: stamp.step.clone(), epoch: stamp.epoch.0, uid }
+    }
+
+    /// The mark in a text, if it bears one of ours.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let word = |key| word_of(text, key);
+        Some(Self {
+            tenant: plain(word("tenant")?),
+            step: plain(word("step")?),
+            epoch: word("epoch")?.parse().ok()?,
+            uid: word("uid")?.to_owned(),
+        })
+    }
+
+    pub(super) fn found(self, spec: Value) -> Found {
+        Found { uid: self.uid, tenant: self.tenant, step: self.step, spec, terminating: false }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tenant, step) = (escaped(&self.tenant), escaped(&self.step));
+        write!(f, "{OURS} tenant={tenant} step={step} epoch={} uid={}", self.epoch, self.uid)
+    }
+}
+
+/// The value of `key` in a line of ours; `None` as well when the line is not ours.
+pub(super) fn word_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut words = text.split_ascii_whitespace();
+    if words.next() != Some(OURS) {
+        return None;
+    }
+    words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// The text without upper case, blanks and signs that Slurm changes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b':' | b'#' | b'-' | b'_' => all.push(char::from(byte)),
+            b'A'..=b'Z' => {
+                all.push('^');
+                all.push(char::from(byte.to_ascii_lowercase()));
+            }
+            other => all.push_str(&format!("~{other:02x}")),
+        }
+    }
+    all
+}
+
+/// The text that was [`escaped`].
+pub(super) fn plain(text: &str) -> String {
+    let mut all = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'^' => all.extend(bytes.next().map(|b| b.to_ascii_uppercase())),
+            b'~' => {
+                let digits: String = bytes.by_ref().take(2).map(char::from).collect();
+                all.extend(u8::from_str_radix(&digits, 16).ok());
+            }
+            other => all.push(other),
+        }
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_comes_back_from_a_text_that_is_kept_in_lower_case() {
+        let step = "0193/CreatingAccount/2/Slot é=|,\"x\"".to_owned();
+        let mark = Mark { tenant: "acme".into(), step, epoch: 7, uid: "0a".into() };
+        assert_eq!(Mark::read(&mark.to_string().to_lowercase()), Some(mark.clone()));
+        assert!(!mark.to_string().contains(['"', '|', ',', '\'']));
+        for foreign in ["", "the physics department", "tenured staff tenant=a step=b epoch=1 uid=c"] {
+            assert_eq!(Mark::read(foreign), None, "{foreign}");
+        }
+    }
+}

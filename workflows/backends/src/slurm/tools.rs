@@ -1,0 +1,269 @@
+//! `sacctmgr`, `scontrol` and `scancel` as child processes: no shell, an environment of our own, and an end with the call.
+//!
+//! They are for what `slurmrestd` cannot write, or writes wrongly. What they say is the only account of what they did, so it
+//! is classed here, by what the tools of Slurm 22.05 and 24.11 were seen to say.
+
+use crate::slurm::{SlurmTarget, ToolsBy, locks};
+use engine::ActionError;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{fmt, io::ErrorKind, path::PathBuf, process::Stdio};
+use tokio::process::Command;
+use workflows::platform::codes;
+
+/// Who asks may not, or did not prove who it is.
+const DENIED: [&str; 7] = [
+    "authentication error",
+    "access/permission denied",
+    "failed to unpack slurm_persist_init",
+    "unexpected message received",
+    "invalid user id",
+    "doesn't have privilege",
+    "appropriate privileges",
+];
+/// Nothing was sent.
+const NOT_REACHED: [&str; 8] = [
+    "failed to send persistent connection init message",
+    "connection refused",
+    "unable to contact slurm controller",
+    "no route to host",
+    "network is unreachable",
+    "host is down",
+    "unable to connect to database",
+    "temporary failure in name resolution",
+];
+/// Something was sent, and what became of it is not known. In Slurm's words, and in the system's for a connection that ended.
+const NOT_ANSWERED: [&str; 11] = [
+    "socket timed out",
+    "zero bytes",
+    "receive failure",
+    "connection reset",
+    "broken pipe",
+    "connection timed out",
+    "transport endpoint is not connected",
+    "software caused connection abort",
+    "resource temporarily unavailable",
+    "interrupted system call",
+    "network dropped connection",
+];
+/// There is no such thing.
+const ABSENT: [&str; 4] =
+    ["invalid job id", "requested reservation is invalid", "invalid node name", "reservation not found"];
+/// It is so already.
+const NOTHING: [&str; 7] = [
+    "nothing new added",
+    "already existing account",
+    "nothing modified",
+    "nothing deleted",
+    "job is pending execution",
+    "already completing or completed",
+    "job has already finished",
+];
+
+/// The tools of one cluster.
+pub(super) struct Tools {
+    sacctmgr: PathBuf,
+    scontrol: PathBuf,
+    scancel: PathBuf,
+    conf: PathBuf,
+    /// The file by which those who write one accounting take turns.
+    lock: Option<PathBuf>,
+    /// The file of the token that proves who the tools are, where it is not munge.
+    token_file: Option<PathBuf>,
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools").field("conf", &self.conf).finish_non_exhaustive()
+    }
+}
+
+/// What came of a tool that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It says that it did it.
+    Did,
+    /// It says that there was nothing to do.
+    Nothing,
+}
+
+impl Tools {
+    pub(super) fn new(target: &SlurmTarget) -> Self {
+        Self {
+            sacctmgr: target.sacctmgr.clone(),
+            scontrol: target.scontrol.clone(),
+            scancel: target.scancel.clone(),
+            conf: target.conf.clone(),
+            lock: target.accounting_lock.clone(),
+            token_file: (target.tools_by == ToolsBy::Token).then(|| target.token_file.clone()),
+        }
+    }
+
+    /// Changes the accounting, at once and unasked, when it is its turn.
+    pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<Ran, ActionError> {
+        let _turn = locks::accounting(&self.conf, self.lock.as_ref()).await?;
+        let all = [&["--immediate"], words].concat();
+        self.run(&self.sacctmgr, "sacctmgr", &all).await
+    }
+
+    /// Changes what the controller knows.
+    pub(super) async fn scontrol(&self, words: &[&str]) -> Result<Ran, ActionError> {
+        self.run(&self.scontrol, "scontrol", words).await
+    }
+
+    /// Sends a signal to every process of a job.
+    pub(super) async fn signal(&self, job: u64, signal: &str) -> Result<Ran, ActionError> {
+        let (signal, job) = (format!("--signal={signal}"), job.to_string());
+        self.run(&self.scancel, "scancel", &["--full", &signal, &job]).await
+    }
+
+    async fn run(&self, program: &PathBuf, name: &str, words: &[&str]) -> Result<Ran, ActionError> {
+        let mut command = Command::new(program);
+        command.args(words).env_clear().env("SLURM_CONF", &self.conf).env("LC_ALL", "C");
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        if let Some(file) = &self.token_file {
+            let token = std::fs::read_to_string(file).map_err(|e| {
+                ActionError::permanent(codes::DENIED, format!("token_file {}: {e}", file.display()))
+            })?;
+            command.env("SLURM_JWT", token.trim());
+        }
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.kill_on_drop(true).spawn().map_err(|e| not_started(name, program, &e))?;
+        let mut group = Group(child.id());
+        let output = child.wait_with_output().await;
+        group.0 = None;
+        let output = output.map_err(|e| ActionError::unknown(codes::NO_ANSWER, format!("{name}: {e}")))?;
+        let said = [output.stdout.as_slice(), b" ", output.stderr.as_slice()].concat();
+        let said = String::from_utf8_lossy(&said);
+        match output.status.code() {
+            Some(0) => Ok(Ran::Did),
+            Some(_) => meant(&format!("{name} {}", words.join(" ")), &said),
+            None => {
+                Err(ActionError::unknown(codes::NO_ANSWER, format!("{name} was killed before it answered")))
+            }
+        }
+    }
+}
+
+fn not_started(name: &str, program: &std::path::Path, error: &std::io::Error) -> ActionError {
+    let why =
+        format!("{name} as {}: {error}; install Slurm's client tools or give their path", program.display());
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => ActionError::permanent(codes::UNSUPPORTED, why),
+        _ => ActionError::transient(codes::UNAVAILABLE, why),
+    }
+}
+
+/// A child and its children, ended when the call is dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let pid = self.0.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(pid) = pid {
+            // It may have ended by itself meanwhile.
+            let _gone = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+/// What a tool means by what it said when it failed.
+fn meant(what: &str, said: &str) -> Result<Ran, ActionError> {
+    let lower = said.to_ascii_lowercase();
+    let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let why = format!("{what}: {}", said.split_whitespace().collect::<Vec<_>>().join(" "));
+    let why: String = why.chars().take(500).collect();
+    if lower.contains("job(s) active") {
+        return Err(ActionError::permanent(codes::ACCOUNT_IN_USE, why));
+    }
+    if lower.contains("no tres known by type") {
+        let why = format!("{why}; name it in AccountingStorageTRES of slurm.conf");
+        return Err(ActionError::permanent(codes::REFUSED, why));
+    }
+    if lower.contains("overlaps with another reservation") {
+        return Err(ActionError::permanent(codes::NODE_OWNED, why));
+    }
+    if any(&["nodes are busy", "nodes busy", "reservation is in use"]) {
+        return Err(ActionError::transient(codes::NODE_BUSY, why));
+    }
+    if lower.contains("try again later") {
+        return Err(ActionError::transient(codes::UNAVAILABLE, why));
+    }
+    if lower.contains("presently disabled") {
+        return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+    }
+    if any(&DENIED) {
+        return Err(ActionError::permanent(codes::DENIED, why));
+    }
+    if any(&NOT_REACHED) {
+        return Err(ActionError::transient(codes::UNAVAILABLE, why));
+    }
+    if any(&NOT_ANSWERED) {
+        return Err(ActionError::unknown(codes::NO_ANSWER, why));
+    }
+    if any(&ABSENT) {
+        return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
+    }
+    if any(&NOTHING) {
+        return Ok(Ran::Nothing);
+    }
+    Err(ActionError::permanent(codes::REFUSED, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Class;
+
+    /// Every text was said by the tools of Slurm 22.05 or 24.11.
+    #[test]
+    fn what_a_tool_says_is_classed() {
+        let refused = "slurm_persist_conn_open_without_init: failed to open persistent connection to host:127.0.0.1:6819: Connection refused";
+        let missing = "slurm_msg_sendto: address:port=127.0.0.1:27590 msg_type=6500: Unexpected missing socket error sacctmgr: error: slurm_persist_conn_open: failed to send persistent connection init message to 127.0.0.1:27590";
+        let token = "slurm_persist_conn_open: Something happened with the receiving/processing of the persistent connection init message to 127.0.0.1:6819: Failed to unpack SLURM_PERSIST_INIT message";
+        for (said, class, code) in [
+            (
+                " Error with request: Job(s) active, cancel job(s) before remove",
+                Class::Permanent,
+                codes::ACCOUNT_IN_USE,
+            ),
+            (
+                "slurmdb_format_tres_str: no TRES known by type gres/gpu:h900",
+                Class::Permanent,
+                codes::REFUSED,
+            ),
+            (refused, Class::Transient, codes::UNAVAILABLE),
+            (missing, Class::Transient, codes::UNAVAILABLE),
+            (token, Class::Permanent, codes::DENIED),
+            (" Problem adding accounts: Access/permission denied", Class::Permanent, codes::DENIED),
+            ("Unexpected message received for job 1", Class::Permanent, codes::DENIED),
+            ("Unable to contact slurm controller (connect failure)", Class::Transient, codes::UNAVAILABLE),
+            ("slurm_update error: Socket timed out on send/recv operation", Class::Unknown, codes::NO_ANSWER),
+            ("slurm_update error: Transport endpoint is not connected", Class::Unknown, codes::NO_ANSWER),
+            ("Requested operation is presently disabled for job 2", Class::Permanent, codes::UNSUPPORTED),
+            (
+                "Error creating the reservation: Requested reservation overlaps with another reservation",
+                Class::Permanent,
+                codes::NODE_OWNED,
+            ),
+            (
+                "delete_reservation reservation=t-acme: Requested reservation is in use",
+                Class::Transient,
+                codes::NODE_BUSY,
+            ),
+            ("slurm_update error: Invalid node name specified", Class::Permanent, codes::OBJECT_MISSING),
+            ("something new", Class::Permanent, codes::REFUSED),
+        ] {
+            let error = meant("tool", said).unwrap_err();
+            assert_eq!((error.class, error.code.as_str()), (class, code), "{said}");
+        }
+        for said in [
+            " Nothing new added.",
+            " Already existing account t-acme on cluster gpu",
+            " Nothing deleted",
+            " Nothing modified",
+            "Job is pending execution for job 1",
+        ] {
+            assert_eq!(meant("tool", said), Ok(Ran::Nothing), "{said}");
+        }
+    }
+}

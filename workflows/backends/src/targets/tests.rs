@@ -1,0 +1,147 @@
+//! Mistakes are named with their field, and a platform says what serves it.
+
+use super::{TargetError, Targets};
+use crate::simulated::{LocalWorld, simulated_platform};
+use std::sync::Arc;
+
+async fn refused(text: &str) -> String {
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let targets = match Targets::parse(text) {
+        Ok(targets) => targets,
+        Err(error) => return error.to_string(),
+    };
+    targets.connect(platform).await.map(drop).unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_mistake_is_named_with_its_field_and_what_to_write() {
+    for (text, said) in [
+        (
+            "clusters: { eu-1: { nomad: {} } }",
+            "clusters.eu-1.nomad: is no kind of backend: these are: kubernetes, slurm, agents, simulated",
+        ),
+        (
+            "clusters: { eu-1: {} }",
+            "clusters.eu-1: says nothing: name one of kubernetes, slurm, agents, simulated, or leave the cluster out",
+        ),
+        (
+            "clusters: { eu-1: { agents: {} } }",
+            "clusters.eu-1.agents.keys: names none: print one with `tenure agent key`",
+        ),
+        (
+            "clusters: { eu-1: { agents: { keys: [tn_0011223344556677_00] } } }",
+            "clusters.eu-1.agents.keys: has what is no hash: write the 64 hexadecimal digits that `tenure agent key` prints, and not the key itself",
+        ),
+        ("keys: { vault: {}, pkcs11: {} }", "keys: pkcs11 and vault are more than one: keep one of them"),
+        ("keys: { drawer: {} }", "keys.drawer: is no kind of backend: these are: vault, pkcs11"),
+        ("objects: { eu: { floppy: {} } }", "objects.eu.floppy: is no kind of backend: these are: s3"),
+        (
+            "machines: { eu-1: { gpu-7: { dd: {} } } }",
+            "machines.eu-1.gpu-7.dd: is no kind of backend: these are: drives",
+        ),
+        ("hooks: { dns: {} }", "hooks.dns: says nothing: name one of exec, http"),
+        (
+            "systems: { keys: {} }",
+            "systems.keys: is no system that a hook serves: these are identity, storage, backups, registry, logs, network",
+        ),
+        ("systems: { network: {} }", "systems.network.hook: says nothing: name one of exec, http"),
+        (
+            "systems: { network: { hook: { exec: { program: /bin/true } } } }",
+            "systems.network.verifier: is missing: name a hook whose credentials read alone, so that what was removed \
+             is looked for with other eyes",
+        ),
+        (
+            "hooks: { dns: { carrier-pigeon: {} } }",
+            "hooks.dns.carrier-pigeon: is no kind of backend: these are: exec, http",
+        ),
+    ] {
+        assert_eq!(refused(text).await, said);
+    }
+    let unknown = refused("cluster: {}").await;
+    assert!(unknown.contains("unknown field `cluster`"), "{unknown}");
+}
+
+#[cfg(all(feature = "exec", feature = "http"))]
+#[tokio::test]
+async fn a_hook_with_a_mistake_is_named_with_its_field_and_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let (short, secret) = (folder.path().join("short"), folder.path().join("missing"));
+    std::fs::write(&short, "too short\n").unwrap();
+    let http = |more: &str| format!("hooks: {{ dns: {{ http: {{ {more} }} }} }}");
+    let exec = |more: &str| format!("hooks: {{ dns: {{ exec: {{ {more} }} }} }}");
+    for (text, said) in [
+        (exec("program: hook.sh"), "hooks.dns.exec.program: hook.sh: write an absolute path"),
+        (
+            exec("program: /nowhere/hook.sh"),
+            "hooks.dns.exec.program: /nowhere/hook.sh is no file: install it",
+        ),
+        (exec("program: /bin/sh, directory: /nowhere"), "hooks.dns.exec.directory: /nowhere is no folder"),
+        (
+            exec("program: /bin/sh, environment: ['A=b']"),
+            "hooks.dns.exec.environment: \"A=b\" is no name of a variable",
+        ),
+        (exec("program: /bin/sh, deadline: soon"), "hooks.dns.exec: \"soon\" is not a span of time"),
+        (exec("program: /bin/sh, shell: true"), "hooks.dns.exec: unknown field `shell`"),
+        (
+            http("url: 'http://hooks.example/'"),
+            "hooks.dns.http.url: \"http://hooks.example/\" goes over the network in the clear",
+        ),
+        (http("url: nowhere"), "hooks.dns.http.url: \"nowhere\" is no URL"),
+        (http("url: 'https://u:p@h.example/'"), "hooks.dns.http.url: holds a name or password"),
+        (
+            http("url: 'https://h.example/', key_id: k"),
+            "hooks.dns.http.secret_file: is missing beside `key_id`",
+        ),
+        (
+            http(&format!("url: 'https://h.example/', key_id: k, secret_file: {}", secret.display())),
+            "hooks.dns.http.secret_file: the secret in ",
+        ),
+        (
+            http(&format!("url: 'https://h.example/', key_id: k, secret_file: {}", short.display())),
+            "hooks.dns.http.secret_file: the secret in ",
+        ),
+    ] {
+        let is = refused(&text).await;
+        assert!(is.starts_with(said), "{text}: {is}");
+    }
+}
+
+#[tokio::test]
+async fn a_platform_says_what_serves_it() {
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let before = platform.backends();
+
+    let platform = Targets::parse("").unwrap().connect(platform).await.unwrap().platform;
+
+    assert_eq!(platform.backends(), before, "an empty file changes nothing");
+    let error = TargetError::new("context", "is not there").within("clusters.eu-1.kubernetes");
+    assert_eq!(error.to_string(), "clusters.eu-1.kubernetes.context: is not there");
+}
+
+/// What a tenant has in a cluster that is named is looked for there: it blocks no survey for good, and passes for nothing.
+#[cfg(feature = "kubernetes")]
+#[tokio::test]
+async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
+    use workflows::platform::{Eyes, Stamp, codes};
+    let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
+    let closed = listener.unwrap().local_addr().unwrap();
+    let file = folder.path().join("kubeconfig");
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{ "name": "c", "cluster": { "server": format!("http://{closed}") } }],
+        "users": [{ "name": "u", "user": { "token": "t" } }],
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+    });
+    std::fs::write(&file, config.to_string()).unwrap();
+    let text = format!("clusters: {{ eu-1: {{ kubernetes: {{ kubeconfig: {} }} }} }}", file.display());
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+
+    let estate = Targets::parse(&text).unwrap().connect(platform).await.unwrap().platform.estate;
+
+    assert!(estate.backend().starts_with("kubernetes eu-1: kubernetes, "), "{}", estate.backend());
+    let (step, deadline) = ("look".to_owned(), std::time::Duration::from_secs(5));
+    let (key, epoch) = (step.clone(), store::Epoch(1));
+    let stamp = Stamp { action: "Test", step, key, epoch, undo: false, deadline, dry_run: false };
+    let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp).await.unwrap_err();
+    assert_eq!(survey.code, codes::UNAVAILABLE, "{survey}");
+}

@@ -1,0 +1,229 @@
+//! One request to Vault and what became of it.
+
+use super::VaultTarget;
+use crate::{connection_settings, http_response};
+use engine::ActionError;
+use reqwest::{
+    Method, StatusCode,
+    header::{HeaderMap, HeaderValue},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{fmt, path::PathBuf, time::Duration};
+use tokio::time::Instant;
+use workflows::platform::codes;
+
+/// With whose token something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Platform,
+    Verifier,
+    Outsider,
+}
+
+/// Speaks to a Vault.
+#[derive(Debug)]
+pub(super) struct Client {
+    http: reqwest::Client,
+    endpoint: String,
+    namespace: Option<String>,
+    token: PathBuf,
+    verifier: Option<PathBuf>,
+    outsider: Option<PathBuf>,
+}
+
+/// An answer that was given.
+#[derive(Debug)]
+pub(super) struct Answer {
+    body: Value,
+    changed: bool,
+}
+
+impl Answer {
+    /// The `data` of the answer.
+    pub(super) fn data<T: DeserializeOwned>(&self) -> Result<T, ActionError> {
+        let data = self.body.get("data").cloned().unwrap_or_default();
+        serde_json::from_value(data).map_err(|e| http_response::unreadable(e, self.changed))
+    }
+}
+
+/// A request that was not granted.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: Option<StatusCode>,
+    /// What Vault said, one entry a message; none where the answer was not Vault's.
+    said: Option<Vec<String>>,
+    pub(super) error: ActionError,
+}
+
+impl Refused {
+    /// Whether Vault says that there is nothing at that path: 404, and no message.
+    pub(super) fn absent(&self) -> bool {
+        self.status == Some(StatusCode::NOT_FOUND) && self.said.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether Vault does not let this token do it.
+    pub(super) fn denied(&self) -> bool {
+        self.status == Some(StatusCode::FORBIDDEN) && self.said.is_some()
+    }
+
+    /// Whether Vault refused the request as wrong with a message that holds one of these.
+    pub(super) fn says(&self, words: &[&str]) -> bool {
+        let said = self.said.as_deref().unwrap_or_default();
+        self.status == Some(StatusCode::BAD_REQUEST)
+            && said.iter().any(|said| words.iter().any(|words| said.contains(words)))
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error.message)
+    }
+}
+
+impl From<Refused> for ActionError {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+impl From<ActionError> for Refused {
+    fn from(error: ActionError) -> Self {
+        Self { status: None, said: None, error }
+    }
+}
+
+#[derive(Deserialize)]
+struct Said {
+    errors: Vec<String>,
+}
+
+impl Client {
+    pub(super) fn new(http: reqwest::Client, target: &VaultTarget) -> Self {
+        Self {
+            http,
+            endpoint: target.endpoint.trim_end_matches('/').to_owned(),
+            namespace: target.namespace.clone(),
+            token: target.token_file.clone(),
+            verifier: target.verifier_token_file.clone(),
+            outsider: target.outsider_token_file.clone(),
+        }
+    }
+
+    /// Sends, and waits for the answer until then. `path` is below `/v1/`.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        who: Who,
+        until: Instant,
+    ) -> Result<Answer, Refused> {
+        let about = format!("{method} {path}");
+        // To encrypt and to decrypt is asked by POST, and changes nothing.
+        let changes = method != Method::GET && !path.contains("/encrypt/") && !path.contains("/decrypt/");
+        let left = until.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO {
+            return Err(
+                ActionError::transient(codes::UNAVAILABLE, format!("{about}: no time is left")).into()
+            );
+        }
+        let mut request = self.http.request(method, format!("{}/v1/{path}", self.endpoint));
+        request = request.timeout(left).header("x-vault-request", "true");
+        if let Some(token) = self.token(who)? {
+            request = request.header("x-vault-token", token);
+        }
+        if let Some(namespace) = &self.namespace {
+            request = request.header("x-vault-namespace", namespace);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.map_err(|e| http_response::failure(&e, &about, changes))?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = answer.bytes().await.map_err(|e| http_response::failure(&e, &about, changes))?;
+        if !status.is_success() {
+            return Err(refused(&about, status, &headers, &body, changes));
+        }
+        let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
+        let body = body.map_err(|e| http_response::unreadable(format!("{about}: {e}"), changes))?;
+        Ok(Answer { body, changed: changes })
+    }
+
+    fn token(&self, who: Who) -> Result<Option<HeaderValue>, ActionError> {
+        let (field, path) = match who {
+            Who::Platform => ("token_file", Some(&self.token)),
+            Who::Verifier => {
+                let why = "no verifier_token_file is set, and with the token that destroyed them it is not verified that keys are gone";
+                let file =
+                    self.verifier.as_ref().ok_or_else(|| ActionError::permanent(codes::REFUSED, why))?;
+                ("verifier_token_file", Some(file))
+            }
+            Who::Outsider => ("outsider_token_file", self.outsider.as_ref()),
+        };
+        let Some(path) = path else { return Ok(None) };
+        let refused = |why: String| ActionError::permanent(codes::REFUSED, why);
+        let token = connection_settings::secret(field, path).map_err(|e| refused(e.to_string()))?;
+        let mut value =
+            HeaderValue::from_str(&token).map_err(|_| refused(format!("{field}: is no token")))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], changes: bool) -> Refused {
+    let said = serde_json::from_slice::<Said>(body).ok().map(|said| said.errors);
+    let words = said.as_ref().map_or("not an answer of Vault".to_owned(), |said| said.join("; "));
+    let words = format!("{about}: {words}");
+    let error = match status.as_u16() {
+        // A standby that has not caught up with a write of a moment ago.
+        412 => ActionError::transient(codes::UNAVAILABLE, format!("{status}: {words}")),
+        _ => http_response::refusal(status, headers, &words, changes)
+            .unwrap_or_else(|| http_response::unreadable(format!("{status}: {words}"), changes)),
+    };
+    Refused { status: Some(status), said, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refused;
+    use engine::Class;
+    use reqwest::{StatusCode, header::HeaderMap};
+    use workflows::platform::codes;
+
+    fn refusal(status: u16, body: &str) -> super::Refused {
+        refused(
+            "GET transit/keys/t-acme",
+            StatusCode::from_u16(status).unwrap(),
+            &HeaderMap::new(),
+            body.as_bytes(),
+            true,
+        )
+    }
+
+    #[test]
+    fn a_key_is_gone_only_when_vault_says_nothing_but_404() {
+        assert!(refusal(404, r#"{"errors":[]}"#).absent());
+        let no_engine = refusal(404, r#"{"errors":["no handler for route \"transit/keys/t-acme\""]}"#);
+        assert!(!no_engine.absent());
+        assert_eq!(no_engine.error.code, codes::UNSUPPORTED);
+        let no_vault = refusal(404, "<html>404</html>");
+        assert!(!no_vault.absent());
+        assert_eq!(no_vault.error.code, codes::UNSUPPORTED);
+    }
+
+    #[test]
+    fn what_vault_says_has_the_class_that_says_what_to_do() {
+        for (status, class, code) in [
+            (403, Class::Permanent, codes::DENIED),
+            (412, Class::Transient, codes::UNAVAILABLE),
+            (429, Class::Transient, codes::UNAVAILABLE),
+            (503, Class::Transient, codes::UNAVAILABLE),
+            (500, Class::Unknown, codes::NO_ANSWER),
+            (400, Class::Permanent, codes::REFUSED),
+        ] {
+            let error = refusal(status, r#"{"errors":["said"]}"#).error;
+            assert_eq!((error.class, error.code.as_str()), (class, code), "{status}");
+        }
+    }
+}

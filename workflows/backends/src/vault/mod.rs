@@ -1,0 +1,285 @@
+//! Tenants' keys in Vault's transit engine: made so that they can never be read out, and destroyed for good.
+//!
+//! Transit keeps no marks on its keys, so each key has an entry of metadata in a key-value engine (version 2) that says whose
+//! it is, which step made it, and holds a ciphertext of nothing secret, for the proof afterwards that nothing decrypts it. The
+//! entry is written before the key and stays after it. Invariant: a key counts as gone only when Vault answers for its path
+//! with 404 and no message, which is how it says that there is none; with a message it says that there is no such engine.
+//!
+//! Vault knows no idempotency keys: these calls look before they change something. `docs/backends/keys.md` has the settings,
+//! the permissions that are needed, and what follows from Vault's own behaviour.
+
+mod client;
+mod metadata;
+mod settings;
+mod tenant_resources;
+
+pub use crate::vault::settings::VaultTarget;
+
+use crate::vault::client::{Client, Who};
+use crate::vault::metadata::Mark;
+use crate::{SettingError, connection_settings};
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use engine::ActionError;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+use workflows::platform::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
+
+/// One Vault, or one namespace of it.
+#[derive(Debug)]
+pub struct Vault {
+    target: VaultTarget,
+    client: Client,
+}
+
+/// A key as transit describes it.
+#[derive(Clone, Debug, Deserialize)]
+struct Described {
+    #[serde(rename = "type")]
+    kind: String,
+    exportable: bool,
+    allow_plaintext_backup: bool,
+    deletion_allowed: bool,
+    latest_version: u64,
+    /// When each version was made, as Unix seconds.
+    keys: BTreeMap<String, i64>,
+    #[serde(default)]
+    imported_key: bool,
+    #[serde(default)]
+    backup_info: Option<Value>,
+    #[serde(default)]
+    restore_info: Option<Value>,
+    #[serde(default)]
+    soft_deleted: bool,
+}
+
+impl Described {
+    fn safety(&self) -> KeySafety {
+        KeySafety {
+            // What was imported has been outside, whatever it allows from then on.
+            exportable: self.exportable || self.imported_key,
+            allow_plaintext_backup: self.allow_plaintext_backup || self.backup_info.is_some(),
+        }
+    }
+
+    /// Tells it from one of the same name made at another time or under another mark.
+    fn uid(&self, mark: Option<&Mark>) -> String {
+        let made = self.keys.values().min().copied().unwrap_or(0);
+        format!("{made}-{}", mark.map_or("unmarked", |mark| &mark.uid))
+    }
+
+    fn spec(&self) -> Value {
+        json!({
+            "type": self.kind, "exportable": self.exportable, "imported": self.imported_key,
+            "allow_plaintext_backup": self.allow_plaintext_backup, "backed_up": self.backup_info.is_some(),
+            "restored": self.restore_info.is_some(), "deletion_allowed": self.deletion_allowed,
+            "latest_version": self.latest_version,
+        })
+    }
+}
+
+impl Vault {
+    /// The key store that `target` describes. Connects at the first call, and reads tokens then.
+    ///
+    /// # Errors
+    /// Which field of the settings is wrong, and what to do.
+    pub fn connect(target: &VaultTarget) -> Result<Self, SettingError> {
+        target.check()?;
+        let http = connection_settings::client(&target.endpoint, target.ca_file.as_deref())?;
+        Ok(Self { client: Client::new(http, target), target: target.clone() })
+    }
+
+    fn key_path(&self, name: &str) -> String {
+        format!("{}/keys/{name}", self.target.mount)
+    }
+
+    async fn described(
+        &self,
+        name: &str,
+        who: Who,
+        until: Instant,
+    ) -> Result<Option<Described>, ActionError> {
+        match self.client.send(Method::GET, &self.key_path(name), None, who, until).await {
+            Ok(answer) => answer.data().map(Some),
+            Err(refused) if refused.absent() => Ok(None),
+            Err(refused) => Err(refused.error),
+        }
+    }
+
+    async fn found(
+        &self,
+        name: &str,
+        who: Who,
+        until: Instant,
+    ) -> Result<Option<(Found, Described)>, ActionError> {
+        let Some(key) = self.described(name, who, until).await? else { return Ok(None) };
+        let mark = self.mark(name, who, until).await?;
+        let found = Found {
+            uid: key.uid(mark.as_ref()),
+            tenant: mark.as_ref().map(|mark| mark.tenant.clone()).unwrap_or_default(),
+            step: mark.map(|mark| mark.step).unwrap_or_default(),
+            spec: key.spec(),
+            terminating: key.soft_deleted,
+        };
+        Ok(Some((found, key)))
+    }
+
+    async fn encrypt(&self, name: &str, plaintext: &str, until: Instant) -> Result<String, ActionError> {
+        let path = format!("{}/encrypt/{name}", self.target.mount);
+        let body = json!({ "plaintext": STANDARD.encode(plaintext) });
+        let answer = self.client.send(Method::POST, &path, Some(body), Who::Platform, until).await?;
+        Ok(answer.data::<Encrypted>()?.ciphertext)
+    }
+
+    /// What transit says to decrypting this: the plaintext, or its refusal.
+    async fn decrypt(
+        &self,
+        name: &str,
+        ciphertext: &str,
+        who: Who,
+        until: Instant,
+    ) -> Result<String, client::Refused> {
+        let path = format!("{}/decrypt/{name}", self.target.mount);
+        let body = json!({ "ciphertext": ciphertext });
+        let answer = self.client.send(Method::POST, &path, Some(body), who, until).await?;
+        Ok(answer.data::<Decrypted>()?.plaintext)
+    }
+
+    /// Sees to it that a ciphertext is kept by which the key's destruction can be proved.
+    async fn keep_canary(&self, name: &str, mark: Mark, until: Instant) -> Result<(), ActionError> {
+        if mark.canary.is_some() {
+            return Ok(());
+        }
+        let canary = self.encrypt(name, &connection_settings::identity(), until).await?;
+        self.set_mark(name, &Mark { canary: Some(canary), ..mark }, until).await
+    }
+
+    async fn remove_key(
+        &self,
+        name: &str,
+        uid: &str,
+        keep_mark: bool,
+        stamp: &Stamp,
+    ) -> Result<(), ActionError> {
+        let until = Instant::now() + stamp.deadline;
+        let mark = self.mark(name, Who::Platform, until).await?;
+        if let Some(key) = self.described(name, Who::Platform, until).await? {
+            let now = key.uid(mark.as_ref());
+            if now != uid {
+                let why = format!("key {name} is {now} and was {uid}");
+                return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
+            }
+            if let Some(mark) = &mark {
+                mark.fence(name, stamp)?;
+            }
+            if stamp.dry_run {
+                return Ok(());
+            }
+            if let Some(mark) = mark.clone().filter(|_| keep_mark) {
+                self.keep_canary(name, mark, until).await?;
+            }
+            let config = format!("{}/config", self.key_path(name));
+            let body = json!({ "deletion_allowed": true });
+            self.gone_is_fine(
+                self.client.send(Method::POST, &config, Some(body), Who::Platform, until).await,
+            )?;
+            let path = self.key_path(name);
+            self.gone_is_fine(self.client.send(Method::DELETE, &path, None, Who::Platform, until).await)?;
+        }
+        if !keep_mark && !stamp.dry_run && mark.is_some() {
+            self.forget_mark(name, until).await?;
+        }
+        Ok(())
+    }
+
+    /// Another of our calls was first. Vault says so by 400 and in words; whoever called reads back and finds out anyway.
+    fn gone_is_fine(&self, answered: Result<client::Answer, client::Refused>) -> Result<(), ActionError> {
+        match answered {
+            Err(refused) if !refused.says(&["no existing key named", "could not delete key; not found"]) => {
+                Err(refused.error)
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Encrypted {
+    ciphertext: String,
+}
+
+#[derive(Deserialize)]
+struct Decrypted {
+    plaintext: String,
+}
+
+#[async_trait]
+impl Keys for Vault {
+    fn backend(&self) -> &'static str {
+        "vault"
+    }
+
+    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+        let until = Instant::now() + stamp.deadline;
+        let mark = self.mark(name, Who::Platform, until).await?;
+        if let Some(mark) = &mark {
+            mark.fence(name, stamp)?;
+        }
+        let there = self.described(name, Who::Platform, until).await?.is_some();
+        if stamp.dry_run || (there && mark.is_none()) {
+            return Ok(());
+        }
+        if let Some(mark) = mark.filter(|_| there) {
+            return if mark.tenant == tenant { self.keep_canary(name, mark, until).await } else { Ok(()) };
+        }
+        // Before the key, so that there is never a key of ours without its mark. Killed in between, the next call sets it again.
+        let mark = Mark::new(tenant, stamp);
+        self.set_mark(name, &mark, until).await?;
+        let body = json!({
+            "type": "aes256-gcm96", "exportable": false, "allow_plaintext_backup": false,
+        });
+        self.client.send(Method::POST, &self.key_path(name), Some(body), Who::Platform, until).await?;
+        self.keep_canary(name, mark, until).await
+    }
+
+    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError> {
+        let until = Instant::now() + stamp.deadline;
+        let found = self.found(name, Who::Platform, until).await?;
+        Ok(found.map(|(found, key)| (found, key.safety())))
+    }
+
+    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+        self.remove_key(name, &found.uid, !stamp.undo, stamp).await
+    }
+
+    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError> {
+        let (name, until) = (tenant_name(tenant)?, Instant::now() + stamp.deadline);
+        let plaintext = connection_settings::identity();
+        let ciphertext = self.encrypt(&name, &plaintext, until).await?;
+        let own = self.decrypt(&name, &ciphertext, Who::Platform, until).await?;
+        if own != STANDARD.encode(&plaintext) {
+            let transcript = format!("decrypting with key {name} gave something else than was encrypted");
+            return Ok(Finding { held: false, transcript });
+        }
+        let who = match self.target.outsider_token_file {
+            Some(_) => "the outsider's token",
+            None => "no token",
+        };
+        match self.decrypt(&name, &ciphertext, Who::Outsider, until).await {
+            Err(refused) if refused.denied() => Ok(Finding {
+                held: true,
+                transcript: format!(
+                    "key {name} encrypted and decrypted; with {who} it was refused: {refused}"
+                ),
+            }),
+            Ok(_) => {
+                let transcript = format!("with {who}, what key {name} had encrypted was decrypted");
+                Ok(Finding { held: false, transcript })
+            }
+            Err(refused) => Err(refused.error),
+        }
+    }
+}

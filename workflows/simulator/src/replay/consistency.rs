@@ -1,0 +1,264 @@
+//! The thorough look: documents compared with each other and with what was seen to run, and promises with the clock.
+
+use crate::replay::{Replay, ReplayError};
+use engine::Entity;
+use std::collections::BTreeMap;
+use workflows::{
+    scheduling::admission::Rules,
+    tenancy::{
+        Cohort, InLine, Line, Loan, NodeUse, Resource, Usage, Workload, WorkloadState, WorkspaceName,
+        workspace_key,
+    },
+};
+
+impl Replay<'_> {
+    /// Compares all documents: I-3, I-4, I-8, I-9, I-24.
+    pub(crate) async fn check_all(&mut self) -> Result<(), ReplayError> {
+        self.check_nodes().await?;
+        self.check_loans().await?;
+        self.check_hours().await
+    }
+
+    /// I-3, I-4: who uses each GPU is one that runs there; I-10: what is in transit belongs to a demand that waits.
+    async fn check_nodes(&mut self) -> Result<(), ReplayError> {
+        let now = self.stage.now();
+        let mut uses = 0;
+        for machine in &self.scene.machines {
+            let Some(node) = self.stage.get::<NodeUse>(machine.node.as_str()).await? else { continue };
+            if node.tenant != self.scene.tenant {
+                self.checks.note(now, "I-3", format!("{} is used by another tenant", node.node));
+            }
+            for (index, gpu) in (0_u16..).zip(&node.gpus) {
+                let sum: u32 = gpu.users.iter().map(|user| u32::from(user.slices)).sum();
+                if sum > u32::from(gpu.slices) {
+                    self.checks.note(now, "I-4", format!("GPU {index} of {} is given away twice", node.node));
+                }
+                for user in &gpu.users {
+                    let there = self.checks.runs(&user.workload).is_some_and(|placed| {
+                        placed.iter().any(|part| part.node == node.node && part.gpus.contains_key(&index))
+                    });
+                    if user.in_transit {
+                        self.check_transit(&user.workload).await?;
+                    } else if !there {
+                        let what = format!(
+                            "{} has GPU {index} of {} and does not run there",
+                            user.workload, node.node
+                        );
+                        self.checks.note(now, "I-4", what);
+                    } else {
+                        uses += 1;
+                    }
+                }
+            }
+        }
+        let mut wanted = 0;
+        for name in self.checks.running() {
+            wanted +=
+                self.checks.runs(name).map_or(0, |placed| placed.iter().map(|part| part.gpus.len()).sum());
+        }
+        if uses != wanted {
+            self.checks.note(
+                now,
+                "I-4",
+                format!("{uses} uses of GPUs are written down and {wanted} were seen"),
+            );
+        }
+        Ok(())
+    }
+
+    async fn check_transit(&mut self, workload: &str) -> Result<(), ReplayError> {
+        let key = Workload::key(&self.scene.tenant, workload);
+        let state = self.stage.get::<Workload>(&key).await?.map(|workload| workload.state);
+        if state != Some(WorkloadState::Waiting) {
+            let what = format!("GPUs are in transit to {workload}, which does not wait");
+            self.checks.note(self.stage.now(), "I-10", what);
+        }
+        Ok(())
+    }
+
+    /// I-8: the rows of loans sum up to what the account says; I-9: one that has ended stays so.
+    async fn check_loans(&mut self) -> Result<(), ReplayError> {
+        let now = self.stage.now();
+        let mut open: BTreeMap<(Resource, WorkspaceName), (u64, u64)> = BTreeMap::new();
+        for number in 1..=self.cohort.loans {
+            let Some(loan) = self.stage.get::<Loan>(&Loan::key(&self.scene.tenant, number)).await? else {
+                self.checks.note(now, "I-9", format!("loan {number} has no row"));
+                continue;
+            };
+            match (self.loans_ended.get(&number), loan.ended_at) {
+                (Some(before), after) if after != Some(*before) => {
+                    self.checks.note(
+                        now,
+                        "I-9",
+                        format!("loan {number} ended at {before:?} and again at {after:?}"),
+                    );
+                }
+                (None, Some(at)) => _ = self.loans_ended.insert(number, at),
+                (Some(_) | None, _) => {}
+            }
+            if loan.state.ended() != loan.ended_at.is_some() {
+                self.checks.note(
+                    now,
+                    "I-9",
+                    format!("loan {number} is {:?} and ended at {:?}", loan.state, loan.ended_at),
+                );
+            }
+            if !loan.state.ended() {
+                open.entry((loan.resource.clone(), loan.borrower)).or_default().0 += loan.amount;
+                open.entry((loan.resource, loan.lender)).or_default().1 += loan.amount;
+            }
+        }
+        for (workspace, account) in &self.cohort.accounts {
+            for (resource, balance) in
+                account.balances.iter().filter(|(resource, _)| resource.gpu().is_some())
+            {
+                let rows = open.get(&(resource.clone(), workspace.clone())).copied().unwrap_or_default();
+                if rows != (balance.borrowed, balance.lent) {
+                    let what = format!(
+                        "{workspace} borrows {} and lends {} {resource}; its loans sum up to {} and {}",
+                        balance.borrowed, balance.lent, rows.0, rows.1
+                    );
+                    self.checks.note(now, "I-8", what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// I-24: every GPU's every moment was free, resting, or somebody's.
+    async fn check_hours(&mut self) -> Result<(), ReplayError> {
+        let tenant = self.scene.tenant.as_str();
+        let Some(cohort) = self.stage.get::<Cohort>(tenant).await? else { return Ok(()) };
+        let mut spent: BTreeMap<Resource, u64> = BTreeMap::new();
+        for account in cohort.accounts.values() {
+            for (resource, balance) in &account.balances {
+                *spent.entry(resource.clone()).or_default() += balance.spent.taken();
+            }
+        }
+        let mut after = None;
+        loop {
+            let page =
+                self.stage.engine.store().documents(Usage::COLLECTION, tenant, after.as_deref(), 1_000).await;
+            let page = page.map_err(engine::Error::from)?;
+            for document in &page.items {
+                let usage: Usage = serde_json::from_slice(&document.body)
+                    .map_err(|error| ReplayError::Unreadable(error.to_string()))?;
+                for (resource, used) in usage.spent {
+                    *spent.entry(resource).or_default() += used.taken();
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let now = self.stage.now();
+        for (resource, stock) in &cohort.stock {
+            let taken = spent.get(resource).copied().unwrap_or(0);
+            if stock.pieces_spent != stock.free_spent + stock.resting_spent + taken {
+                let what = format!(
+                    "{resource}: {} ms there were, {} free, {} resting, {taken} taken",
+                    stock.pieces_spent, stock.free_spent, stock.resting_spent
+                );
+                self.checks.note(now, "I-24", what);
+            }
+        }
+        Ok(())
+    }
+
+    /// S-32: who waits inside its reservation past the deadline is on the list of what is stuck; S-33: nobody waits for
+    /// what is idle; S-35: no loan outlasts its term while somebody waits.
+    pub(crate) async fn check_promises(&mut self) -> Result<(), ReplayError> {
+        let waiting: Vec<_> = self
+            .cohort
+            .accounts
+            .iter()
+            .filter(|(_, account)| account.waiting > 0)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut idle = None;
+        let rules = Rules::from(&self.stage.policy);
+        for workspace in waiting {
+            let key = workspace_key(&self.scene.tenant, &workspace);
+            let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
+            for waits in &line.waiting {
+                self.check_deadline(&workspace, waits).await?;
+                if idle.is_none()
+                    && self.could_borrow(&workspace, waits)
+                    && !self.behind_its_own(&rules, &line, waits)
+                {
+                    idle = Some(format!("{} of {workspace}", waits.workload));
+                }
+            }
+        }
+        let now = self.stage.now();
+        let before = std::mem::replace(&mut self.idle, idle.is_some());
+        if let Some(who) = idle.filter(|_| before) {
+            self.checks.note(now, "S-33", format!("{who} waits for GPUs that are idle and lent"));
+        }
+        Ok(())
+    }
+
+    async fn check_deadline(&mut self, workspace: &WorkspaceName, waits: &InLine) -> Result<(), ReplayError> {
+        let now = self.stage.now();
+        let Some(number) = self.names.get(waits.workload.as_str()).copied() else { return Ok(()) };
+        let Some(account) = self.cohort.accounts.get(workspace) else { return Ok(()) };
+        let inside = waits.requests.iter().all(|(resource, amount)| {
+            let balance = account.balance(resource);
+            // What is in transit to it counts as its own.
+            balance.used + amount <= account.reserved(resource, now)
+        });
+        let deadline = self.stage.policy.reclaim.deadline;
+        let late = waits.demanded_at.is_some_and(|since| now > since.after(deadline));
+        if !late || !inside || !self.late.insert(number) {
+            return Ok(());
+        }
+        self.gauge.missed += 1;
+        let mut told = false;
+        for resource in waits.requests.keys() {
+            told |= self.flagged(resource, &waits.workload).await?;
+        }
+        if !told {
+            self.gauge.unflagged += 1;
+            let since = now.since(waits.demanded_at.unwrap_or(now));
+            let what = format!(
+                "{} waits inside the reservation of {workspace} for {} s, and nobody was told",
+                waits.workload,
+                since.as_secs()
+            );
+            self.checks.note(now, "S-32", what);
+        }
+        Ok(())
+    }
+
+    /// Whether one that waits could be admitted as a borrower by what is counted. Only where everybody asks for single
+    /// GPUs: others may wait for room on one node, or behind somebody who does.
+    fn could_borrow(&self, workspace: &WorkspaceName, waits: &InLine) -> bool {
+        let now = self.stage.now();
+        let lending = &self.stage.policy.lending;
+        let Some(account) = self.cohort.accounts.get(workspace) else { return false };
+        let cools = waits.cooling_until.is_some_and(|until| now < until);
+        let slowed = account.slowed_until.is_some_and(|until| now < until);
+        let single = self.single && waits.requests.values().all(|amount| *amount == 1);
+        let of_its_class = waits.class.is_none_or(|class| lending.workloads.contains(&class));
+        let allowed = waits.preemptible && of_its_class && lending.classes.contains(&account.class);
+        single
+            && allowed
+            && !cools
+            && !slowed
+            && waits.requests.iter().all(|(resource, amount)| {
+                let free = self.cohort.stock.get(resource).map_or(0, |stock| stock.free);
+                *amount <= self.cohort.available(workspace, resource) && *amount <= free
+            })
+    }
+
+    /// Whether somebody older in its line who asks for the same kind has waited as long as waiting counts: its workspace is served
+    /// in that order, and who may not borrow waits until its own workspace has ended so much. Nobody of another may wait for that.
+    fn behind_its_own(&self, rules: &Rules, line: &Line, waits: &InLine) -> bool {
+        let now = self.stage.now();
+        let place = |waits: &InLine| (waits.since, waits.workload.clone());
+        let same = |other: &InLine| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
+        let older = |other: &&InLine| same(other) && place(other) < place(waits);
+        line.waiting.iter().filter(older).any(|other| rules.raised(now.since(other.entered_at)).1)
+    }
+}

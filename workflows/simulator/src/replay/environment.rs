@@ -1,0 +1,375 @@
+//! The stage of a replay: a store in memory, a clock that jumps, a simulated world, and a tenant that is settled in it.
+
+use crate::{
+    replay::{baseline::Baseline, outcome::ReplayError},
+    scenario::Scene,
+    trace::openb::per_gpu,
+};
+use backends::simulated::{LocalWorld, simulated_platform};
+use engine::{Clock as _, Engine, Entity, ManualClock, Undecided, View};
+use serde::de::DeserializeOwned;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use store::{Epoch, ExecutionId, Key, Memory, Sequence, Timestamp};
+use workflows::{
+    platform::{GpuSet, Platform, Stamp, WorkloadRef},
+    policy::{PlatformPolicy, PolicyRef, in_force, publish},
+    scheduling::admission,
+    tenancy::{
+        Atlas, Buffer, Cluster, ClusterId, ClusterKind, Gpu, Gpus, Held, Holding, Isolation, Jurisdiction,
+        Node, NodeId, NodeState, OwnerEpoch, Promise, Quota, Region, RegionId, Reservation, Residency,
+        Tenancy, Tenant, TenantState, Tier, Workspace, WorkspaceName,
+    },
+};
+
+/// Nodes that are put into service by one commit.
+const AT_ONCE: usize = 128;
+/// How long the simulated cluster has to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Cores and memory of a node; replays ask for GPUs alone.
+const CPU_MILLI: u64 = 192_000;
+/// See [`CPU_MILLI`].
+const MEMORY_MIB: u64 = 1 << 21;
+
+/// The stage.
+pub(crate) struct Stage {
+    pub(crate) engine: Engine<Platform>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) world: Arc<LocalWorld>,
+    pub(crate) cluster: ClusterId,
+    pub(crate) policy: PlatformPolicy,
+    platform: Platform,
+    stamps: u64,
+}
+
+/// The platform policy of a replay that is given none: the built-in one, but that every class of workspace may borrow,
+/// since a trace does not tell them apart, and with the terms of the scene.
+pub(crate) fn usual_policy(scene: &Scene) -> String {
+    let terms = &scene.terms;
+    let span = workflows::policy::duration::show;
+    format!(
+        "policy: platform\nversion: {}\nlending:\n  classes: [production, research, batch, dev]\n  cool_down: {}\n\
+         reclaim:\n  deadline: {}\n  grace: {}\n",
+        PlatformPolicy::built_in().map_or(1, |policy| policy.reference.version + 1),
+        span(terms.cooldown),
+        span(terms.deadline),
+        span(terms.grace),
+    )
+}
+
+/// The policy `text` under which nobody who was chosen is let go again.
+pub(crate) fn without_fill_back(text: &str) -> String {
+    let key = "fill_back: false";
+    let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
+    match lines.iter_mut().find(|line| line.starts_with("reclaim:")) {
+        Some(line) if line.contains('{') => *line = line.replacen('{', &format!("{{{key}, "), 1),
+        Some(line) => *line = format!("{line}\n  {key}"),
+        None => lines.push(format!("reclaim: {{{key}}}")),
+    }
+    lines.join("\n")
+}
+
+impl Stage {
+    /// Sets the stage for a scene.
+    ///
+    /// # Errors
+    /// What the engine or the ledger refuses, such as a policy that cannot be published.
+    pub(crate) async fn set(scene: &Scene, policy: &str, baseline: Baseline) -> Result<Self, ReplayError> {
+        let clock = Arc::new(ManualClock::at(scene.starts));
+        let world = Arc::new(LocalWorld::new());
+        let platform = simulated_platform(world.clone());
+        let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), platform.clone());
+        let engine = super::reclaimer::register(engine)?;
+        let cluster: ClusterId = name("simulated")?;
+        let reference = engine.ledger(true, |view| publish(view, policy, "simulate")).await?.reference;
+        let policy = engine.ledger(false, in_force).await?;
+        let stage = Self { engine, clock, world, cluster, policy, platform, stamps: 0 };
+        stage.settle(scene, &reference, baseline).await?;
+        Ok(stage)
+    }
+
+    async fn settle(&self, scene: &Scene, policy: &PolicyRef, baseline: Baseline) -> Result<(), ReplayError> {
+        let setter = ExecutionId::new(scene.starts, self.clock.entropy());
+        let place =
+            Place { region: name("eu-west")?, law: name("eu")?, cluster: self.cluster.clone(), setter };
+        let tenant = &scene.tenant;
+        self.engine.ledger(true, |view| found(view, scene, policy, &place)).await?;
+        for some in scene.machines.chunks(AT_ONCE) {
+            let ids: Vec<NodeId> = some.iter().map(|machine| machine.node.clone()).collect();
+            self.engine.ledger(true, |view| own(view, scene, some, &place)).await?;
+            self.engine.ledger(true, |view| admission::serve_nodes(view, tenant, &ids)).await?;
+        }
+        self.cut(scene).await?;
+        let borrows = baseline.borrows();
+        let given: BTreeMap<_, _> = scene
+            .workspaces
+            .iter()
+            .map(|(workspace, portion)| {
+                let mut allowances = portion.allowances.clone();
+                if !borrows {
+                    allowances.values_mut().for_each(|allowance| allowance.borrowing_limit = Some(0));
+                }
+                (workspace.clone(), (portion.class, allowances))
+            })
+            .collect();
+        self.engine.ledger(true, |view| admission::set_allowances(view, tenant, &given)).await?;
+        for (workspace, portion) in &scene.workspaces {
+            let allowances =
+                given.get(workspace).map(|(_, allowances)| allowances.clone()).unwrap_or_default();
+            let quota = Quota {
+                tenant: tenant.clone(),
+                workspace: workspace.clone(),
+                allowances,
+                version: 1,
+                set_by: setter,
+                ends: None,
+            };
+            let reservations = self.reservations(scene, workspace, &portion.reserved);
+            self.engine
+                .ledger(true, |view| {
+                    view.put(&quota)?;
+                    reservations.iter().try_for_each(|reservation| view.put(reservation))?;
+                    admission::set_promises(view, tenant, workspace, promises(&reservations))
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    fn reservations(
+        &self,
+        scene: &Scene,
+        workspace: &WorkspaceName,
+        reserved: &BTreeMap<workflows::tenancy::GpuKind, u64>,
+    ) -> Vec<Reservation> {
+        let some = reserved.iter().filter(|(_, count)| **count > 0);
+        some.map(|(kind, count)| Reservation {
+            name: format!("reserved-{}", kind.profile.as_ref().map_or("whole", |profile| profile.as_str())),
+            tenant: scene.tenant.clone(),
+            workspace: workspace.clone(),
+            kind: kind.clone(),
+            count: *count,
+            from: scene.starts,
+            to: None,
+            reclaim_deadline: self.policy.reclaim.deadline,
+            grace: self.policy.reclaim.grace,
+        })
+        .collect()
+    }
+
+    /// Cuts GPUs into slices as the scene has them.
+    async fn cut(&self, scene: &Scene) -> Result<(), ReplayError> {
+        for machine in &scene.machines {
+            let mut cuts: BTreeMap<_, BTreeSet<u16>> = BTreeMap::new();
+            for (index, profile) in (0_u16..).zip(&machine.gpus) {
+                if let Some(profile) = profile {
+                    cuts.entry(profile.clone()).or_default().insert(index);
+                }
+            }
+            for (profile, gpus) in cuts {
+                let cut = Some((&profile, per_gpu(profile.as_str())));
+                let node = &machine.node;
+                let tenant = &scene.tenant;
+                self.engine.ledger(true, |view| admission::cut_gpus(view, tenant, node, &gpus, cut)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A document, if there is one.
+    pub(crate) async fn get<T: Entity + DeserializeOwned>(&self, id: &str) -> Result<Option<T>, ReplayError> {
+        let found =
+            self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
+        let parsed = found.map(|document| serde_json::from_slice(&document.body)).transpose();
+        parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
+    }
+
+    /// The same, not copied: of large documents.
+    pub(crate) async fn shared<T: Entity>(&self, id: &str) -> Result<Option<Arc<T>>, ReplayError> {
+        let found =
+            self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
+        let parsed = found.map(|document| self.engine.parsed::<T>(&document)).transpose();
+        parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
+    }
+
+    /// The version of a document, if there is one.
+    pub(crate) async fn version<T: Entity>(&self, id: &str) -> Result<Option<Sequence>, ReplayError> {
+        let found = self.engine.store().document(&Key::new(T::COLLECTION, id)).await;
+        Ok(found.map_err(engine::Error::from)?.map(|document| document.version))
+    }
+
+    /// The moment.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A call to the cluster, as its own scheduler makes it.
+    fn stamp(&mut self, action: &'static str, of: &str) -> Stamp {
+        self.stamps += 1;
+        let step = format!("scheduler/{of}/{}", self.stamps);
+        let (key, epoch, deadline) = (step.clone(), Epoch(1), ANSWER_WITHIN);
+        Stamp { action, step, key, epoch, undo: false, deadline, dry_run: false }
+    }
+
+    /// How the cluster knows a workload.
+    pub(crate) fn known_as(&self, scene: &Scene, workspace: &WorkspaceName, workload: &str) -> WorkloadRef {
+        WorkloadRef {
+            cluster: self.cluster.to_string(),
+            tenant: scene.tenant.to_string(),
+            workspace: workspace.to_string(),
+            name: workload.to_owned(),
+        }
+    }
+
+    /// Lets the cluster run a workload.
+    pub(crate) async fn run(
+        &mut self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        service: bool,
+    ) -> Result<(), ReplayError> {
+        let stamp = self.stamp("StartWorkload", &of.name);
+        let mut tries = 0;
+        loop {
+            match self.platform.workloads.start(of, gpus, service, &stamp).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries == 20 => return Err(ReplayError::World(error.to_string())),
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    /// Lets a workload end by itself: nothing of it is left in the cluster.
+    pub(crate) async fn leave(&mut self, of: &WorkloadRef) -> Result<(), ReplayError> {
+        for _ in 0..20 {
+            let stamp = self.stamp("Leave", &of.name);
+            let Ok(seen) = self.platform.workloads.observe(of, &stamp).await else { continue };
+            match seen.filter(|seen| seen.pods) {
+                None => return Ok(()),
+                Some(seen) => {
+                    let stamp = self.stamp("Leave", &of.name);
+                    // One whose work is done ends even if it is deaf to being asked to. Whether this answer came does not
+                    // matter: it is looked at until it is seen gone.
+                    let _ = self.platform.workloads.force(of, &seen.uid, &stamp).await;
+                }
+            }
+        }
+        Err(ReplayError::World(format!("{} does not leave the simulated cluster", of.name)))
+    }
+
+    /// Whether the cluster still has anything of a workload.
+    pub(crate) async fn lingers(&mut self, of: &WorkloadRef) -> Result<bool, ReplayError> {
+        let stamp = self.stamp("Look", &of.name);
+        let seen = self.platform.workloads.observe(of, &stamp).await;
+        seen.map(|seen| seen.is_some_and(|seen| seen.pods))
+            .map_err(|error| ReplayError::World(error.to_string()))
+    }
+}
+
+/// A name that is written in the code.
+fn name<T: std::str::FromStr>(text: &str) -> Result<T, ReplayError> {
+    text.parse().map_err(|_| ReplayError::Unreadable(format!("{text} is no name")))
+}
+
+struct Place {
+    region: RegionId,
+    law: Jurisdiction,
+    cluster: ClusterId,
+    setter: ExecutionId,
+}
+
+/// Writes the region, the cluster, the tenant and its workspaces.
+fn found(view: &mut View, scene: &Scene, policy: &PolicyRef, place: &Place) -> Result<(), Undecided> {
+    let keys = scene.workspaces.keys().map(|name| workflows::tenancy::workspace_key(&scene.tenant, name));
+    view.want::<Workspace>(keys)?;
+    view.put(&Atlas { regions: BTreeSet::from([place.region.clone()]) })?;
+    view.put(&Region {
+        id: place.region.clone(),
+        jurisdiction: place.law.clone(),
+        buffer: Buffer::default(),
+        clusters: BTreeSet::from([place.cluster.clone()]),
+    })?;
+    view.put(&Cluster {
+        id: place.cluster.clone(),
+        region: place.region.clone(),
+        provider: "simulated".into(),
+        kind: ClusterKind::Kubernetes,
+        tenancy: Tenancy::Shared,
+        backend: Cluster::SIMULATED.into(),
+        models: BTreeSet::from([scene.model.clone()]),
+    })?;
+    view.put(&Tenant {
+        id: scene.tenant.clone(),
+        tier: Tier::Enterprise,
+        isolation: Isolation::SharedSlices,
+        data_residency: Residency::Any,
+        allow_preemption: true,
+        allow_gpu_sharing: true,
+        compliance: BTreeSet::new(),
+        policy: policy.clone(),
+        state: TenantState::Active,
+        workspaces: scene.workspaces.keys().cloned().collect(),
+        cluster: Some(place.cluster.clone()),
+        onboarded_by: place.setter,
+        created_at: scene.starts,
+        activated_at: Some(scene.starts),
+    })?;
+    let held = |machine: &crate::scenario::Machine| Held { gpus: gpus(machine), epoch: OwnerEpoch(1) };
+    view.put(&Holding {
+        tenant: scene.tenant.clone(),
+        claimed_by: place.setter,
+        cluster: place.cluster.clone(),
+        region: place.region.clone(),
+        model: scene.model.clone(),
+        nodes: scene.machines.iter().map(|machine| (machine.node.clone(), held(machine))).collect(),
+        quarantined: BTreeSet::new(),
+    })?;
+    scene.workspaces.iter().try_for_each(|(name, portion)| {
+        view.put(&Workspace { tenant: scene.tenant.clone(), name: name.clone(), class: portion.class })
+    })
+}
+
+fn gpus(machine: &crate::scenario::Machine) -> Gpus {
+    Gpus(u32::try_from(machine.gpus.len()).unwrap_or(u32::MAX))
+}
+
+/// Writes nodes that are the tenant's and in service.
+fn own(
+    view: &mut View,
+    scene: &Scene,
+    machines: &[crate::scenario::Machine],
+    place: &Place,
+) -> Result<(), Undecided> {
+    view.want::<Node>(machines.iter().map(|machine| machine.node.to_string()))?;
+    machines.iter().try_for_each(|machine| {
+        view.put(&Node {
+            id: machine.node.clone(),
+            cluster: place.cluster.clone(),
+            region: place.region.clone(),
+            gpu: Gpu { model: scene.model.clone(), count: gpus(machine) },
+            cpu_milli: CPU_MILLI,
+            memory_mib: MEMORY_MIB,
+            chunk: 0,
+            owner: Some(scene.tenant.clone()),
+            owner_epoch: OwnerEpoch(1),
+            claimed_by: Some(place.setter),
+            state: NodeState::InService,
+            driver_version: None,
+        })
+    })
+}
+
+fn promises(reservations: &[Reservation]) -> BTreeMap<String, Promise> {
+    let promise = |reservation: &Reservation| Promise {
+        resource: workflows::tenancy::Resource::Gpu(reservation.kind.clone()),
+        count: reservation.count,
+        from: reservation.from,
+        to: reservation.to,
+        reclaim_deadline: reservation.reclaim_deadline,
+        grace: reservation.grace,
+    };
+    reservations.iter().map(|reservation| (reservation.name.clone(), promise(reservation))).collect()
+}

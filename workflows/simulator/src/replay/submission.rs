@@ -1,0 +1,130 @@
+//! Demands of a replay: submitted when they are made, ended when their work is done.
+
+use super::{Replay, demand::Stage as At, event_log, outcome::ReplayError};
+use crate::{
+    scenario::Scene,
+    trace::{self, Demand, Standing},
+};
+use std::collections::BTreeSet;
+use workflows::{
+    reclaim::ledger::announce,
+    scheduling::admission::{self, Request},
+    tenancy::{Amounts, GpuKind, Resource, WorkloadClass, WorkspaceName},
+};
+
+impl Replay<'_> {
+    /// One that came inside its workspace's reservation runs, or never will.
+    pub(super) fn kept(&mut self, demand: &Demand) {
+        if let Some(promised) = self.promised.get_mut(&promised_of(demand)) {
+            *promised = promised.saturating_sub(demand.gpus);
+        }
+    }
+
+    pub(super) async fn ask(&mut self, number: usize) -> Result<(), ReplayError> {
+        let Some(demand) = self.scene.demands.get(number) else { return Ok(()) };
+        let now = self.stage.now();
+        let resource = Resource::Gpu(demand.kind.clone());
+        let account = self.cohort.accounts.get(&demand.workspace);
+        let inside = account.is_some_and(|account| {
+            let taken = account.balance(&resource).taken();
+            // Those before it in line will take theirs as well.
+            let ahead = self.promised.get(&promised_of(demand)).copied().unwrap_or(0);
+            taken + ahead + demand.gpus <= account.reserved(&resource, now)
+        });
+        if let Some(life) = self.lives.get_mut(number) {
+            (life.stage, life.asked, life.since, life.inside) = (At::Waiting, now, now, inside);
+        }
+        if inside {
+            *self.promised.entry(promised_of(demand)).or_default() += demand.gpus;
+        }
+        self.gauge.asked(demand, inside);
+        self.gauge.wants(now, demand, true);
+        self.story.tell(now, || asks(demand));
+        let request = request(self.scene, demand, resource);
+        let submitted = self
+            .stage
+            .engine
+            .ledger(true, |view| {
+                let submitted = admission::submit(view, &request)?;
+                announce(view, &submitted.news)?;
+                Ok(submitted)
+            })
+            .await;
+        match submitted {
+            Ok(submitted) => self.hear(&submitted.news).await,
+            Err(engine::Error::Undecided(error)) if error.code == admission::codes::LINE_FULL => {
+                self.checks.note(now, "S-42", format!("{}: {}", demand.name, error.message));
+                self.catch_up().await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn done(&mut self, number: usize, run: u32) -> Result<(), ReplayError> {
+        let (Some(demand), Some(life)) = (self.scene.demands.get(number), self.lives.get_mut(number)) else {
+            return Ok(());
+        };
+        if life.run != run || life.stage != At::Running {
+            return Ok(());
+        }
+        let of = self.stage.known_as(self.scene, &demand.workspace, &demand.name);
+        // One that was evicted a moment ago had no time to end; the ledger hears of its eviction soon.
+        if life.called && !self.stage.lingers(&of).await? {
+            return Ok(());
+        }
+        let now = self.stage.now();
+        let (since, asked) = (life.since, life.asked);
+        life.stage = At::Done;
+        self.called.remove(&number);
+        self.vacate(number);
+        self.gauge.finished();
+        self.story.tell(now, || {
+            format!(
+                "{} is done, {} after it was asked for",
+                demand.name,
+                event_log::span(now.since(asked.min(since)))
+            )
+        });
+        self.stage.leave(&of).await?;
+        let tenant = &self.scene.tenant;
+        let finished = self
+            .stage
+            .engine
+            .ledger(true, |view| {
+                let finished = admission::finish(view, tenant, &demand.name)?;
+                announce(view, &finished.news)?;
+                Ok(finished)
+            })
+            .await?;
+        self.hear(&finished.news).await
+    }
+}
+
+fn request(scene: &Scene, demand: &Demand, resource: Resource) -> Request {
+    let (class, preemptible, priority) = match demand.standing {
+        Standing::Given { class, preemptible, priority } => (class, preemptible, priority),
+        Standing::ByShare => (WorkloadClass::Batch, true, trace::BATCH),
+    };
+    Request {
+        tenant: scene.tenant.clone(),
+        workspace: demand.workspace.clone(),
+        name: demand.name.clone(),
+        class,
+        priority,
+        preemptible,
+        checkpoint: demand.checkpoint,
+        requests: Amounts::from([(resource, demand.gpus)]),
+        together: demand.together,
+        labels: BTreeSet::new(),
+    }
+}
+
+fn promised_of(demand: &Demand) -> (WorkspaceName, GpuKind) {
+    (demand.workspace.clone(), demand.kind.clone())
+}
+
+fn asks(demand: &Demand) -> String {
+    let who = demand.by.as_deref().unwrap_or("the trace");
+    let what = event_log::amount(demand.gpus, &demand.kind);
+    format!("{who} asks for {what} in {} for {}", demand.workspace, demand.name)
+}

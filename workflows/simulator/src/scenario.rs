@@ -1,0 +1,335 @@
+//! A scene: everything a replay needs. Nodes, what each workspace may use, who asks for what when, and the terms.
+
+mod file;
+mod population;
+mod source;
+
+use crate::trace::{
+    Demand, Kind, Trace,
+    openb::per_gpu,
+    quota_shares::{self, Counted, Shares, Split},
+};
+use serde::Serialize;
+use std::{collections::BTreeMap, time::Duration};
+use store::Timestamp;
+use workflows::{
+    fleet::NodeRow,
+    policy::{Finding, Invalid},
+    tenancy::{
+        Allowance, GpuKind, GpuModel, Name, Naming, NodeId, Profile, Resource, TenantId, WorkspaceClass,
+        WorkspaceName,
+    },
+};
+
+pub use population::Population;
+pub use source::{Source, any_model, read};
+
+/// The start of a replay whose trace has no date of its own: 2026-01-05, a Monday, at midnight UTC.
+pub const MONDAY: Timestamp = Timestamp(1_767_571_200_000);
+/// GPUs of a node, where no fleet is given (domain 7.3).
+const NODE_GPUS: u16 = 8;
+/// Of 100 GPUs so many stay out of every quota (domain 7.3).
+const BUFFER_PERCENT: u64 = 5;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Its serial number.
+    pub node: NodeId,
+    /// By index: the profile that a GPU is cut into, or `None` for a whole one.
+    pub gpus: Vec<Option<Profile>>,
+}
+
+/// What a workspace may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Portion {
+    /// What it is for.
+    pub class: WorkspaceClass,
+    /// By resource.
+    pub allowances: BTreeMap<Resource, Allowance>,
+    /// The part of the nominal that it gets back within the deadline.
+    pub reserved: BTreeMap<GpuKind, u64>,
+}
+
+/// What is promised, and how borrowers are treated. Defaults as in domain 3.2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Terms {
+    /// From a borrower's notice to its eviction.
+    pub grace: Duration,
+    /// From a demand inside a reservation to its GPUs.
+    pub deadline: Duration,
+    /// A borrower that was evicted does not borrow again for so long.
+    pub cooldown: Duration,
+    /// How often the sweeps run.
+    pub sweep_every: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(120),
+            deadline: Duration::from_secs(900),
+            cooldown: Duration::from_secs(600),
+            sweep_every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A scene.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Scene {
+    /// Its name.
+    pub name: String,
+    /// What it shows, where it says so.
+    pub about: String,
+    /// Where it comes from.
+    pub kind: Kind,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The model of all its GPUs.
+    pub model: GpuModel,
+    /// The moment it begins.
+    pub starts: Timestamp,
+    /// So long after that it ends.
+    pub ends: Duration,
+    /// Its nodes.
+    pub machines: Vec<Machine>,
+    /// Its workspaces.
+    pub workspaces: BTreeMap<WorkspaceName, Portion>,
+    /// Who asks for what, by moment.
+    pub demands: Vec<Demand>,
+    /// What is promised.
+    pub terms: Terms,
+    /// What was counted to make the shares.
+    pub counts: Vec<(String, Counted)>,
+    /// What was left out or presumed.
+    pub notes: Vec<String>,
+}
+
+/// Why a scene cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SceneError {
+    /// The trace asks for nothing.
+    #[error("the trace asks for no GPU at all")]
+    Empty,
+    /// The fleet is too small.
+    #[error("the fleet has {have} GPUs and the quotas need {need}, the buffer included; give more nodes")]
+    FleetTooSmall {
+        /// What it has.
+        have: u64,
+        /// What is needed.
+        need: u64,
+    },
+    /// It would last too long.
+    #[error("so often repeated it would last longer than {days} days; repeat it less often")]
+    TooLong {
+        /// What it may last.
+        days: u64,
+    },
+    /// A workload's name has no room for its number.
+    #[error(
+        "{0}: with the number of its time behind it the name is longer than 64 characters; use shorter names"
+    )]
+    Name(String),
+}
+
+impl Scene {
+    /// The story of more demands than this is told to nobody.
+    pub const TOLD: usize = 200;
+    /// A replay lasts no longer: a hundred years.
+    pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
+
+    /// The replay of a trace's second half, with shares counted from its first (domain 7.3).
+    ///
+    /// # Errors
+    /// When the trace is empty, or `fleet` has too few GPUs.
+    pub fn of(trace: &Trace, fleet: Option<&[NodeRow]>, model: &GpuModel) -> Result<Self, SceneError> {
+        if trace.demands.is_empty() {
+            return Err(SceneError::Empty);
+        }
+        let split = quota_shares::split(trace);
+        let shares = shares(trace, &split);
+        let mut trace = trace.clone();
+        quota_shares::stand(&mut trace.demands, &shares);
+        let counts = counts(&trace, &split, &shares);
+        let half = quota_shares::second_half(&trace, &split);
+        let machines = machines(&half, &shares, fleet)?;
+        let mut notes = trace.notes.clone();
+        notes.push(format!(
+            "cut at half of {}, {:.1} days after it begins; shares are counted before, replayed is what follows",
+            split.of,
+            split.at.as_secs_f64() / 86_400.0
+        ));
+        Ok(Self {
+            name: <&str>::from(trace.kind).to_owned(),
+            about: String::new(),
+            kind: trace.kind,
+            tenant: trace.tenant.clone(),
+            model: model.clone(),
+            starts: MONDAY,
+            ends: half.ends,
+            machines,
+            workspaces: portions(&half, &shares),
+            demands: half.demands,
+            terms: Terms::default(),
+            counts,
+            notes,
+        })
+    }
+
+    /// The same life `times` times over, one time right behind the other, so that a year can be made of weeks. Nodes and quotas stay;
+    /// workloads of the second time and later have `.2` and so on behind their names. What works until the end works until that of its time.
+    ///
+    /// # Errors
+    /// When it would last longer than a moment can be told, or a name would be longer than one may be.
+    pub fn repeated(mut self, times: u32) -> Result<Self, SceneError> {
+        let whole = self.ends.checked_mul(times).filter(|whole| *whole <= Self::LONGEST);
+        let ends = whole.ok_or(SceneError::TooLong { days: Self::LONGEST.as_secs() / 86_400 })?;
+        let (one, first) = (self.ends, std::mem::take(&mut self.demands));
+        for time in 0..times {
+            let before = one * time;
+            for demand in &first {
+                let name =
+                    if time == 0 { demand.name.clone() } else { format!("{}.{}", demand.name, time + 1) };
+                if name.len() > workflows::scheduling::admission::LONGEST_NAME {
+                    return Err(SceneError::Name(name));
+                }
+                let lasts = demand.lasts.or((times > 1).then(|| one.saturating_sub(demand.at)));
+                self.demands.push(Demand {
+                    name,
+                    at: demand.at + before,
+                    lasts,
+                    left: demand.left.map(|left| left + before),
+                    ..demand.clone()
+                });
+            }
+        }
+        if times > 1 {
+            self.notes.push(format!("replayed {times} times, one right behind the other"));
+        }
+        self.ends = ends;
+        Ok(self)
+    }
+
+    /// GPUs or slices of a kind.
+    #[must_use]
+    pub fn capacity(&self) -> BTreeMap<GpuKind, u64> {
+        let mut all = BTreeMap::new();
+        for profile in self.machines.iter().flat_map(|machine| &machine.gpus) {
+            let kind = GpuKind { model: self.model.clone(), profile: profile.clone() };
+            let pieces = profile.as_ref().map_or(1, |profile| u64::from(per_gpu(profile.as_str())));
+            *all.entry(kind).or_default() += pieces;
+        }
+        all
+    }
+
+    /// Whole cards.
+    #[must_use]
+    pub fn gpus(&self) -> usize {
+        self.machines.iter().map(|machine| machine.gpus.len()).sum()
+    }
+}
+
+/// What each workspace is promised: nothing to those that only borrow.
+fn shares(trace: &Trace, split: &Split) -> Shares {
+    quota_shares::reservations(trace, split, |demand| {
+        let research = trace.workspaces.get(&demand.workspace) == Some(&WorkspaceClass::Research);
+        (!research).then(|| (demand.workspace.clone(), demand.kind.clone()))
+    })
+}
+
+/// The counts of domain 7.3 point 3b by what the trace groups by, and by workspace as they are replayed.
+fn counts(trace: &Trace, split: &Split, shares: &Shares) -> Vec<(String, Counted)> {
+    let origin = |demand: &Demand| (demand.origin.clone(), demand.kind.clone());
+    let mut all = Vec::new();
+    if trace.kind == Kind::Dlrm {
+        let own = quota_shares::reservations(trace, split, |demand| Some(origin(demand)));
+        all.push(("application".to_owned(), quota_shares::count(trace, split, &own, origin)));
+    }
+    let key = |demand: &Demand| (demand.workspace.clone(), demand.kind.clone());
+    all.push(("workspace".to_owned(), quota_shares::count(trace, split, shares, key)));
+    all
+}
+
+fn portions(trace: &Trace, shares: &Shares) -> BTreeMap<WorkspaceName, Portion> {
+    let mut portions: BTreeMap<WorkspaceName, Portion> = BTreeMap::new();
+    for (workspace, class) in &trace.workspaces {
+        let portion = Portion { class: *class, allowances: BTreeMap::new(), reserved: BTreeMap::new() };
+        portions.insert(workspace.clone(), portion);
+    }
+    // Every workspace may borrow every kind, also one that it owns nothing of.
+    let kinds: std::collections::BTreeSet<_> =
+        trace.demands.iter().map(|demand| &demand.kind).chain(shares.keys().map(|(_, kind)| kind)).collect();
+    for (workspace, portion) in &mut portions {
+        for kind in &kinds {
+            let nominal = shares.get(&(workspace.clone(), (*kind).clone())).copied().unwrap_or(0);
+            let allowance = Allowance { nominal, borrowing_limit: None, lending_limit: None };
+            portion.allowances.insert(Resource::Gpu((*kind).clone()), allowance);
+            if nominal > 0 {
+                portion.reserved.insert((*kind).clone(), nominal);
+            }
+        }
+    }
+    portions
+}
+
+/// Whole GPUs that hold what is promised of each kind, the buffer included; one at least of every kind that is asked for.
+fn cards(trace: &Trace, shares: &Shares) -> BTreeMap<GpuKind, u64> {
+    let mut promised: BTreeMap<GpuKind, u64> = BTreeMap::new();
+    for demand in &trace.demands {
+        promised.entry(demand.kind.clone()).or_default();
+    }
+    for ((_, kind), count) in shares {
+        *promised.entry(kind.clone()).or_default() += count;
+    }
+    let card = |(kind, pieces): (GpuKind, u64)| {
+        let each = kind.profile.as_ref().map_or(1, |profile| u64::from(per_gpu(profile.as_str())));
+        let with_buffer = (pieces * 100).div_ceil(100 - BUFFER_PERCENT);
+        (kind, with_buffer.div_ceil(each).max(1))
+    };
+    promised.into_iter().map(card).collect()
+}
+
+fn machines(trace: &Trace, shares: &Shares, fleet: Option<&[NodeRow]>) -> Result<Vec<Machine>, SceneError> {
+    let cards = cards(trace, shares);
+    let need: u64 = cards.values().sum();
+    // Whole cards first, so that they lie together on nodes.
+    let mut cuts: Vec<(Option<Profile>, u64)> =
+        cards.into_iter().map(|(kind, cards)| (kind.profile, cards)).collect();
+    cuts.sort();
+    let mut cuts = cuts.into_iter().flat_map(|(profile, cards)| {
+        std::iter::repeat_n(profile, usize::try_from(cards).unwrap_or(usize::MAX))
+    });
+    let mut machines = Vec::new();
+    let (mut placed, mut sizes) = (0_u64, sizes(fleet, need));
+    while placed < need {
+        let Some((node, size)) = sizes.next() else {
+            return Err(SceneError::FleetTooSmall { have: placed, need });
+        };
+        // What is over on the last node is left whole: it belongs to the buffer.
+        let gpus: Vec<_> = (0..size).map(|_| cuts.next().flatten()).collect();
+        placed += u64::from(size);
+        machines.push(Machine { node, gpus });
+    }
+    Ok(machines)
+}
+
+/// Nodes to draw from, with their GPUs: those of the fleet, the largest first, or as many of one size as are wanted.
+fn sizes<'a>(fleet: Option<&'a [NodeRow]>, need: u64) -> Box<dyn Iterator<Item = (NodeId, u16)> + 'a> {
+    match fleet {
+        Some(rows) => {
+            let mut rows: Vec<_> = rows.iter().collect();
+            rows.sort_by(|a, b| b.gpus.cmp(&a.gpus).then_with(|| a.node.cmp(&b.node)));
+            let size = |row: &NodeRow| u16::try_from(row.gpus.0).unwrap_or(u16::MAX);
+            Box::new(rows.into_iter().map(move |row| (row.node.clone(), size(row))))
+        }
+        None => Box::new(
+            (1..=need).filter_map(|number| Some((format!("node-{number:04}").parse().ok()?, NODE_GPUS))),
+        ),
+    }
+}
+
+/// A name that is written in the code.
+fn known<K: Naming>(text: &str) -> Result<Name<K>, Invalid> {
+    text.parse().map_err(|error| Finding::new(None, "", format!("{error}"), Name::<K>::rule()).into())
+}

@@ -1,0 +1,153 @@
+//! Rows of a CSV file by the names of their columns, with everything that is wrong noted at its line and column.
+
+use std::{collections::BTreeMap, time::Duration};
+use workflows::policy::{Finding, Invalid, Spot};
+
+/// After this many findings the rest is only counted.
+const MOST_FINDINGS: usize = 20;
+
+/// What is wrong with a file, so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    found: Vec<Finding>,
+    more: usize,
+}
+
+impl Findings {
+    pub(crate) fn note(&mut self, at: Option<(u64, u64)>, field: &str, problem: String, remedy: &str) {
+        if self.found.len() >= MOST_FINDINGS {
+            self.more += 1;
+            return;
+        }
+        let at = at.map(|(line, column)| Spot { line, column });
+        self.found.push(Finding::new(at, field, problem, remedy.into()));
+    }
+
+    /// `read`, or all that is wrong.
+    pub(crate) fn or<T>(mut self, read: T) -> Result<T, Invalid> {
+        if self.more > 0 {
+            let problem = format!("{} more rows are wrong", self.more);
+            self.found.push(Finding::new(None, "", problem, "mend those above first".into()));
+        }
+        if self.found.is_empty() { Ok(read) } else { Err(Invalid { findings: self.found }) }
+    }
+}
+
+/// A CSV file with a header.
+pub(crate) struct Sheet<'a> {
+    reader: csv::Reader<&'a [u8]>,
+    places: BTreeMap<String, usize>,
+}
+
+impl<'a> Sheet<'a> {
+    /// The sheet in `text`, which has all of `required` among its columns.
+    ///
+    /// # Errors
+    /// When its header lacks one of them.
+    pub(crate) fn open(text: &'a str, required: &[&str]) -> Result<Self, Invalid> {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+        let bad = |problem: String| {
+            let remedy = format!("begin the file with a line that names the columns {}", required.join(","));
+            Invalid::from(Finding::new(Some(Spot { line: 1, column: 1 }), "", problem, remedy))
+        };
+        let headers = reader.headers().map_err(|e| bad(format!("the header cannot be read: {e}")))?;
+        let names = headers.iter().enumerate().map(|(place, name)| (name.trim().to_owned(), place));
+        let places: BTreeMap<_, _> = names.collect();
+        match required.iter().find(|column| !places.contains_key(**column)) {
+            Some(missing) => Err(bad(format!("the header has no column {missing}"))),
+            None => Ok(Self { reader, places }),
+        }
+    }
+
+    /// The names of its columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.places.keys().map(String::as_str)
+    }
+
+    /// Reads every row with `read`; what it could not read is noted.
+    pub(crate) fn each(mut self, findings: &mut Findings, mut read: impl FnMut(&mut Row<'_>)) {
+        let mut record = csv::StringRecord::new();
+        loop {
+            match self.reader.read_record(&mut record) {
+                Ok(false) => return,
+                Ok(true) => {
+                    let line = record.position().map_or(0, csv::Position::line);
+                    let findings = &mut *findings;
+                    read(&mut Row { record: &record, places: &self.places, line, cells: true, findings });
+                }
+                Err(error) => {
+                    let line = error.position().map_or(0, csv::Position::line);
+                    let problem = format!("the row cannot be read: {error}");
+                    findings.note(Some((line, 1)), "", problem, "write it as UTF-8, separated by commas");
+                    if error.is_io_error() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One row.
+pub(crate) struct Row<'a> {
+    pub(crate) record: &'a csv::StringRecord,
+    pub(crate) places: &'a BTreeMap<String, usize>,
+    pub(crate) line: u64,
+    /// Whether values stand one after the other, so that their column can be told.
+    pub(crate) cells: bool,
+    pub(crate) findings: &'a mut Findings,
+}
+
+impl Row<'_> {
+    /// The value of a column, without the spaces around it; empty if there is none.
+    pub(crate) fn text(&self, column: &str) -> &str {
+        self.places.get(column).and_then(|place| self.record.get(*place)).unwrap_or_default().trim()
+    }
+
+    /// Notes that a value is wrong.
+    pub(crate) fn note(&mut self, column: &str, problem: String, remedy: &str) {
+        let place = self.places.get(column).copied().unwrap_or(0);
+        let before: usize = self.record.iter().take(place).map(|value| value.chars().count() + 1).sum();
+        let at = if self.cells { u64::try_from(before + 1).unwrap_or(u64::MAX) } else { 1 };
+        self.findings.note(Some((self.line, at)), column, problem, remedy);
+    }
+
+    /// A value that must be there.
+    pub(crate) fn must(&mut self, column: &str) -> Option<String> {
+        let text = self.text(column).to_owned();
+        if text.is_empty() {
+            self.note(column, "the value is missing".into(), "give one");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A whole number, `least` at least and `most` at most.
+    pub(crate) fn whole(&mut self, column: &str, least: u64, most: u64) -> Option<u64> {
+        let text = self.text(column).to_owned();
+        // Some tools write whole numbers as `8.0`.
+        let plain = text.strip_suffix(".0").unwrap_or(&text);
+        let number = plain.parse().ok().filter(|number| (least..=most).contains(number));
+        if number.is_none() {
+            let remedy = format!("write a whole number from {least} to {most}");
+            self.note(column, format!("{text:?} is not a number that fits here"), &remedy);
+        }
+        number
+    }
+
+    /// Seconds since the trace begins, to the millisecond; `Some(None)` when the value is blank.
+    pub(crate) fn seconds(&mut self, column: &str) -> Option<Option<Duration>> {
+        let text = self.text(column).to_owned();
+        if text.is_empty() {
+            return Some(None);
+        }
+        // A century is more than any trace, and far from where milliseconds would overflow.
+        let read = text.parse::<f64>().ok().filter(|seconds| (0.0..3.2e9).contains(seconds));
+        let Some(seconds) = read else {
+            let problem = format!("{text:?} is no number of seconds");
+            self.note(column, problem, "write seconds since the trace begins, or leave it blank");
+            return None;
+        };
+        Some(Some(Duration::from_secs_f64((seconds * 1_000.0).round() / 1_000.0)))
+    }
+}

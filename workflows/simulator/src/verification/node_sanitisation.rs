@@ -1,0 +1,175 @@
+//! The worlds of the sanitisation of a node: a node of a small tenant that leaves, with a drive that may fail.
+
+use super::offboarding::{BEGIN, Ready, ready, snapshot, staged};
+use backends::simulated::{Fault, LocalWorld, What, local_world, simulated_platform};
+use engine::{
+    ActionError, ChildEnd, DAY, Engine, Entity as _, Error, ManualClock, Outcome, Plan, Seat, Step, Subject,
+    Undecided, View, Workflow, approval, children, end,
+    testing::{Report, Scene, World, verify_with_children},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{ExecutionId, Key, Memory, Put, Store as _};
+use workflows::{
+    destruction::{Inventory, Moment, codes},
+    offboarding::{Leaver, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
+    platform::Platform,
+    tenancy::{Node, TenantId},
+};
+
+/// Tries the sanitisation of a node: one that goes well, one whose drive fails, one whose drive stands still.
+///
+/// # Errors
+/// When the world cannot be set up.
+pub async fn node_sanitisation() -> Result<Report, Error> {
+    let mut worlds = Vec::new();
+    for (name, what) in [
+        ("its drive stands still", Some(What::DriveStalls)),
+        ("its drive fails", Some(What::DriveFails)),
+        ("all goes well", None),
+    ] {
+        worlds.push(Node1::set(name, what).await?);
+    }
+    let scenes: Vec<&dyn Scene<Cleaning>> =
+        worlds.iter().map(|world| world as &dyn Scene<Cleaning>).collect();
+    verify_with_children(&scenes).await
+}
+
+/// Nothing but an approval and the sanitisation of one node: a child needs a parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Cleaning {
+    node: NodeSanitisation,
+    clean: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+enum State {
+    AwaitingParent,
+    ParentCleaning,
+    ParentDone,
+    ParentDeclined,
+}
+
+impl Workflow for Cleaning {
+    const NAME: &'static str = "sanitisation_proof";
+    const SCHEMA: u32 = 1;
+    const INITIAL: State = State::AwaitingParent;
+    type State = State;
+    type Platform = Platform;
+
+    fn step(&self, state: State) -> Step<Self> {
+        match state {
+            State::AwaitingParent => approval([Seat::of("security", 1)])
+                .within(DAY)
+                .granted(State::ParentCleaning)
+                .refused(State::ParentDeclined)
+                .expired(State::ParentDeclined),
+            State::ParentCleaning => children([self.node.clone()])
+                .any_end()
+                .answer(NodeSanitisation::is_clean)
+                .forward_only()
+                .record(|me: &mut Self, node: ChildEnd<bool>| me.clean = Some(node.data))
+                .within(14 * DAY)
+                .then(State::ParentDone),
+            State::ParentDone => end(Outcome::Completed),
+            State::ParentDeclined => end(Outcome::Refused),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: "acme".into(), name: "proof".into(), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { decides: json!({ "nodes": [self.node.decides()] }), ..Plan::default() }
+    }
+
+    fn examples() -> Vec<Self> {
+        NodeSanitisation::examples().into_iter().map(|node| Self { node, clean: None }).collect()
+    }
+}
+
+struct Node1 {
+    name: &'static str,
+    ready: Ready,
+    node: NodeSanitisation,
+    what: Option<What>,
+}
+
+impl Node1 {
+    async fn set(name: &'static str, what: Option<What>) -> Result<Self, Error> {
+        let mut ready = ready("A100", 1).await?;
+        let run = ExecutionId::from_bytes([7; 16]);
+        let store = Arc::new(Memory::new());
+        let commit = store::Commit { documents: ready.documents.clone(), ..store::Commit::default() };
+        store.commit(commit).await?;
+        let clock = Arc::new(ManualClock::at(BEGIN));
+        let platform = simulated_platform(Arc::new(ready.world.fork()));
+        let engine = Engine::new(store.clone(), clock, platform);
+        let devices = engine.platform().machines.devices("slurm-1", "s-0000", 1, &stamp()).await;
+        let devices = devices.map_err(Error::Undecided)?;
+        let (node, documents) = engine.ledger(false, |view| inventoried(view, &devices, run)).await?;
+        ready.documents.extend(documents);
+        Ok(Self { name, ready, node, what })
+    }
+}
+
+fn stamp() -> workflows::platform::Stamp {
+    workflows::platform::Stamp {
+        action: "proof",
+        step: "proof".into(),
+        key: "proof".into(),
+        epoch: store::Epoch(0),
+        undo: false,
+        deadline: engine::MINUTE,
+        dry_run: false,
+    }
+}
+
+/// The node's sanitisation, and the inventory that lists its parts, as an offboarding would have taken it.
+fn inventoried(
+    view: &mut View,
+    devices: &workflows::platform::Devices,
+    run: ExecutionId,
+) -> Result<(NodeSanitisation, Vec<Put>), Undecided> {
+    let tenant: TenantId = "acme".parse().map_err(|e| ActionError::permanent("name.invalid", e))?;
+    let checked = workflows::offboarding::look_at(view, &tenant)?;
+    let (leaver, terms): (Leaver, Terms) = (checked.leaver, checked.terms);
+    let assets = TakeInventory::parts_of(&leaver, "s-0000", devices, Moment::from(BEGIN));
+    let inventory = Inventory::of(assets)
+        .map_err(|differ| ActionError::permanent(codes::INVENTORY_OPEN, format!("{differ:?}")))?;
+    let (head, pages) = inventory.documents(&tenant, run);
+    let json = |value: Result<Vec<u8>, serde_json::Error>| value.ok();
+    let mut documents =
+        vec![Put { key: Key::new("inventories", head.id()), body: json(serde_json::to_vec(&head)) }];
+    for page in &pages {
+        documents
+            .push(Put { key: Key::new("inventory-pages", page.id()), body: json(serde_json::to_vec(page)) });
+    }
+    let node = view.need::<Node>("s-0000")?;
+    let node = NodeSanitisation::of(&leaver, &terms.demands, run, &node.id, node.owner_epoch, 1);
+    Ok((node, documents))
+}
+
+impl Scene<Cleaning> for Node1 {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn data(&self) -> Cleaning {
+        Cleaning { node: self.node.clone(), clean: None }
+    }
+
+    fn world(&self) -> World<Platform> {
+        staged(&self.ready, self.what.map(|what| Fault::on("BeginSanitise", what).times(0)))
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        snapshot(platform, documents)
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        local_world(platform).map(LocalWorld::violations).unwrap_or_default()
+    }
+}

@@ -1,0 +1,270 @@
+//! The worlds of offboarding: a small tenant that has worked, with something of each kind left behind.
+
+use super::onboarding::{self, GIVEN, LEDGER};
+use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use engine::{
+    ActionError, Engine, Entity, Error, ManualClock, Person, Undecided, View,
+    testing::{Report, Scene, World, verify},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use store::{ExecutionId, Key, Memory, Put, Store as _, Timestamp};
+use workflows::{
+    destruction::{
+        Holds, Inventory, SanitisationRecord,
+        certificate::{Basis, Kept, LegalBasis},
+        codes,
+    },
+    fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
+    offboarding::{Leaver, Offboarding, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
+    onboarding::Onboarding,
+    platform::{Platform, Thing},
+    policy::{Invalid, Request},
+    scheduling::admission::{self, MOST_ENDED, Observation, Seen},
+    signing::Moment,
+    tenancy::{
+        Admission, Checkpoint, Cohort, Line, Loan, NameError, Node, NodeUse, Occupancy, OpenLoans, Resource,
+        Room, Roster, Sighting, TenantId, Workload, WorkloadClass,
+    },
+};
+
+const SITES: &str = "
+regions: [{id: eu-west, jurisdiction: eu}]
+clusters:
+  - {id: west-1, region: eu-west}
+  - {id: slurm-1, region: eu-west, kind: slurm}
+";
+/// What admission keeps of a tenant.
+const BOOKS: [&str; 10] = [
+    Cohort::COLLECTION,
+    Occupancy::COLLECTION,
+    Sighting::COLLECTION,
+    NodeUse::COLLECTION,
+    Workload::COLLECTION,
+    Roster::COLLECTION,
+    Line::COLLECTION,
+    OpenLoans::COLLECTION,
+    Loan::COLLECTION,
+    Admission::COLLECTION,
+];
+/// The moment at which every world begins: 2026-01-01.
+pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
+
+/// A tenant that has been onboarded and has worked, ready to leave.
+#[derive(Debug)]
+pub struct Ready {
+    /// Its name.
+    pub tenant: TenantId,
+    /// The world, with what it left behind.
+    pub world: LocalWorld,
+    /// The ledger.
+    pub documents: Vec<Put>,
+}
+
+/// Onboards `acme` with so many nodes of one GPU: on Kubernetes with `H100`, on Slurm with `A100`.
+///
+/// # Errors
+/// When it cannot be set up.
+pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
+    let store = Arc::new(Memory::new());
+    let world = Arc::new(LocalWorld::new());
+    let clock = Arc::new(ManualClock::at(Timestamp(BEGIN.0 - 86_400_000)));
+    let engine = Engine::new(store.clone(), clock.clone(), simulated_platform(world.clone()));
+    let engine = engine.with::<Onboarding>().map_err(|e| wrong("workflow.unsound", e))?;
+    engine.ledger(true, |view| fleet(view, nodes)).await?;
+    let text = format!(
+        "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, allow_preemption: true, \
+         allow_gpu_sharing: false}}\nworkspaces: [{{name: prod, class: research}}]\n\
+         entitlement: {{gpu_model: {model}, gpus: {nodes}}}\n"
+    );
+    let request = Request::from_yaml(&text).map_err(|invalid| wrong("policy.invalid", invalid))?;
+    let by = engine::Request::by(&Person::new("rita", ["platform_ops"]));
+    let id = engine.start(Onboarding::new(request, None), by).await?.id;
+    while engine.record(id).await?.open {
+        if engine.run_until_idle().await? == 0 {
+            clock.advance(engine::MINUTE);
+        }
+    }
+    engine.ledger(true, work).await?;
+    let mut documents = Vec::new();
+    for collection in LEDGER.iter().chain(&GIVEN).chain(&BOOKS) {
+        let found = store.documents(collection, "", None, 10_000).await?;
+        documents.extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
+    }
+    // Its machines have been looked at, so that a look changes nothing.
+    for node in 0..nodes {
+        for (cluster, letter) in [("west-1", "w"), ("slurm-1", "s")] {
+            let name = format!("{letter}-{node:04}");
+            let looked = engine.platform().machines.devices(cluster, &name, 1, &stamp()).await;
+            looked.map_err(Error::Undecided)?;
+        }
+    }
+    let world = world.fork();
+    let tenant = "acme".parse().map_err(|e| wrong("name.invalid", e))?;
+    Ok(Ready { tenant, world, documents })
+}
+
+/// Lets one workload run, and others wait for it, more than are ended in one commit.
+fn work(view: &mut View) -> Result<(), Undecided> {
+    let name = |e: NameError| ActionError::permanent("name.invalid", e);
+    let tenant: TenantId = "acme".parse().map_err(name)?;
+    let occupancy = view.need::<Occupancy>(tenant.as_str())?;
+    let seen = |room: &Room| Seen { usable: room.capacity, busy: 0 };
+    let kinds = |kinds: &BTreeMap<workflows::tenancy::GpuKind, Room>| {
+        kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
+    };
+    let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
+    admission::observe(view, &tenant, &Observation { at: view.now(), nodes })?;
+    let kind = occupancy.nodes.values().flat_map(BTreeMap::keys).next().cloned();
+    let kind = kind.ok_or_else(|| ActionError::permanent("proof.stage", "it has no GPUs"))?;
+    for number in 0..=MOST_ENDED {
+        let (workload, gpus) =
+            (format!("w-{number:02}"), if number == 0 { 1 } else { occupancy.nodes.len() as u64 });
+        let request = admission::Request {
+            tenant: tenant.clone(),
+            workspace: "prod".parse().map_err(name)?,
+            name: workload,
+            class: WorkloadClass::Batch,
+            priority: 0,
+            preemptible: true,
+            checkpoint: Checkpoint::Signal,
+            requests: BTreeMap::from([(Resource::Gpu(kind.clone()), gpus)]),
+            together: 0,
+            labels: BTreeSet::new(),
+        };
+        admission::submit(view, &request)?;
+    }
+    Ok(())
+}
+
+fn wrong(code: &str, why: impl std::fmt::Display) -> Error {
+    Error::Undecided(ActionError::permanent(code, why))
+}
+
+fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
+    let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
+    let name = |e: NameError| ActionError::permanent("name.invalid", e);
+    import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
+    for (cluster, letter, model) in [("west-1", "w", "H100"), ("slurm-1", "s", "A100")] {
+        let mut text = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
+        for number in 0..nodes {
+            text.push_str(&format!("{letter}-{number:04},96000,786432,1,{model}\n"));
+        }
+        let rows = parse_nodes(&text).map_err(wrong)?;
+        import_nodes(view, &rows, &cluster.parse().map_err(name)?, &"eu-west".parse().map_err(name)?)?;
+    }
+    Ok(())
+}
+
+/// Puts something of each kind into a world that a tenant may leave behind.
+pub fn left_behind(world: &LocalWorld, tenant: &str) {
+    let furnish = |system, place, kind, name: &str, spec| {
+        world.furnish(&Thing::new(system, place, kind, name), tenant, spec);
+    };
+    let bucket = format!("t-{tenant}--eu-west");
+    let held = json!({ "class": "workload", "versions": 2, "markers": 1, "uploads": 1 });
+    furnish("objects", "eu-west", "Bucket", &bucket, held);
+    furnish("storage", "eu-west", "Volume", "pv-1", json!({ "class": "workload" }));
+    furnish(
+        "keys",
+        "",
+        "WrappedKey",
+        "escrow",
+        json!({ "class": "secret", "copy_of": format!("t-{tenant}") }),
+    );
+    let kept = json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z" });
+    furnish("backups", "eu-west", "Backup", "weekly", kept);
+    furnish("logs", "eu-west", "Stream", "audit", json!({ "class": "audit" }));
+}
+
+/// Tries offboarding, with the sanitisation of its node, in every way that the engine knows.
+///
+/// # Errors
+/// When the world cannot be set up.
+pub async fn offboarding() -> Result<Report, Error> {
+    let ready = ready("A100", 1).await?;
+    left_behind(&ready.world, ready.tenant.as_str());
+    verify::<Offboarding>(&[&Leaving(ready)]).await
+}
+
+struct Leaving(Ready);
+
+impl Scene<Offboarding> for Leaving {
+    fn name(&self) -> String {
+        "slurm, one node, something of each kind".into()
+    }
+
+    fn data(&self) -> Offboarding {
+        let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+        let at = Moment::from(BEGIN);
+        Offboarding::new(
+            self.0.tenant.clone(),
+            basis,
+            "requester".into(),
+            at,
+            "the contract has ended".into(),
+        )
+    }
+
+    fn world(&self) -> World<Platform> {
+        staged(&self.0, None)
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        snapshot(platform, documents)
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        local_world(platform).map(LocalWorld::violations).unwrap_or_default()
+    }
+}
+
+pub(super) fn staged(ready: &Ready, fault: Option<Fault>) -> World<Platform> {
+    let world = ready.world.fork();
+    world.script(Script { faults: fault.into_iter().collect(), random: None });
+    let mut collections = LEDGER.to_vec();
+    collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, Kept::COLLECTION]);
+    // What runs and waits is ended for good; whether the account is open, and for which nodes, comes back.
+    collections.extend([Cohort::COLLECTION, Occupancy::COLLECTION, NodeUse::COLLECTION]);
+    World { platform: simulated_platform(Arc::new(world)), documents: ready.documents.clone(), collections }
+}
+
+pub(super) fn snapshot(platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+    let mut all = local_world(platform).map(LocalWorld::snapshot).unwrap_or_default();
+    let shown = documents.iter().filter_map(|(key, body)| Some((name(key), matter(key, body)?)));
+    all.extend(shown);
+    all
+}
+
+/// A document without the execution that it is of, which differs from run to run.
+fn name(key: &Key) -> String {
+    let id = match key.collection.as_str() {
+        SanitisationRecord::COLLECTION => key.id.split_once('/').map_or(key.id.as_str(), |(_, asset)| asset),
+        Kept::COLLECTION => "certificate",
+        _ => &key.id,
+    };
+    format!("ledger {}/{id}", key.collection)
+}
+
+fn matter(key: &Key, body: &Value) -> Option<Value> {
+    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+    match key.collection.as_str() {
+        // Not when, nor until when.
+        SanitisationRecord::COLLECTION => {
+            let result = field("result").get("is").cloned();
+            Some(json!([result, field("technique"), field("method")]))
+        }
+        Kept::COLLECTION => Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()])),
+        Cohort::COLLECTION => Some(json!(crate::verification::incident_response::admitting(body))),
+        Occupancy::COLLECTION => Some(json!(field("nodes").as_object()?.keys().collect::<Vec<_>>())),
+        NodeUse::COLLECTION => Some(field("serving")),
+        Holds::COLLECTION => {
+            let some = |name| field(name).as_array().is_some_and(|list| !list.is_empty());
+            (some("open") || some("pivots")).then(|| json!([some("open"), some("pivots")]))
+        }
+        _ => onboarding::matter(key, body),
+    }
+}

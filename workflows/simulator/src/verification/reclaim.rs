@@ -1,0 +1,281 @@
+//! Reclaim, with its evictions, in small worlds with everything made to go wrong.
+
+use crate::verification::fixture::{Set, Stage, failed, h100, tenant};
+use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use engine::{
+    Entity, Error, View,
+    testing::{Meanwhile, Report, Scene, World, verify_with_children},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{Key, Put};
+use workflows::{
+    platform::{Platform, StartWorkload},
+    policy::{PolicyInForce, PublishedPolicy},
+    reclaim::{Cause, Reclaim},
+    scheduling::admission,
+    tenancy::{
+        Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
+        Roster, Sighting, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,
+    },
+};
+
+/// What a run may change.
+const LEDGER: [&str; 13] = [
+    Tenant::COLLECTION,
+    Holding::COLLECTION,
+    Node::COLLECTION,
+    Cohort::COLLECTION,
+    Occupancy::COLLECTION,
+    NodeUse::COLLECTION,
+    Workload::COLLECTION,
+    Roster::COLLECTION,
+    Line::COLLECTION,
+    Loan::COLLECTION,
+    OpenLoans::COLLECTION,
+    Admission::COLLECTION,
+    Usage::COLLECTION,
+];
+const OVERDUE: &str = "loans are overdue";
+const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, Sighting::COLLECTION];
+
+/// Tries reclaim in every way that the engine knows, in worlds that between them take every way it has.
+///
+/// # Errors
+/// When a world cannot be set up.
+pub async fn reclaim() -> Result<Report, Error> {
+    let mut plays = Vec::new();
+    for case in cases() {
+        plays.push(case.set().await?);
+    }
+    let scenes: Vec<&dyn Scene<Reclaim>> = plays.iter().map(|play| play as &dyn Scene<Reclaim>).collect();
+    verify_with_children(&scenes).await
+}
+
+struct Case {
+    name: &'static str,
+    /// What runs on lent GPUs.
+    victim: (WorkloadClass, Checkpoint),
+    /// What is asked for, of two that are lent.
+    demand: u64,
+    /// Whether whoever asks has no quota, so that no reclaim of its own begins for it.
+    borrows: bool,
+    cause: fn() -> Option<Cause>,
+    policy: Vec<(&'static str, &'static str)>,
+    fault: Option<Fault>,
+    /// After how many commits the demand is withdrawn, if it is.
+    withdrawn: Option<usize>,
+    /// Whether everything is made to go wrong.
+    thorough: bool,
+}
+
+fn for_demand() -> Option<Cause> {
+    Some(Cause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
+}
+
+/// Of its four GPUs, research may be made to give back so many.
+fn for_excess<const AMOUNT: u64>() -> Option<Cause> {
+    Some(Cause::Excess { workspace: "research".parse().ok()?, amount: AMOUNT })
+}
+
+/// Those with a way that no other has come first: later ones look only for what is left.
+fn cases() -> Vec<Case> {
+    let usual = || Case {
+        name: "",
+        victim: (WorkloadClass::Batch, Checkpoint::Signal),
+        demand: 2,
+        borrows: false,
+        cause: for_demand,
+        policy: Vec::new(),
+        fault: None,
+        withdrawn: None,
+        thorough: true,
+    };
+    let glance = || Case { thorough: false, ..usual() };
+    vec![
+        Case { name: "nothing has to be freed", demand: 0, ..usual() },
+        Case { name: "nobody can give way", cause: for_excess::<5>, ..usual() },
+        Case {
+            name: "the demand is withdrawn before the fence, and it is planned only once",
+            withdrawn: Some(2),
+            policy: vec![("replans: 3", "replans: 0")],
+            ..glance()
+        },
+        Case { name: "the demand is withdrawn meanwhile", withdrawn: Some(6), ..glance() },
+        Case {
+            name: "somebody unknown has its GPUs open",
+            fault: Some(Fault::on("ListGpuClients", What::HandleLeaked).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "a victim clings to its node",
+            fault: Some(Fault::on("EvictWorkload", What::WorkloadClings).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "its memory is not cleaned",
+            fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
+            ..glance()
+        },
+        Case {
+            name: "a service gives way, for its workspace has too much",
+            victim: (WorkloadClass::Service, Checkpoint::None),
+            borrows: true,
+            cause: for_excess::<2>,
+            policy: vec![("workloads: [batch, interactive]", "workloads: [batch, interactive, service]")],
+            ..usual()
+        },
+        Case {
+            name: "one that saves when asked gives way",
+            victim: (WorkloadClass::Batch, Checkpoint::Api),
+            ..usual()
+        },
+        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
+        Case { name: "a batch job gives way", ..usual() },
+        Case { name: OVERDUE, borrows: true, cause: || Some(Cause::Overdue), ..usual() },
+    ]
+}
+
+/// A world in which loans are overdue: its documents, and the work that runs in it.
+pub(super) async fn overdue() -> Result<(Vec<Put>, Vec<StartWorkload>), Error> {
+    for case in cases() {
+        if case.name == OVERDUE {
+            let play = case.set().await?;
+            return Ok((play.set.documents, play.set.running));
+        }
+    }
+    Ok((Vec::new(), Vec::new()))
+}
+
+struct Play {
+    case: Case,
+    set: Set,
+    data: Reclaim,
+}
+
+impl Case {
+    async fn set(self) -> Result<Play, Error> {
+        let owned = |nominal, borrowing_limit| Allowance { nominal, borrowing_limit, lending_limit: None };
+        let (class, checkpoint) = self.victim;
+        let mut jobs = vec![
+            ("own", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
+            ("lent", "research", 2, class, checkpoint),
+        ];
+        // One that asks for nothing more was there first, and has what it needs.
+        let serve = if self.borrows {
+            ("serve", "guest", self.demand, WorkloadClass::Batch, Checkpoint::None)
+        } else {
+            ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None)
+        };
+        jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
+        // One look is as good as three where nothing but the number of commits differs, and so is a short wait as a long one. A
+        // victim may be all that a workspace has: only where people decide are they asked.
+        let mut policy = vec![
+            ("max_staleness: 2m", "max_staleness: 3650d"),
+            ("reads: 3", "reads: 1"),
+            ("gone: 3m, confirm: 2m", "gone: 3s, confirm: 10s"),
+            ("ratio: 2, share: 0.25", "ratio: 2, share: 1"),
+        ];
+        policy.extend(self.policy.iter().copied());
+        let stage = Stage {
+            nodes: 1,
+            workspaces: vec![
+                ("production", WorkspaceClass::Production, owned(2, Some(1))),
+                ("research", WorkspaceClass::Research, owned(2, None)),
+                ("guest", WorkspaceClass::Research, owned(0, Some(2))),
+            ],
+            jobs,
+            policy,
+        };
+        let set = stage.set(&[LEDGER.as_slice(), &GIVEN].concat()).await?;
+        let (tenant, resource) = (tenant().map_err(failed)?, h100().map_err(failed)?);
+        let cause = (self.cause)().unwrap_or(Cause::Overdue);
+        Ok(Play { case: self, set, data: Reclaim::new(tenant, resource, cause) })
+    }
+}
+
+impl Scene<Reclaim> for Play {
+    fn name(&self) -> String {
+        self.case.name.into()
+    }
+
+    fn data(&self) -> Reclaim {
+        self.data.clone()
+    }
+
+    fn world(&self) -> World<Platform> {
+        let world = LocalWorld::new();
+        for start in &self.set.running {
+            world.run_workload(start);
+        }
+        world.script(Script { faults: self.case.fault.iter().cloned().collect(), random: None });
+        let platform = simulated_platform(Arc::new(world));
+        World { platform, documents: self.set.documents.clone(), collections: LEDGER.to_vec() }
+    }
+
+    fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
+        let mut all = local_world(platform).map(LocalWorld::snapshot).unwrap_or_default();
+        // A demand that is withdrawn is out of line, however the reclaim ends.
+        let of_demand = |key: &Key| {
+            key.id.ends_with("/serve")
+                || [Line::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
+        };
+        let ours = documents.iter().filter(|(key, _)| !(self.case.withdrawn.is_some() && of_demand(key)));
+        all.extend(ours.filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))));
+        all
+    }
+
+    fn thorough(&self) -> bool {
+        self.case.thorough
+    }
+
+    fn meanwhile(&self) -> Option<Meanwhile> {
+        let decide = |view: &mut View| admission::finish(view, &tenant()?, "serve").map(drop);
+        self.case.withdrawn.map(|after| Meanwhile { after, decide })
+    }
+
+    fn complaints(&self, platform: &Platform) -> Vec<String> {
+        local_world(platform).map(LocalWorld::violations).unwrap_or_default()
+    }
+}
+
+/// What of a document matters after a run: who has what, not when or by which decision.
+pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
+    let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+    match key.collection.as_str() {
+        Workload::COLLECTION => Some(json!([field("state"), field("placed")])),
+        Occupancy::COLLECTION => Some(field("nodes")),
+        NodeUse::COLLECTION => Some(field("gpus")),
+        Cohort::COLLECTION => Some(json!([
+            field("reclaims").as_object().map(serde_json::Map::len),
+            field("accounts")
+                .as_object()?
+                .iter()
+                .map(|(name, account)| json!([name, used(account), account.get("waiting")]))
+                .collect::<Vec<_>>(),
+        ])),
+        Line::COLLECTION => {
+            let waiting = field("waiting");
+            let names: Vec<_> =
+                waiting.as_array()?.iter().map(|waits| waits.get("workload").cloned()).collect();
+            Some(json!(names))
+        }
+        OpenLoans::COLLECTION => {
+            let open = field("open");
+            let of = |loan: &Value, name: &str| loan.get(name).cloned();
+            let loans: Vec<_> = open
+                .as_array()?
+                .iter()
+                .map(|l| json!([of(l, "lender"), of(l, "borrower"), of(l, "amount")]))
+                .collect();
+            Some(json!(loans))
+        }
+        _ => None,
+    }
+}
+
+fn used(account: &Value) -> Vec<Value> {
+    let balances = account.get("balances").and_then(Value::as_object);
+    let each = balances.into_iter().flatten();
+    each.map(|(kind, balance)| json!([kind, balance.get("used"), balance.get("in_transit")])).collect()
+}

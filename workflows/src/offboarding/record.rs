@@ -1,0 +1,145 @@
+//! The data of an offboarding, as it is persisted.
+
+use crate::{
+    destruction::{
+        AssetType, RetentionRule,
+        certificate::{Assembled, LegalBasis, Signed},
+    },
+    offboarding::node_sanitisation::Demands,
+    platform::{Admission, NodeDevices, Seen, Shredded, Thing},
+    policy::{Gate, PolicyRef},
+    signing::{Digest, Moment},
+    tenancy::{
+        ClusterId, ClusterKind, Compliance, GpuModel, NodeId, OwnerEpoch, RegionId, TenantId, WorkspaceName,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use store::ExecutionId;
+
+/// Who leaves, as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaver {
+    /// Its name.
+    pub tenant: TenantId,
+    /// Where it lives.
+    pub cluster: ClusterId,
+    /// In which region.
+    pub region: RegionId,
+    /// What runs that cluster.
+    pub kind: ClusterKind,
+    /// The GPUs that it bought.
+    pub model: GpuModel,
+    /// Its workspaces.
+    pub workspaces: Vec<WorkspaceName>,
+    /// Its nodes, those in quarantine too, each with its epoch and the GPUs that it must have.
+    pub nodes: BTreeMap<NodeId, (OwnerEpoch, u64)>,
+    /// The execution that made it.
+    pub onboarded_by: ExecutionId,
+    /// When.
+    pub onboarded_at: Moment,
+    /// Which further rules hold for it.
+    pub compliance: BTreeSet<Compliance>,
+    /// Whether its cluster is a simulated one.
+    #[serde(default)]
+    pub simulated: bool,
+}
+
+/// The terms on which a tenant leaves, by the policy in force when it asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Which policy.
+    pub policy: PolicyRef,
+    /// Who agrees that it leaves.
+    pub offboard: Gate,
+    /// Who agrees to the destruction of exactly what the inventory lists.
+    pub destroy: Gate,
+    /// How long it may fetch its data.
+    pub export_window: Duration,
+    /// How much longer, when destruction was not agreed to.
+    pub extension: Duration,
+    /// How many nodes are cleaned at once.
+    pub at_once: u32,
+    /// What is asked of cleaning a node.
+    pub demands: Demands,
+    /// What must be kept, and for how long.
+    pub retention: Vec<RetentionRule>,
+}
+
+/// What is to be done to one asset that is not part of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// What it is.
+    pub kind: AssetType,
+    /// Where it is.
+    pub thing: Thing,
+    /// Which very thing: another of the same name is not touched.
+    pub uid: String,
+    /// Until when a retention rule keeps it; then it is put under another key, and not removed.
+    pub keep_until: Option<Moment>,
+    /// For keys: whether it can never have left its store.
+    pub safe: bool,
+    /// For keys: until when a snapshot of the key store exists.
+    pub revivable_until: Option<String>,
+}
+
+/// The request, and what has been learnt while serving it. Persisted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offboarding {
+    /// Which tenant leaves.
+    pub tenant: TenantId,
+    /// Why, and by which words.
+    pub basis: LegalBasis,
+    /// Who asked.
+    pub requested_by: String,
+    /// When.
+    pub requested_at: Moment,
+    /// Why, in words.
+    pub reason: String,
+    /// Which parts of the platform are simulated: its certificate says so.
+    #[serde(default)]
+    pub simulated: Vec<String>,
+    /// Who leaves. Filled by `Checking`, with the terms.
+    pub leaver: Option<Leaver>,
+    /// On which terms.
+    pub terms: Option<Terms>,
+    /// What each door let in before it was frozen.
+    pub doors: Vec<Admission>,
+    /// Whether the books list work that is not ended yet. Filled by `EndingWork`.
+    #[serde(default)]
+    pub works_on: bool,
+    /// What was found. Filled by `Surveying`, and emptied once it is in the inventory.
+    pub seen: Vec<Seen>,
+    /// What its nodes have. Filled by `ReadingNodes`, and emptied likewise.
+    pub devices: Vec<NodeDevices>,
+    /// The inventory that stands. Filled by `TakingInventory`, with the three that follow.
+    pub inventory: Option<Digest>,
+    /// How many assets it lists.
+    pub assets: usize,
+    /// What is to be done to each that is not part of a node.
+    pub targets: Vec<Target>,
+    /// This execution, as its records name it. Filled by `PassingPivot`.
+    pub run: Option<ExecutionId>,
+    /// Since when what is done now is being done.
+    pub since: Option<Moment>,
+    /// Keys that are gone, to be written down.
+    pub shredded: Vec<Shredded>,
+    /// What was removed, to be written down.
+    pub removed: Vec<crate::platform::Removed>,
+    /// What cannot be removed before a day that its store names.
+    pub kept: Vec<Thing>,
+    /// Nodes that came out clean.
+    pub clean: Vec<NodeId>,
+    /// Nodes that did not, each with what is missing.
+    pub quarantined: BTreeMap<NodeId, String>,
+    /// The certificate, to be signed.
+    pub assembled: Option<Assembled>,
+    /// Its signature.
+    pub signed: Option<Signed>,
+    /// The record keys that were destroyed after it, where records are sealed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub record_keys: Vec<String>,
+}

@@ -1,0 +1,313 @@
+//! Changes of one layer, each a comparison and a write in one call, and their undos.
+
+use crate::platform::{
+    FlavorQuota, Kind, LimitNames, Made, Place, Platform, PriorityClass, Restored, Stamp,
+    actions::limits::quota_field::{At, Line, Path, change, entry, restore},
+    at_cluster, workspace_name,
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Sets what the cohort's record says of a workspace's resource.
+///
+/// Safe to run twice: set is set. It is refused with `quota.drifted` when the record is not as it was read. Its undo,
+/// [`RestoreCohortQuota`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeCohortQuota {
+    /// Of what.
+    pub of: LimitNames,
+    /// What was read.
+    pub from: Option<u64>,
+    /// What it is to be.
+    pub to: Option<u64>,
+}
+
+/// Sets what a queue may use of one flavor.
+///
+/// Safe to run twice: set is set. It is refused with `quota.drifted` when the queue is not as it was read. Its undo,
+/// [`RestoreQueueQuota`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeQueueQuota {
+    /// Of what.
+    pub of: LimitNames,
+    /// What was read.
+    pub from: Option<FlavorQuota>,
+    /// What it is to be.
+    pub to: Option<FlavorQuota>,
+}
+
+/// Sets one hard limit of a workspace's namespace, and with it how large a container may be, where containers are limited: never
+/// looser than the limit above it. Usage above it stays: Kubernetes never evicts for a quota.
+///
+/// Safe to run twice: set is set. It is refused with `quota.drifted` when the limit is not as it was read. Its undo,
+/// [`RestoreResourceQuota`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeResourceQuota {
+    /// Of what.
+    pub of: LimitNames,
+    /// What was read.
+    pub from: Option<u64>,
+    /// What it is to be.
+    pub to: Option<u64>,
+}
+
+/// Sets one `GrpTRES` of a workspace's association.
+///
+/// Safe to run twice: set is set. It is refused with `quota.drifted` when the limit is not as it was read. Its undo,
+/// [`RestoreAssociationLimit`], tolerates that it never ran.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChangeAssociationLimit {
+    /// Of what.
+    pub of: LimitNames,
+    /// What was read.
+    pub from: Option<u64>,
+    /// What it is to be.
+    pub to: Option<u64>,
+}
+
+/// Puts the record of a cohort back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
+/// what somebody else has set since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreCohortQuota {
+    /// What was to be done.
+    pub change: ChangeCohortQuota,
+}
+
+/// Puts a queue's quota back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves what
+/// somebody else has set since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreQueueQuota {
+    /// What was to be done.
+    pub change: ChangeQueueQuota,
+}
+
+/// Puts a hard limit back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves what somebody
+/// else has set since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreResourceQuota {
+    /// What was to be done.
+    pub change: ChangeResourceQuota,
+}
+
+/// Puts an association's limit back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
+/// what somebody else has set since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreAssociationLimit {
+    /// What was to be done.
+    pub change: ChangeAssociationLimit,
+}
+
+impl Action for ChangeCohortQuota {
+    const NAME: &'static str = "ChangeCohortQuota";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let line = Line::cohort(&self.of)?;
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+    }
+}
+
+impl Action for RestoreCohortQuota {
+    const NAME: &'static str = "RestoreCohortQuota";
+    type Platform = Platform;
+    type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+        let ChangeCohortQuota { of, from, to } = &self.change;
+        restore(on, of, Line::cohort(of)?, (json!(from), json!(to)), &Stamp::of(self, call)).await
+    }
+}
+
+impl Action for ChangeQueueQuota {
+    const NAME: &'static str = "ChangeQueueQuota";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let lines = (entry(&self.of, self.from.as_ref())?, entry(&self.of, self.to.as_ref())?);
+        change(on, &self.of, Line::queue(&self.of)?, lines, &Stamp::of(self, call)).await
+    }
+}
+
+impl Action for RestoreQueueQuota {
+    const NAME: &'static str = "RestoreQueueQuota";
+    type Platform = Platform;
+    type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+        let ChangeQueueQuota { of, from, to } = &self.change;
+        let lines = (entry(of, from.as_ref())?, entry(of, to.as_ref())?);
+        restore(on, of, Line::queue(of)?, lines, &Stamp::of(self, call)).await
+    }
+}
+
+impl Action for ChangeResourceQuota {
+    const NAME: &'static str = "ChangeResourceQuota";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let (stamp, says) = (Stamp::of(self, call), || (json!(self.from), json!(self.to)));
+        let (hard, range, part) = (Line::hard(&self.of)?, Line::range(&self.of)?, stamp.part("range"));
+        if lowers(self.from, self.to) {
+            change(on, &self.of, range, says(), &part).await?;
+            return change(on, &self.of, hard, says(), &stamp).await;
+        }
+        let made = change(on, &self.of, hard, says(), &stamp).await?;
+        change(on, &self.of, range, says(), &part).await?;
+        Ok(made)
+    }
+}
+
+impl Action for RestoreResourceQuota {
+    const NAME: &'static str = "RestoreResourceQuota";
+    type Platform = Platform;
+    type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+        let ChangeResourceQuota { of, from, to } = &self.change;
+        let (stamp, says) = (Stamp::of(self, call), || (json!(from), json!(to)));
+        let (hard, range, part) = (Line::hard(of)?, Line::range(of)?, stamp.part("range"));
+        if lowers(*to, *from) {
+            restore(on, of, range, says(), &part).await?;
+            return restore(on, of, hard, says(), &stamp).await;
+        }
+        let restored = restore(on, of, hard, says(), &stamp).await?;
+        restore(on, of, range, says(), &part).await?;
+        Ok(restored)
+    }
+}
+
+impl Action for ChangeAssociationLimit {
+    const NAME: &'static str = "ChangeAssociationLimit";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let line = Line::association(&self.of)?;
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+    }
+}
+
+impl Action for RestoreAssociationLimit {
+    const NAME: &'static str = "RestoreAssociationLimit";
+    type Platform = Platform;
+    type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.of.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+        let ChangeAssociationLimit { of, from, to } = &self.change;
+        restore(on, of, Line::association(of)?, (json!(from), json!(to)), &Stamp::of(self, call)).await
+    }
+}
+
+/// Whether a limit of `to` is tighter than one of `from`; `None` for no limit.
+fn lowers(from: Option<u64>, to: Option<u64>) -> bool {
+    to.is_some_and(|to| from.is_none_or(|from| to < from))
+}
+
+/// Sets the labels of a namespace that say what its tenant was promised, and before that makes the priority class that they
+/// stand for, where the cluster has none.
+///
+/// Safe to run twice: set is set. It is refused with `quota.drifted` when the labels are not as they were. Its undo,
+/// [`RestoreNamespaceLabels`], tolerates that it never ran, and leaves the class, which is for all tenants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeNamespaceLabels {
+    /// In which cluster.
+    pub cluster: String,
+    /// Of which tenant.
+    pub tenant: String,
+    /// Of which of its workspaces.
+    pub workspace: String,
+    /// What they are.
+    pub from: BTreeMap<String, String>,
+    /// What they are to be.
+    pub to: BTreeMap<String, String>,
+    /// The class by which the tenant's pods may be ranked from then on, if there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<PriorityClass>,
+}
+
+/// Puts the labels of a namespace back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
+/// what somebody else has set since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RestoreNamespaceLabels {
+    /// What was to be done.
+    pub change: ChangeNamespaceLabels,
+}
+
+impl ChangeNamespaceLabels {
+    fn line(&self) -> Result<(LimitNames, Line), ActionError> {
+        let name = workspace_name(&self.tenant, &self.workspace)?;
+        let at = At::Object(Place::new(&self.cluster, Kind::Namespace, &name));
+        let of = LimitNames { tenant: self.tenant.clone(), ..LimitNames::default() };
+        Ok((of, Line { at, field: "labels", path: Path::Whole }))
+    }
+}
+
+impl Action for ChangeNamespaceLabels {
+    const NAME: &'static str = "ChangeNamespaceLabels";
+    type Platform = Platform;
+    type Output = Made;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+        let ((of, line), stamp) = (self.line()?, Stamp::of(self, call));
+        if let Some(class) = &self.priority_class {
+            class.made(on, &self.cluster, &stamp).await?;
+        }
+        change(on, &of, Some(line), (json!(self.from), json!(self.to)), &stamp).await
+    }
+}
+
+impl Action for RestoreNamespaceLabels {
+    const NAME: &'static str = "RestoreNamespaceLabels";
+    type Platform = Platform;
+    type Output = Restored;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.change.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+        let ((of, line), change) = (self.change.line()?, &self.change);
+        restore(on, &of, Some(line), (json!(change.from), json!(change.to)), &Stamp::of(self, call)).await
+    }
+}

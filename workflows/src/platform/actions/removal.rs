@@ -1,0 +1,254 @@
+//! Takes away what a tenant leaves behind: rewraps, shreds and removes one thing at a time.
+
+use crate::platform::{
+    DriveTool, Estate, Eyes, Finding, Platform, Seen, Stamp, Thing,
+    call_metadata::{look_again, unsure},
+    capabilities::tenant_resources::Emptied,
+    codes,
+};
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+
+/// Puts what a retention rule keeps under a key of the provider, so that the tenant's can be destroyed.
+///
+/// Safe to run twice: it sets one field. It is not undone: the tenant's data stay readable to whoever keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RewrapThing {
+    /// Which thing.
+    pub thing: Thing,
+    /// Whose.
+    pub tenant: String,
+    /// The provider's key.
+    pub key: String,
+}
+
+impl Action for RewrapThing {
+    const NAME: &'static str = "RewrapThing";
+    type Platform = Platform;
+    type Output = ();
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        on.estate.rewrap(&self.thing, &self.tenant, &self.key, &Stamp::of(self, call)).await
+    }
+}
+
+/// Destroys a key and every copy of it that its store keeps, looks that it is gone, and tries to decrypt.
+///
+/// Safe to run twice: absent is success, and each copy has its own key. When no answer came, it is looked for before it
+/// is sent again. Nothing undoes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShredKey {
+    /// Which key.
+    pub thing: Thing,
+    /// Whose.
+    pub tenant: String,
+    /// The identity that the inventory lists.
+    pub uid: String,
+}
+
+/// A key that is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shredded {
+    /// Which key.
+    pub thing: Thing,
+    /// Whether decrypting with it was tried and failed.
+    pub decrypt_fails: bool,
+    /// What was tried, as evidence.
+    pub transcript: String,
+    /// With what it was destroyed; none where that was done by calls of this program alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<DriveTool>,
+}
+
+impl Action for ShredKey {
+    const NAME: &'static str = "ShredKey";
+    type Platform = Platform;
+    type Output = Shredded;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Shredded, ActionError> {
+        let stamp = Stamp::of(self, call);
+        for copy in on.estate.survey(&self.thing.system, &self.tenant, Eyes::Platform, &stamp).await? {
+            if copy.text("copy_of") == Some(self.thing.name.as_str()) && !copy.terminating {
+                on.estate.remove(&copy.thing, &copy.uid, &stamp.part(&copy.uid)).await?;
+            }
+        }
+        if let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &stamp).await? {
+            same(&seen, &self.tenant, &self.uid)?;
+            if !seen.terminating {
+                on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
+            }
+            if on.estate.look(&self.thing, Eyes::Platform, &stamp).await.map_err(unsure)?.is_some() {
+                return Err(look_again(codes::TERMINATING));
+            }
+        }
+        self.probed(on, &stamp).await
+    }
+
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Shredded>, ActionError> {
+        let stamp = Stamp::of(self, call);
+        Ok(match on.estate.look(&self.thing, Eyes::Platform, &stamp).await? {
+            Some(_) => Probe::NotDone,
+            None => self.probed(on, &stamp).await.map_or(Probe::NotDone, Probe::Done),
+        })
+    }
+}
+
+impl ShredKey {
+    async fn probed(&self, on: &Platform, stamp: &Stamp) -> Result<Shredded, ActionError> {
+        let Finding { held, transcript } = on.estate.undecryptable(&self.thing, stamp).await?;
+        if !held {
+            return Err(ActionError::permanent(codes::KEY_SURVIVES, transcript));
+        }
+        let tool = on.estate.tool(&self.thing, stamp).await?;
+        Ok(Shredded { thing: self.thing.clone(), decrypt_fails: held, transcript, tool })
+    }
+}
+
+/// Removes one thing of a tenant: emptied first where it holds versions, and looked for afterwards.
+///
+/// Safe to run twice: absent is success, another identity is refused, and each page that is emptied has its own key.
+/// When no answer came, it is looked for before it is sent again. Nothing undoes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RemoveThing {
+    /// Which thing.
+    pub thing: Thing,
+    /// Whose.
+    pub tenant: String,
+    /// The identity that the inventory lists.
+    pub uid: String,
+}
+
+/// What became of a thing that was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Which thing.
+    pub thing: Thing,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What can become of a thing that was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It was observed to be absent.
+    Gone,
+    /// It cannot be removed before that day: its key is gone, and every restore leaves it out.
+    Kept {
+        /// The day, as RFC 3339.
+        until: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Action for RemoveThing {
+    const NAME: &'static str = "RemoveThing";
+    type Platform = Platform;
+    type Output = Removed;
+    const REPEAT: Repeat = Repeat::AfterProbe;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Removed, ActionError> {
+        let stamp = Stamp::of(self, call);
+        let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &stamp).await? else {
+            return Ok(self.ended(Fate::Gone));
+        };
+        same(&seen, &self.tenant, &self.uid)?;
+        if let Some(until) = seen.text("kept_until") {
+            let why = "its store keeps it until then".to_owned();
+            return Ok(self.ended(Fate::Kept { until: until.to_owned(), why }));
+        }
+        if let Some(until) = self.emptied(&*on.estate, &seen, &stamp).await? {
+            let why = "object lock: nobody can remove it before".to_owned();
+            return Ok(self.ended(Fate::Kept { until, why }));
+        }
+        if !seen.terminating {
+            on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
+        }
+        match on.estate.gone(&self.thing, &self.uid, &stamp).await.map_err(unsure)? {
+            None => Ok(self.ended(Fate::Gone)),
+            Some(seen) => {
+                let message = seen.text("held").unwrap_or_default().to_owned();
+                let error = look_again(codes::TERMINATING);
+                Err(if message.is_empty() { error } else { ActionError { message, ..error } })
+            }
+        }
+    }
+
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removed>, ActionError> {
+        let seen = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await?;
+        Ok(seen.map_or_else(|| Probe::Done(self.ended(Fate::Gone)), |_| Probe::NotDone))
+    }
+}
+
+impl RemoveThing {
+    fn ended(&self, fate: Fate) -> Removed {
+        Removed { thing: self.thing.clone(), fate }
+    }
+
+    /// Removes what the thing holds, page by page; answers until when the rest is locked, if it is.
+    async fn emptied(
+        &self,
+        estate: &dyn Estate,
+        seen: &Seen,
+        stamp: &Stamp,
+    ) -> Result<Option<String>, ActionError> {
+        let holds = ["versions", "markers", "uploads", "objects"].map(|field| seen.number(field));
+        let (mut left, locked): (u64, u64) = (holds.iter().sum(), seen.number("locked"));
+        for _ in 0..PAGES {
+            if left == 0 {
+                return Ok(seen.text("locked_until").filter(|_| locked > 0).map(str::to_owned));
+            }
+            let page = stamp.part(&format!("page-{left}"));
+            let emptied: Emptied = estate.empty(&self.thing, &seen.uid, &page).await?;
+            left = emptied.left;
+        }
+        Err(look_again(codes::EMPTYING))
+    }
+}
+
+/// Refuses what is not the very thing that the inventory lists.
+fn same(seen: &Seen, tenant: &str, uid: &str) -> Result<(), ActionError> {
+    if seen.tenant != tenant || seen.uid != uid {
+        let Seen { thing, tenant: whose, uid: now, .. } = seen;
+        let why = format!("{thing} is {now} of {whose:?}, and {uid} of {tenant:?} was to be removed");
+        return Err(ActionError::permanent(codes::REPLACED, why));
+    }
+    Ok(())
+}
+
+/// Says why a thing that was asked to go does not go.
+///
+/// Safe to run twice: it changes nothing, and has nothing to undo. Taking a finalizer off is never automatic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiagnoseRemoval {
+    /// Which thing.
+    pub thing: Thing,
+}
+
+impl Action for DiagnoseRemoval {
+    const NAME: &'static str = "DiagnoseRemoval";
+    type Platform = Platform;
+    type Output = ();
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await? else {
+            return Ok(());
+        };
+        let held = seen.spec.get("finalizers").cloned().unwrap_or_default();
+        let why = match (seen.terminating, held) {
+            (true, _) if seen.text("held").is_some() => seen.text("held").unwrap_or_default().to_owned(),
+            (true, held) if !held.is_null() => {
+                format!("{} is being deleted and is kept by the finalizers {held}", self.thing)
+            }
+            (true, _) => format!("{} is being deleted and says no reason why it stays", self.thing),
+            // Nobody has asked it to go yet, or it was made again: whoever removes it finds out.
+            (false, _) => return Ok(()),
+        };
+        Err(ActionError::permanent(codes::STUCK, why))
+    }
+}
+
+/// Pages of a bucket that one attempt removes before it lets others have a turn: 10,000 versions.
+const PAGES: usize = 10;

@@ -1,0 +1,247 @@
+//! Who has waited so long that others wait behind it.
+
+use crate::{
+    placement::best_fit,
+    scheduling::admission::{Rules, decision::evaluate::may_borrow_at_all, unit_of_work::Desk},
+    tenancy::{
+        Account, Admitting, Amounts, Ground, InLine, Line, Resource, Workload, WorkloadClass, WorkspaceName,
+        workspace_key,
+    },
+};
+use engine::{Undecided, View};
+use std::collections::{BTreeMap, BTreeSet};
+use store::Timestamp;
+
+/// A place in line: the older comes first, then by name.
+pub(in crate::scheduling::admission) type Place = (Timestamp, String);
+type PlaceOf<'a> = (Timestamp, &'a str);
+
+/// Who asks, of which workspace, for how much.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::scheduling::admission) struct Asker<'a> {
+    workspace: &'a WorkspaceName,
+    place: PlaceOf<'a>,
+    asked: u64,
+}
+
+impl<'a> Asker<'a> {
+    /// A workload that asks for `resource`.
+    pub(in crate::scheduling::admission) fn new(workload: &'a Workload, resource: &Resource) -> Self {
+        let asked = workload.requests.get(resource).copied().unwrap_or(0);
+        let place = (workload.submitted_at, workload.name.as_str());
+        Self { workspace: &workload.workspace, place, asked }
+    }
+}
+
+/// Who must be served first, of those who ask for the same kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::scheduling::admission) struct Ahead {
+    /// Whoever is younger in the line of the one who asks waits behind this one.
+    pub(in crate::scheduling::admission) of_line: Option<Place>,
+    /// Whoever is younger and borrows waits behind this one, wherever it is.
+    pub(in crate::scheduling::admission) of_all: Option<Place>,
+}
+
+impl Ahead {
+    /// The oldest of them.
+    pub(in crate::scheduling::admission) fn first(&self) -> Option<&Place> {
+        [&self.of_line, &self.of_all].into_iter().flatten().min()
+    }
+}
+
+/// Who waits behind somebody overdue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    /// Those of the same line.
+    Line,
+    /// Those who borrow, of all workspaces.
+    All,
+}
+
+impl Desk {
+    /// Whether one that waits must wait behind another for something, to be asked before all else is weighed.
+    pub(in crate::scheduling::admission) fn is_behind(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        waits: &InLine,
+    ) -> Result<Option<(Resource, Ahead)>, Undecided> {
+        for (resource, asked) in &waits.requests {
+            let balance = self.effective(workspace, resource)?;
+            let ground = Ground { allowance: balance.allowance, taken: balance.taken(), ..Ground::default() };
+            let asker = Asker { workspace, place: place_of(waits), asked: *asked };
+            let ahead = self.ahead(view, asker, resource, &ground)?;
+            if ahead.first().is_some() {
+                return Ok(Some((resource.clone(), ahead)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Who has waited so long that the one who asks must wait behind it: in its own line, or in any if it borrows.
+    pub(in crate::scheduling::admission) fn ahead(
+        &mut self,
+        view: &mut View,
+        asker: Asker<'_>,
+        resource: &Resource,
+        ground: &Ground,
+    ) -> Result<Ahead, Undecided> {
+        let mut ahead = Ahead::default();
+        if resource.gpu().is_none() || asker.asked == 0 {
+            return Ok(ahead);
+        }
+        let borrows = ground.taken.saturating_add(asker.asked) > ground.allowance.nominal;
+        let old = self.cohort.accounts.iter().filter(|(name, account)| {
+            let counts = borrows || *name == asker.workspace;
+            counts && account.oldest.is_some_and(|since| overdue(&self.rules, self.now, since))
+        });
+        let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
+        view.want::<Line>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
+        for workspace in &old {
+            self.line(view, workspace)?;
+            let first = self.first(workspace, resource, asker.place)?;
+            if borrows {
+                ahead.of_all = [ahead.of_all, first.of_all].into_iter().flatten().min();
+            }
+            if workspace == asker.workspace {
+                ahead.of_line = first.of_line;
+            }
+        }
+        Ok(ahead)
+    }
+
+    /// The first of a line who is overdue, waits for `resource`, comes before `place`, and whom it serves that others wait. Those of
+    /// other workspaces do not wait for one that waits behind another of its own line: that they cannot help, and one line that
+    /// stands still must not have all others stand still.
+    fn first(
+        &self,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+        place: PlaceOf<'_>,
+    ) -> Result<Ahead, Undecided> {
+        let mut ahead = Ahead::default();
+        let account = self.account(workspace)?;
+        if account.admitting != Admitting::Open {
+            return Ok(ahead);
+        }
+        let line = self.kept_line(workspace);
+        let asks = |waits: &InLine| gpus(waits).any(|asked| asked == resource);
+        // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
+        let chained = line.iter().any(|waits| gpus(waits).nth(1).is_some());
+        let counts = |waits: &&InLine| {
+            (chained || asks(waits))
+                && place_of(waits) < place
+                && overdue(&self.rules, self.now, waits.entered_at)
+        };
+        let mut old: Vec<&InLine> = line.iter().filter(counts).collect();
+        old.sort_by_key(|waits| place_of(waits));
+        let mut known = BTreeMap::new();
+        let mut serves = |waits, whose| -> Result<bool, Undecided> {
+            let case = (whose, self.case(account, waits));
+            if let Some(serves) = known.get(&case) {
+                return Ok(*serves);
+            }
+            let serves = self.serves(workspace, account, waits, whose)?;
+            known.insert(case, serves);
+            Ok(serves)
+        };
+        let mut held: BTreeSet<&Resource> = BTreeSet::new();
+        for waits in old {
+            if !serves(waits, Whose::Line)? {
+                continue;
+            }
+            let free = !gpus(waits).any(|asked| held.contains(asked));
+            if asks(waits) {
+                let owned = || (waits.since, waits.workload.clone());
+                ahead.of_line.get_or_insert_with(owned);
+                if free && serves(waits, Whose::All)? {
+                    ahead.of_all = Some(owned());
+                    break;
+                }
+            }
+            held.extend(gpus(waits));
+            if held.contains(resource) {
+                break;
+            }
+        }
+        Ok(ahead)
+    }
+
+    /// What [`serves`](Self::serves) looks at of one that waits.
+    fn case<'a>(&self, account: &Account, waits: &'a InLine) -> (&'a Amounts, u64, bool, bool) {
+        (&waits.requests, waits.together, self.may_borrow(account, waits), self.cools(waits))
+    }
+
+    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
+    /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
+    fn serves(
+        &self,
+        workspace: &WorkspaceName,
+        account: &Account,
+        waits: &InLine,
+        whose: Whose,
+    ) -> Result<bool, Undecided> {
+        let may_borrow = self.may_borrow(account, waits);
+        for (resource, amount) in &waits.requests {
+            let (balance, taken, barred) = match whose {
+                Whose::Line => (account.balance(resource), 0, false),
+                Whose::All => {
+                    let balance = self.effective(workspace, resource)?;
+                    let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
+                    let may = may_borrow && !self.cools(waits) && !self.lendable(workspace, resource).1;
+                    (balance, balance.taken(), borrows && !may)
+                }
+            };
+            let potential = || self.potential(workspace, &balance.allowance, resource);
+            let most = if may_borrow { potential() } else { balance.allowance.nominal };
+            let there = resource.gpu().is_none_or(|kind| {
+                let nodes = self.occupancy.iter().flat_map(|nodes| &nodes.nodes);
+                let rooms = nodes.filter_map(|(id, kinds)| Some((id, kinds.get(kind)?.capacity)));
+                best_fit::enough(rooms, *amount, waits.together)
+            });
+            if barred || !there || taken.saturating_add(*amount) > most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether one that waits may use what is others', once it has cooled down.
+    pub(in crate::scheduling::admission) fn may_borrow(&self, account: &Account, waits: &InLine) -> bool {
+        match waits.class {
+            Some(class) => self.borrows(account, waits.preemptible, class),
+            None => waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules),
+        }
+    }
+
+    /// Whether such work of a workspace may use what is others'.
+    pub(in crate::scheduling::admission) fn borrows(
+        &self,
+        account: &Account,
+        preemptible: bool,
+        class: WorkloadClass,
+    ) -> bool {
+        preemptible
+            && self.rules.borrowing.contains(&class)
+            && may_borrow_at_all(&self.tenant, account, &self.rules)
+    }
+
+    /// Whether one that waits was called back so lately that it borrows nothing.
+    pub(in crate::scheduling::admission) fn cools(&self, waits: &InLine) -> bool {
+        waits.cooling_until.is_some_and(|until| self.now < until)
+    }
+}
+
+fn place_of(waits: &InLine) -> PlaceOf<'_> {
+    (waits.since, waits.workload.as_str())
+}
+
+/// The GPUs that it asks for.
+fn gpus(waits: &InLine) -> impl Iterator<Item = &Resource> {
+    waits.requests.iter().filter(|(name, amount)| name.gpu().is_some() && **amount > 0).map(|(name, _)| name)
+}
+
+/// Whether it has waited since `since` as long as waiting counts.
+fn overdue(rules: &Rules, now: Timestamp, since: Timestamp) -> bool {
+    rules.raised(now.since(since)).1
+}

@@ -1,0 +1,230 @@
+//! From a workload to a decision that is written down, and from a consent to GPUs in use.
+
+use crate::{
+    policy::sha256,
+    scheduling::admission::{
+        admit,
+        apply_loans::Cause,
+        decision::aging::Asker,
+        gpu_allocation::{Choice, kinds},
+        unit_of_work::{Desk, differ},
+    },
+    tenancy::{
+        Admission, Ground, Grounds, Resource, Room, Roster, Running, Workload, WorkloadState, WorkspaceName,
+    },
+};
+use engine::{ActionError, Undecided, View};
+use std::collections::BTreeMap;
+use store::Timestamp;
+
+/// A decision not yet written down, and where the workload would run.
+pub(in crate::scheduling::admission) struct Decided {
+    pub(in crate::scheduling::admission) admission: Admission,
+    pub(in crate::scheduling::admission) choice: Option<Choice>,
+}
+
+/// How a workload comes to be decided on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::scheduling::admission) enum Turn {
+    /// As any other.
+    Now {
+        /// It may not borrow until then.
+        cooling_until: Option<Timestamp>,
+    },
+    /// GPUs were called back for it, so it waits behind nobody.
+    Granted,
+}
+
+impl Desk {
+    /// Decides on a workload, and changes nothing.
+    pub(in crate::scheduling::admission) fn decide(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        turn: Turn,
+    ) -> Result<Decided, Undecided> {
+        let choice = self.choose(view, workload)?;
+        let grounds = self.grounds(view, workload, turn, choice.is_some())?;
+        let (answer, weighed) = admit(&grounds, &self.rules);
+        let json = serde_json::to_vec(&grounds).map_err(|e| ActionError::permanent("ledger.encode", e))?;
+        let admission = Admission {
+            number: 0,
+            tenant: self.tenant.id.clone(),
+            workspace: workload.workspace.clone(),
+            workload: workload.name.clone(),
+            requests: workload.requests.clone(),
+            answer,
+            weighed,
+            policy: self.rules.policy.clone(),
+            facts_digest: sha256(&json),
+            grounds,
+            at: self.now,
+        };
+        Ok(Decided { admission, choice })
+    }
+
+    /// Writes a decision down; answers its id.
+    pub(in crate::scheduling::admission) fn record(&mut self, mut admission: Admission) -> Admission {
+        self.cohort.decisions = self.cohort.decisions.saturating_add(1);
+        admission.number = self.cohort.decisions;
+        self.decisions.push(admission.clone());
+        admission
+    }
+
+    fn grounds(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        turn: Turn,
+        fits: bool,
+    ) -> Result<Grounds, Undecided> {
+        let mut resources = BTreeMap::new();
+        for (resource, amount) in &workload.requests {
+            let mut ground = self.ground(view, workload, resource, *amount, fits)?;
+            match turn {
+                Turn::Now { .. } => {
+                    let ahead = self.ahead(view, Asker::new(workload, resource), resource, &ground)?;
+                    ground.ahead = ahead.first().map(|(_, name)| name.clone());
+                }
+                // What was set aside is of its workspace's own; others of that have their loans from now on.
+                Turn::Granted if resource.gpu().is_some() => {
+                    if *amount <= self.own(view, &workload.workspace, resource)? {
+                        let rest = ground.allowance.nominal.saturating_sub(*amount);
+                        ground.taken = ground.taken.min(rest);
+                    }
+                }
+                Turn::Granted => {}
+            }
+            resources.insert(resource.clone(), ground);
+        }
+        let cooling_until = match turn {
+            Turn::Now { cooling_until } => cooling_until,
+            Turn::Granted => None,
+        };
+        let part = Roster::part_of(&workload.name);
+        let listable = self.roster(view, &workload.workspace, part)?.running.len() < Roster::MOST;
+        let account = self.account(&workload.workspace)?;
+        let occupancy = self.occupancy.as_deref();
+        let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
+        Ok(Grounds {
+            requests: workload.requests.clone(),
+            together: workload.together,
+            class: workload.class,
+            preemptible: workload.preemptible,
+            labels: workload.labels.iter().cloned().chain(tags).collect(),
+            workspace_class: account.class,
+            open: account.admitting == crate::tenancy::Admitting::Open,
+            allow_preemption: self.tenant.allow_preemption,
+            cooling: cooling_until.is_some_and(|until| self.now < until),
+            place: occupancy.map(|nodes| (nodes.region.clone(), nodes.cluster.clone())),
+            listable,
+            seen: self.seen_at.map(|at| self.now.since(at)),
+            resources,
+        })
+    }
+
+    /// What a workspace may use, its borrowing limit as it counts at the moment.
+    pub(in crate::scheduling::admission) fn effective(
+        &self,
+        workspace: &WorkspaceName,
+        resource: &Resource,
+    ) -> Result<crate::tenancy::Balance, Undecided> {
+        let account = self.account(workspace)?;
+        let mut balance = account.balance(resource);
+        if account.slowed_until.is_some_and(|until| self.now < until) {
+            let most = self.cohort.lent_at_most(resource);
+            let limit = balance.allowance.borrowing_limit.unwrap_or(most).min(most);
+            let share = u128::from(limit) * u128::from(self.rules.thrash.share) / 1_000;
+            balance.allowance.borrowing_limit = Some(u64::try_from(share).unwrap_or(limit));
+        }
+        Ok(balance)
+    }
+
+    fn ground(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+        resource: &Resource,
+        amount: u64,
+        fits: bool,
+    ) -> Result<Ground, Undecided> {
+        let workspace = &workload.workspace;
+        let balance = self.effective(workspace, resource)?;
+        let account = self.account(workspace)?;
+        let lasting = account.balance(resource).allowance;
+        let mut ground = Ground {
+            allowance: balance.allowance,
+            slowed: balance.allowance != lasting,
+            ceiling: lasting.borrowing_limit.map(|limit| lasting.nominal.saturating_add(limit)),
+            taken: balance.taken(),
+            available: self.cohort.available_within(&balance, resource),
+            potential: self.potential(workspace, &lasting, resource),
+            ..Ground::default()
+        };
+        let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };
+        ground.reserved = account.reserved(resource, self.now);
+        (ground.lendable, ground.kept_apart) = self.lendable(workspace, resource);
+        ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
+        let borrows = ground.taken.saturating_add(amount) > ground.allowance.nominal;
+        if borrows && ground.lendable > 0 {
+            ground.loans = u64::try_from(self.loans(view, resource)?.open.len()).unwrap_or(u64::MAX);
+        }
+        let rooms = || self.occupancy.iter().flat_map(|nodes| nodes.nodes.values());
+        let sum = |of: &dyn Fn(&Room) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
+        ground.serving = sum(&|room| room.capacity);
+        ground.free = sum(&|room| room.open());
+        ground.fits = fits;
+        Ok(ground)
+    }
+
+    /// Gives a workload its GPUs by a decision that admits it.
+    pub(in crate::scheduling::admission) fn admit(
+        &mut self,
+        view: &mut View,
+        mut workload: Workload,
+        decided: Decided,
+    ) -> Result<Admission, Undecided> {
+        let admission = self.record(decided.admission);
+        let choice =
+            decided.choice.ok_or_else(|| differ(format!("{} is admitted to nowhere", workload.name)))?;
+        self.give(view, &workload.name, &workload.workspace, &choice, false)?;
+        let mut nodes: Vec<_> = choice.values().flat_map(BTreeMap::keys).cloned().collect();
+        nodes.sort();
+        nodes.dedup();
+        workload.placed = self.placed(view, &workload.name, nodes)?;
+        workload.state = WorkloadState::Admitted;
+        workload.admitted_at = Some(self.now);
+        workload.decision = Admission::key(&self.tenant.id, admission.number);
+        self.keep(workload.clone());
+        self.enrol(view, &workload)?;
+        for (resource, amount) in &workload.requests {
+            self.use_more(&workload.workspace, resource, *amount)?;
+        }
+        for (kind, _) in kinds(&workload) {
+            self.settle(view, &Resource::Gpu(kind.clone()), Cause::Admitted(&workload))?;
+        }
+        Ok(admission)
+    }
+
+    /// Lists a workload among those that run.
+    pub(in crate::scheduling::admission) fn enrol(
+        &mut self,
+        view: &mut View,
+        workload: &Workload,
+    ) -> Result<(), Undecided> {
+        let now = self.now;
+        let roster = self.roster_mut(view, &workload.workspace, &workload.name)?;
+        let running = Running {
+            class: workload.class,
+            priority: workload.priority,
+            preemptible: workload.preemptible,
+            checkpoint: workload.checkpoint,
+            requests: workload.requests.clone(),
+            submitted_at: workload.submitted_at,
+            admitted_at: workload.admitted_at.unwrap_or(now),
+            reclaimed: matches!(workload.state, WorkloadState::Reclaimed { .. }),
+        };
+        roster.running.insert(workload.name.clone(), running);
+        Ok(())
+    }
+}
