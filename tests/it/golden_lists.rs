@@ -4,13 +4,12 @@
 //! the files is then part of the review.
 
 use crate::served::{NODES, Ran, Served, seen, shared, small, tenure};
+use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{Diagram, Engine, SystemClock};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf, sync::Arc};
 use store::Memory;
-use workflows::{
-    actuators, admission, backends::simulated::LocalWorld, destruction, ledger, platform::Platform,
-};
+use workflows::{destruction, ledger, platform, scheduling::admission};
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/lists").join(name)
@@ -86,7 +85,7 @@ fn the_codes_are_the_golden_ones() {
         writeln!(list, "problem {code} {status}").unwrap();
     }
     let failures = [
-        ("actuators", actuators::codes::ALL),
+        ("actuators", platform::codes::ALL),
         ("admission", admission::codes::ALL),
         ("destruction", destruction::codes::ALL),
         ("ledger", ledger::codes::ALL),
@@ -208,7 +207,7 @@ fn table(workflow: &Diagram) -> String {
 
 #[test]
 fn the_states_actions_undos_and_edges_of_all_workflows_are_the_golden_ones() {
-    let platform = Platform::simulated(Arc::new(LocalWorld::new()));
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
     let engine = workflows::registered(engine).unwrap();
     let list: Vec<_> = engine.diagrams().iter().map(table).collect();

@@ -6,7 +6,7 @@ use super::*;
 async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     let mut call = executions.call(RUN);
-    call.entered = 9;
+    call.states_entered = 9;
     let digest = Inventory::of(assets.clone()).unwrap().digest();
     books.now = at(20).into();
     books.act(&KeepInventory { tenant: tenant(), seen: assets.clone() }, &call).unwrap();
@@ -60,7 +60,7 @@ async fn a_thousand_assets_fit_the_store_and_the_certificate() {
 async fn a_signature_of_something_else_is_not_kept() {
     let (mut books, executions) = inventoried().await;
     let mut call = executions.call(RUN);
-    call.entered = 9;
+    call.states_entered = 9;
     books.act(&passing(), &call).unwrap();
     books.act(&KeepRecords { records: things().iter().map(record).collect() }, &call).unwrap();
     books.now = at(200).into();

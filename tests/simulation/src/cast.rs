@@ -71,7 +71,7 @@ impl Action for Make {
 }
 impl Make {
     fn made(&self, call: &Call) -> Made {
-        Made { name: self.name.clone(), state: call.state.clone(), entered: call.entered }
+        Made { name: self.name.clone(), state: call.state.clone(), entered: call.states_entered }
     }
 }
 

@@ -306,7 +306,7 @@ impl Laws {
         let body = body(&record);
         let marks = list(&body, "trail").iter();
         let marked = marks
-            .filter(|mark| number(mark, "entered") == u64::from(call.entered))
+            .filter(|mark| number(mark, "entered") == u64::from(call.states_entered))
             .any(|mark| number(mark, "slot") == u64::from(call.slot));
         let undoable = deed == Deed::Make && call.state != "Clearing";
         self.hold(marked || !undoable, || format!("{}: {name} is made without a mark", short(record.id)));

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use workflows::destruction::{PublicKey, Signer, SigningKey};
+use workflows::signing::{PublicKey, Signer, SigningKey};
 
 /// Signs with a key that stands in the source.
 #[derive(Debug)]
